@@ -85,5 +85,5 @@ class LogReading:
         self._rounds.gone(prefix)
 
     def tick(self, now: float) -> None:
-        """Finish the readings whose time is over."""
+        """Finish the readings whose time is up."""
         self._rounds.tick(now)

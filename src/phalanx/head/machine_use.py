@@ -1,4 +1,4 @@
-"""How busy the machines of the cluster are, as their nodes last reported."""
+"""The CPUs and memory in use on the machines of the cluster, as nodes last reported them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class MachinesInUse:
         self._seen.pop(node_id, None)
 
     def used(self, within_s: float) -> Mapping[str, float]:
-        """Return the CPUs and the bytes of memory in use, over all machines that were read within
-        these seconds. A machine with several nodes counts once. Without any report, the answer is
-        empty.
+        """Return the CPUs and the bytes of memory in use, over all machines with a report of the
+        last `within_s` seconds. A machine with several nodes counts once. Without any report, the
+        answer is empty.
         """
         since = self._clock.now() - within_s
         machines: dict[str, MachineSeen] = {}

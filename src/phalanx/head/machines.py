@@ -1,7 +1,9 @@
-"""Nodes that share a machine: together they offer what it has, and no two have one name.
+"""Rules for nodes that share a machine: together they offer what the machine has, and their names
+differ.
 
-CPUs that a person gave are taken at the person's word. All other amounts are counted once: GPUs,
-because nodes number the same devices from 0, and what a node has found by itself.
+A number of CPUs that a person gave is accepted as given. All other amounts are counted only once
+per machine: GPUs, because nodes number the same devices from 0, and the amounts that nodes have
+detected.
 """
 
 from __future__ import annotations
@@ -26,9 +28,7 @@ def name_fault(new: NodeRecord, connected: Iterable[NodeRecord]) -> str | None:
 
 
 def machine_fault(new: NodeRecord, living: Iterable[NodeRecord]) -> str | None:
-    """Return why a node cannot join in addition to the other nodes of its machine; None if it
-    can.
-    """
+    """Return why a node cannot join next to the other nodes of its machine; None if it can."""
     others = _beside(new, living)
     for name, (words, option) in _WORDS.items() if others else ():
         machine = new.machine
@@ -55,7 +55,7 @@ def machine_fault(new: NodeRecord, living: Iterable[NodeRecord]) -> str | None:
 
 def memory_left(new: NodeRecord, living: Iterable[NodeRecord]) -> float | None:
     """Return the bytes of memory that the other nodes of its machine leave for a node; None if the
-    node may offer the amount that it names.
+    node may offer the amount in its record.
     """
     others, machine = _beside(new, living), new.machine
     offered = new.totals.get(MEMORY, 0.0)
@@ -67,7 +67,7 @@ def memory_left(new: NodeRecord, living: Iterable[NodeRecord]) -> float | None:
 
 
 def _beside(new: NodeRecord, living: Iterable[NodeRecord]) -> list[NodeRecord]:
-    """Return the other living nodes of a node's machine."""
+    """Return the other living nodes on a node's machine."""
     machine = new.machine
     if machine is None:
         return []

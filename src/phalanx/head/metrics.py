@@ -1,7 +1,7 @@
 """The head's metrics and those of its nodes.
 
-Nodes send their numbers regularly, and the head keeps the bytes. It decodes them only when a node
-dies, because sums over all nodes must not decrease.
+Nodes send their numbers regularly. The head keeps the bytes, and decodes them only when a node
+dies: its counts then stay in the cluster's sums, which must not decrease.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class HeadMetrics:
     def __init__(
         self, meter: Meter, clock: Clock, nodes: NodeDirectory, look: Callable[[Meter], None]
     ) -> None:
-        """`look` is called before each answer; it adds numbers that are not counted as they
+        """`look` is called before each answer. It adds the numbers that are not counted as they
         change.
         """
         self._meter = meter
         self._nodes = nodes
         self._look = look
         self._began = clock.wall()
-        """A value by which askers tell this head from earlier and later heads."""
+        """A value by which askers distinguish this head from earlier and later heads."""
         self._said: dict[str, bytes] = {}
         self._changes: ChangeLog[str] = ChangeLog()
 
@@ -48,7 +48,7 @@ class HeadMetrics:
         return [GetMetrics.handled_by(self.tell)]
 
     def own(self) -> list[Numbers]:
-        """Return this head's numbers, including the numbers that are not counted as they change."""
+        """Return this head's numbers, including those that are not counted as they change."""
         self._look(self._meter)
         return self._meter.numbers()
 

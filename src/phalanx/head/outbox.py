@@ -15,8 +15,8 @@ Send = Callable[[bytes, Any], None]
 
 
 class Outbox:
-    """Messages for connected nodes. A message for a node that is not connected is dropped; its
-    content is sent again when the node joins.
+    """Messages for connected nodes. A message for a node that is not connected is dropped. The node
+    gets its content when it joins again.
     """
 
     def __init__(self, send: Send, state_store: StateStore) -> None:
@@ -34,7 +34,7 @@ class Outbox:
         self._prefixes[node_id] = prefix
 
     def disconnect(self, prefix: bytes) -> None:
-        """Note that a node is not connected any more. The node may come back."""
+        """Note that a node is no longer connected. The node may come back."""
         node_id = self._connected.pop(prefix, None)
         if node_id is not None:
             del self._prefixes[node_id]
@@ -56,7 +56,7 @@ class Outbox:
             self._send(prefix, message)
 
     def send_to_stranger(self, prefix: bytes, message: Any) -> None:
-        """Send a message to a node that has not joined, or may not."""
+        """Send a message to a node that has not joined, or may not join."""
         self._send(prefix, message)
 
     def send_node(self, node_id: str, message: Any) -> None:
@@ -66,8 +66,8 @@ class Outbox:
             self._send(prefix, message)
 
     def order(self, node_id: str, message: Any) -> None:
-        """Send an order to a node once all changes behind the order are written, so that the next
-        head knows which work nodes have begun or ended.
+        """Send an order to a node once all changes behind the order are written. The next head then
+        knows which work nodes have started or ended.
         """
         self._state_store.when_written(lambda: self.send_node(node_id, message))
 

@@ -1,1 +1,1 @@
-"""Queues: their life cycle, what each deserves, and the admission of ordinary tasks."""
+"""Queues: their life cycle, the amounts that they deserve, and the admission of ordinary tasks."""

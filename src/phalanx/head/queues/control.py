@@ -1,4 +1,6 @@
-"""Queues at the head: requests about them, their stored records, and what each deserves now."""
+"""Queues at the head: requests about queues, their stored records, and the amounts that they
+deserve now.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ from phalanx.scheduler.cycle.specs import Amounts, QueueSpec
 _AMOUNTS = ("capability", "deserved", "guarantee")
 
 _ANNOTATED = {"idle_gpus": ANNOTATION, "submit": SUBMIT, "admin": ADMIN}
-"""The fields that are kept as annotations."""
+"""The fields that are stored as annotations."""
 _TIMES = ("default_time_s", "max_time_s")
 
 
 class TimeLimits(NamedTuple):
-    """The time limits of a queue's jobs in seconds: the default for jobs without a limit, and the
+    """The time limits for jobs of a queue in seconds: the default for jobs without a limit, and the
     maximum.
     """
 
@@ -38,8 +40,8 @@ class TimeLimits(NamedTuple):
 Counts = Callable[[str], tuple[dict[str, int], int]]
 """Returns the podgroups of a queue by phase, and how many members hold resources in it."""
 Uses = Callable[[str], tuple[dict[str, float], dict[str, float]]]
-"""Returns the amounts that the gangs of a queue hold, and the amounts that they wait for, in the
-units of leases.
+"""Returns two kinds of amounts, in the units of leases: those that the gangs of a queue hold, and
+those for which the gangs wait.
 """
 
 
@@ -81,8 +83,8 @@ class Queues:
     # ---- requests ----------------------------------------------------------------------------
 
     def create(self, name: str, fields: QueueFields, is_again: bool = False) -> QueueInfo:
-        """Create a queue. `is_again`: the request is repeated, so an existing queue that equals the
-        requested one was created by this request.
+        """Create a queue. `is_again`: whether the request is repeated. If so, an existing queue
+        that equals the requested one was created by this request.
         """
         self._count_all()
         known = self.table.get(name)
@@ -108,7 +110,7 @@ class Queues:
         return "updated"
 
     def update(self, name: str, fields: QueueFields) -> QueueInfo:
-        """Change a queue's quotas; fields that are not named stay."""
+        """Change a queue's quotas. Fields that are not given stay as they are."""
         self._count_all()
         known = self._need(name)
         record = self.table.update(_with(known.spec, fields), self._wall())
@@ -139,8 +141,8 @@ class Queues:
         return self._row(self._need(name))
 
     def delete(self, name: str, is_again: bool = False) -> None:
-        """Delete a queue. `is_again`: the request is repeated, so a missing queue was deleted by
-        this request.
+        """Delete a queue. `is_again`: whether the request is repeated. If so, a missing queue was
+        deleted by this request.
         """
         if is_again and self.table.get(name) is None:
             return
@@ -165,7 +167,9 @@ class Queues:
         return self._need(name)
 
     def left(self, name: str) -> None:
-        """Count a queue's work again after some of it ended. A closing queue may now be closed."""
+        """Count a queue's work again after some of it ended. If the queue is closing, it may now be
+        closed.
+        """
         record = self.table.get(name)
         if record is not None and record.state == "Closing":
             self._count(record)
@@ -185,8 +189,8 @@ class Queues:
         return with_deserved(opened, busy, dict(batch_amounts(dict(total))))
 
     def capability(self, name: str) -> dict[str, float]:
-        """Return the most that a queue may use within the limits of its ancestors, in the units of
-        leases.
+        """Return the largest amounts that a queue may use within the limits of its ancestors, in
+        the units of leases.
         """
         limits: dict[str, float] = {}
         record = self.table.get(name)
@@ -197,11 +201,11 @@ class Queues:
         return limits
 
     def time_limits(self, name: str) -> TimeLimits:
-        """Return how long jobs of a queue may run, within the limits of its ancestors.
+        """Return the time limits for jobs of a queue, within the limits of its ancestors.
 
-        The default is that of the queue or of its nearest ancestor with one, but at most the
-        maximum. The maximum is the smallest of all maxima. Without a default, the maximum is the
-        default.
+        The maximum is the smallest maximum of the queue and its ancestors. The default is that of
+        the queue or, if it has none, of its nearest ancestor with one. It is at most the maximum.
+        If no queue has a default, the maximum is the default.
         """
         default_s = max_s = None
         record = self.table.get(name)
@@ -216,8 +220,8 @@ class Queues:
         return TimeLimits(default_s, max_s)
 
     def idle_rule(self, name: str) -> IdleRule | None:
-        """Return the rule by which GPUs that jobs of a queue hold count as idle: the queue's own,
-        or else that of its nearest ancestor with a rule.
+        """Return the rule by which GPUs count as idle that jobs of a queue hold. It is the queue's
+        own rule or, if it has none, that of its nearest ancestor with a rule.
         """
         record = self.table.get(name)
         while record is not None:
@@ -242,7 +246,9 @@ class Queues:
         self.table.counted(record.name, podgroups, members, self._wall())
 
     def _sums(self) -> dict[str, tuple[dict[str, float], dict[str, float]]]:
-        """Return what the gangs of each queue, and of the queues below it, hold and wait for."""
+        """Return the amounts that the gangs of each queue, and of the queues below it, hold, and
+        the amounts for which they wait.
+        """
         sums: dict[str, tuple[dict[str, float], dict[str, float]]] = {
             record.name: ({}, {}) for record in self.table.all()
         }

@@ -21,8 +21,8 @@ class _Level:
         self._steps: dict[str, _Level] = {}
 
     def step(self, name: str, weight: float) -> _Level:
-        """Return the step with this name below this one. The first queue that names a step defines
-        the step's weight.
+        """Return the step with this name below this one. The weight of a step comes from the first
+        queue that names it.
         """
         found = self._steps.get(name)
         if found is None:
@@ -35,9 +35,9 @@ class _Level:
         return self.queue is not None and name in dict(self.queue.deserved)
 
     def promised(self, name: str, busy: Collection[str]) -> float:
-        """Return the least that the level deserves of a resource while it is busy. This is the
-        amount that its queue declares or, without one, the sum promised to busy levels below; it is
-        never less than the queue's guarantee.
+        """Return the least amount of a resource that the level deserves while it is busy. This is
+        the amount that its queue declares or, if it declares none, the sum of the amounts promised
+        to busy levels below. It is never less than the queue's guarantee.
         """
         if not self.is_busy(busy):
             return 0.0
@@ -59,11 +59,11 @@ def with_deserved(
 ) -> list[QueueSpec]:
     """Return the queues with `deserved` filled in if it is not set.
 
-    A queue deserves the share that its weight gives it, among its busy siblings, of what these
-    leave of `total` (or of what the parent deserves); at least its guarantee, at most its
-    capability. Busy siblings with a declared `deserved` leave what is beyond it, and so do siblings
-    whose guarantee, or the declarations of queues below them, exceed their share. A queue is busy
-    if it has work, here or below. Idle queues deserve only their guarantee.
+    A queue is busy if it, or a queue below it, has work. Busy siblings divide `total`, or the
+    amount that their parent deserves. A sibling with a declared `deserved` gets that amount. A
+    sibling gets more than its share if its guarantee, or the declarations of queues below it,
+    exceed the share. The others divide the rest by their weights. No queue gets less than its
+    guarantee or more than its capability. Idle queues deserve only their guarantee.
 
     Queues with a path (Volcano's annotation `volcano.sh/hierarchy`) and no parent share by the
     weights of its steps.
@@ -107,9 +107,8 @@ def _tree(queues: Sequence[QueueSpec]) -> _Level:
 def _parts(
     active: Sequence[_Level], name: str, amount: float, busy: Collection[str]
 ) -> dict[_Level, float]:
-    """Return the part of each of these levels in one resource: the amount promised to the level, or
-    more according to its weight. The weight of a queue that declares only other resources counts,
-    too.
+    """Return each level's part of one resource: the amount promised to the level, or more according
+    to its weight. A queue that declares only other resources shares by its weight, too.
     """
     parts = {level: level.promised(name, busy) for level in active}
     sharing = [level for level in active if not level.declares(name)]

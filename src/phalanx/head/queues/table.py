@@ -1,4 +1,6 @@
-"""The life cycle of queues: created, changed, opened, closed and deleted by Volcano's rules."""
+"""The life cycle of queues, which are created, changed, opened, closed and deleted by Volcano's
+rules.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ class QueueRecord(msgspec.Struct, kw_only=True, eq=False):
     members: int = 0
     """The number of members of jobs that hold resources in the queue."""
     closed_by: str = ""
-    """The ancestor together with which the queue was closed. It opens again with this ancestor."""
+    """The ancestor whose closing closed the queue. The queue opens again with this ancestor."""
     history: list[Transition] = []
 
     @property
@@ -52,7 +54,7 @@ class QueueRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 class QueueEffects(Protocol):
-    """The queues' requests to their shell."""
+    """Requests that the queues make to their shell."""
 
     def publish(self, queue: QueueRecord) -> None:
         """Store a new or changed queue, and report it to its watchers."""
@@ -66,7 +68,7 @@ class QueueEffects(Protocol):
 class QueueTable:
     """All queues, by name. `root` and `default` always exist.
 
-    A command with faults raises JobCommandError with all of them, and changes nothing.
+    An invalid command raises JobCommandError with all of its faults, and changes nothing.
     """
 
     def __init__(self, effects: QueueEffects) -> None:
@@ -75,7 +77,7 @@ class QueueTable:
         for name in (ROOT, DEFAULT):
             self._queues[name] = QueueRecord(spec=QueueSpec(name=name))
         self._tree: QueueTree | None = None
-        """The tree of the queues as last published. It is kept because every submitted job is
+        """The tree of the queues as last published. It is kept because each submitted job is
         checked against it.
         """
 
@@ -135,7 +137,9 @@ class QueueTable:
         return queue
 
     def delete(self, name: str, now: float) -> None:
-        """Delete a queue that is not protected, holds nothing and has no queue below it."""
+        """Delete a queue. It must not be protected, must hold nothing, and must have no queue below
+        it.
+        """
         faults = delete_faults(name, self.tree())
         queue = self._queues.get(name)
         if not faults and queue is not None and not queue.is_empty:
@@ -149,7 +153,7 @@ class QueueTable:
         self._effects.forget(queue)
 
     def open(self, name: str, now: float) -> None:
-        """Let jobs into the queue (again). The queues below that were closed together with this
+        """Open a queue to jobs, or reopen it. The queues below that were closed together with this
         queue are opened, too.
         """
         queue = self._need(name)
@@ -165,8 +169,8 @@ class QueueTable:
                 self._open(record, f"{name} was opened", now)
 
     def close(self, name: str, now: float) -> None:
-        """Let no more jobs into this queue and the queues below. Jobs that are in continue until
-        they end.
+        """Close this queue and the queues below it to new jobs. Jobs that are already in them
+        continue until they end.
         """
         queue = self._need(name)
         if name == ROOT:
@@ -186,8 +190,8 @@ class QueueTable:
                 self._publish(record)
 
     def counted(self, name: str, podgroups: Mapping[str, int], members: int, now: float) -> None:
-        """Note the queue's current podgroups by phase (pending, inqueue, running, unknown,
-        completed).
+        """Store the current number of the queue's podgroups in each phase (pending, inqueue,
+        running, unknown, completed).
         """
         queue = self._queues.get(name)
         if queue is None or (queue.podgroups == podgroups and queue.members == members):

@@ -1,11 +1,12 @@
 """Admits ordinary tasks of queues to an engine that does its own scheduling.
 
-Tasks come in batches of equal ones. A batch waits until it is next: by priority, then by how little
-its queue has had for its weight, then by age. The amount that a queue has had is its share of the
-cluster (of the resource of which it holds most) over time; a queue that was idle starts where the
-others are, as in start-time fair queueing. Batches are admitted while the admitted ones hold less
-than twice what the cluster has. So the engine does not run out of work while the ends of tasks are
-being reported, and never has so much that it is full for more urgent tasks.
+Tasks come in batches of equal tasks. Waiting batches are ordered by priority, then by the amount
+that their queue has had in relation to its weight (smallest first), then by age. The amount that a
+queue has had is its share of the cluster over time, in the resource of which it holds the largest
+share. A queue that was idle continues at the level of the others, as in start-time fair queueing.
+Batches are admitted while the admitted ones hold less than twice what the cluster has. So the
+engine does not run out of work while ends of tasks are being reported. It also never has so much
+work that urgent tasks find it full.
 """
 
 from __future__ import annotations
@@ -28,25 +29,27 @@ class Batch(msgspec.Struct, kw_only=True, eq=False):
     needs: dict[str, float]
     size: int = 0
     """The number of tasks; 0 until the owner has reported it. Until then the batch may still grow,
-    and waits.
+    and is not admitted.
     """
     done: int = 0
     is_admitted: bool = False
     admitted_at: float = 0.0
-    """The time when the batch was admitted; 0 if another table admitted it."""
+    """The time when the batch was admitted; 0 if an earlier table admitted it."""
 
 
 AHEAD = 2.0
-"""How many times the resources of the cluster may be admitted at once."""
+"""How many times the cluster's resources may be admitted at once."""
 FIRST_HOLD_S = 0.1
 NEW_PART = 0.2
-"""The weight of a new value in the average time for which batches hold what they were given. The
-average is exponential and starts with FIRST_HOLD_S.
+"""The weight of a new value in the average time for which batches hold their resources. The average
+is exponential and starts at FIRST_HOLD_S.
 """
 
 
 class Share(msgspec.Struct, frozen=True):
-    """A queue's right: its weight among other queues, and the most that it may use, by resource."""
+    """The rights of a queue: its weight among other queues, and the largest amounts that it may
+    use, by resource.
+    """
 
     weight: float = 1.0
     capability: Mapping[str, float] = {}
@@ -64,7 +67,7 @@ class AdmissionTable:
         self._busy: Counter[str] = Counter()
         """The number of batches of each queue that has any."""
         self._had: dict[str, float] = {}
-        """For each queue, the seconds of the whole cluster that it has had, divided by its
+        """For each queue, the use of the whole cluster that it has had, in seconds, divided by its
         weight.
         """
         self._now = 0.0
@@ -74,7 +77,7 @@ class AdmissionTable:
         self.shares: Mapping[str, Share] = {}
 
     def advance(self, now: float) -> None:
-        """Set the time to `now`, in seconds that never go back."""
+        """Set the time to `now`, in seconds that never go backwards."""
         passed, self._now = now - self._now, now
         for queue in self._used:
             self._had[queue] = self._had.get(queue, 0.0) + self._share(queue) * passed
@@ -134,7 +137,7 @@ class AdmissionTable:
         return (batch for batch in self._batches.values() if not batch.is_admitted)
 
     def used(self, queue: str) -> Mapping[str, float]:
-        """Return what the admitted tasks of a queue hold, or wait for in the engine, by
+        """Return the amounts that the admitted tasks of a queue hold, or wait for in the engine, by
         resource.
         """
         return self._used.get(queue, {})
@@ -168,7 +171,9 @@ class AdmissionTable:
         return -batch.priority, had, self._arrivals[batch.ticket]
 
     def _share(self, queue: str) -> float:
-        """Return the share of the cluster that a queue holds, divided by its weight."""
+        """Return the largest share that a queue holds of any of the cluster's resources, divided by
+        the queue's weight.
+        """
         parts = [
             amount / self.capacity[name]
             for name, amount in self._used.get(queue, {}).items()
@@ -177,8 +182,8 @@ class AdmissionTable:
         return max(parts, default=0.0) / self.shares.get(queue, _PLAIN).weight
 
     def _has_room(self, batch: Batch) -> bool:
-        """Whether a batch may be admitted now. Resources that no node has are left to the engine,
-        which may make a node for them.
+        """Whether a batch may be admitted now. Resources that no node has do not prevent it: the
+        engine may start a node for them.
         """
         limits = self.shares.get(batch.queue, _PLAIN).capability
         own = self._used.get(batch.queue, {})

@@ -1,7 +1,7 @@
-"""The limits of users in queues: set, listed, and held when jobs are submitted.
+"""The limits of users in queues: setting them, listing them, and enforcing them on submission.
 
-Jobs that run and the GPUs that they hold are limited where cycles place work (the plugin `limits`);
-all else is refused here.
+Limits on running jobs and their GPUs are enforced where cycles place work (the plugin `limits`).
+All other limits are enforced here, by refusing submissions.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from phalanx.protocol.requests.request import Asker, Entry
 from phalanx.protocol.requests.user_limits import ListLimits, SetLimits
 
 BURST_S = 10.0
-"""Seconds' worth of submissions that may come at once."""
+"""The number of seconds whose submissions may come all at once."""
 MOST_BUCKETS = 100_000
 Key = tuple[str, str]
-"""Identifies a user of a queue."""
+"""A user of a queue."""
 
 
 class _Load(msgspec.Struct, frozen=True):
-    """The part of a job in the counts of its user, in each of its queues."""
+    """The amounts that a job adds to the counts of its user, in each of the job's queues."""
 
     queues: tuple[str, ...]
     user: str
@@ -55,7 +55,7 @@ class UserLimitsControl:
     """The limits on users of all queues."""
 
     def __init__(self, clock: Clock, queues: Queues, changed: Callable[[], None]) -> None:
-        """`changed` is called when other work than before may run."""
+        """`changed` is called when more or other work may run than before."""
         self._clock = clock
         self._queues = queues
         self._changed = changed
@@ -66,8 +66,8 @@ class UserLimitsControl:
         """The arrays that have not ended. Their records count their tasks."""
         self._array_places: dict[str, tuple[tuple[str, ...], str]] = {}
         self._buckets: dict[Key, tuple[float, float]] = {}
-        """For each user of a queue that limits submissions: the submissions that are left, and the
-        time of that count.
+        """For each user of a queue with a limit on submissions: the number of submissions left, and
+        when it was computed.
         """
 
     def entries(self) -> list[Entry]:
@@ -158,7 +158,7 @@ class UserLimitsControl:
         """Return the highest priority that a user may give to work in a queue; None if any priority
         is allowed.
 
-        `otherwise` is the limit of the root queue if the root queue sets none for this user.
+        `otherwise`: the limit to use for the root queue if it sets none for this user.
         """
         found = {name: one.priority for name, one in self._of(queue, user)}
         if found.get(ROOT) is None:
@@ -167,7 +167,7 @@ class UserLimitsControl:
 
     def within(self, spec: JobSpec) -> JobSpec:
         """Return the job with its owner's time limit, if the job has no limit. Raises
-        JobCommandError for a job with a longer time limit.
+        JobCommandError if the job's own time limit is longer.
         """
         for queue, limits in self._of(spec.queue, spec.user):
             most_s, asked_s = limits.time_s, spec.timing.limit_s
@@ -183,8 +183,8 @@ class UserLimitsControl:
         return spec
 
     def submitted(self, spec: JobSpec) -> None:
-        """Count a submission. Raises JobCommandError for a submission above a limit, which is then
-        not counted.
+        """Count a submission. If the submission exceeds a limit, raises JobCommandError and does
+        not count it.
         """
         taken: list[tuple[Key, float, float]] = []
         now = self._clock.now()

@@ -1,1 +1,1 @@
-"""Reservations: parts of the cluster that are kept for some users or queues, at some times."""
+"""Reservations: parts of the cluster that are kept for certain users or queues at certain times."""

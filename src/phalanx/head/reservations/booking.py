@@ -1,8 +1,8 @@
-"""Picks the nodes of a reservation: those that it names, or enough of those that are free then.
+"""Picks the nodes of a reservation: the nodes that it names, or enough of the nodes that are free
+at its times.
 
-This is pure arithmetic over running work with its latest ends, and over other reservations. A part
-of a node includes the same share of all its other resources, so that jobs find CPUs next to their
-GPUs.
+This is pure arithmetic on running work with its latest ends, and on other reservations. A part of a
+node includes the same share of all resources of the node, so that jobs find CPUs for their GPUs.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from phalanx.scheduler.cycle.specs import PodGroupSpec, ReservationSpec, Snapsho
 
 Places = dict[str, dict[str, float]]
 _REASONS = 5
-"""The number of unavailable nodes that an error names."""
+"""The largest number of unavailable nodes that an error names."""
 _SHORTEST_ID = 4
 
 
 class Run(NamedTuple):
-    """Work on a node: its job, its resources on the node, its latest end, and its reservation."""
+    """Work on a node: its job, its resources there, its latest possible end, and its
+    reservation.
+    """
 
     job: str
     amounts: Mapping[str, float]
@@ -39,7 +41,7 @@ class Run(NamedTuple):
 
 
 class Book:
-    """The nodes, the work that runs on them, and the parts that are reserved."""
+    """The nodes, the work that runs on them, and the parts of them that are reserved."""
 
     def __init__(
         self,
@@ -47,8 +49,8 @@ class Book:
         take: Callable[[], Snapshot],
         reservations: Sequence[ReservationSpec],
     ) -> None:
-        """`take` returns a snapshot of the running work and the times when it began.
-        `reservations`: all other reservations.
+        """`take` returns a snapshot of the running work, with its start times. `reservations`: all
+        other reservations.
         """
         self._nodes = nodes
         self._take = take
@@ -71,8 +73,8 @@ class Book:
     def begin(
         self, spec: Reservation, start: float, latest: float, length_s: float | None
     ) -> float:
-        """Return when the reservation can begin, from `start` on. Raises JobCommandError if that is
-        after `latest` or never.
+        """Return the earliest time from `start` on at which the reservation can begin. Raises
+        JobCommandError if it can begin only after `latest`, or never.
         """
         times = {start}
         for runs in self._runs.values():
@@ -93,9 +95,9 @@ class Book:
     def places(
         self, spec: Reservation, windows: Sequence[Window], kept: Mapping[str, object] = {}
     ) -> Places:
-        """Return the amounts that the reservation gets of each node, for all of its windows. If the
-        reservation may choose, it prefers the nodes in `kept`. Raises JobCommandError with the
-        reasons why there is not enough.
+        """Return the amounts that the reservation gets on each node, for all of its windows. If the
+        reservation does not name its nodes, nodes in `kept` are preferred. Raises JobCommandError
+        with the reasons if there is not enough.
         """
         if spec.nodes or (spec.labels and not spec.node_count and not spec.amounts):
             named = self.named(spec)
@@ -115,8 +117,8 @@ class Book:
     def again(
         self, spec: Reservation, windows: Sequence[Window], kept: Mapping[str, Mapping[str, float]]
     ) -> Places:
-        """Return the places after nodes came, went or were renamed. There may be fewer places if no
-        other nodes are available.
+        """Return the places after nodes came, left or were renamed. There may be fewer places than
+        before if no other nodes are available.
         """
         if spec.nodes or (spec.labels and not spec.node_count and not spec.amounts):
             found = (self._called(word) for word in spec.nodes)
@@ -134,8 +136,8 @@ class Book:
     # ---- which nodes -------------------------------------------------------------------------
 
     def named(self, spec: Reservation) -> list[NodeRecord]:
-        """Return the nodes that the reservation names. Raises JobCommandError for an unknown name
-        or label.
+        """Return the nodes that the reservation names, or those with its labels if it names none.
+        Raises JobCommandError for an unknown name or label.
         """
         if not spec.nodes:
             return self.labelled(spec)
@@ -218,15 +220,15 @@ class Book:
     def _meeting(
         self, spec: Reservation, node: str, windows: Sequence[Window]
     ) -> Iterable[tuple[ReservationSpec, Mapping[str, float]]]:
-        """Yield the reservations that keep a part of the node at the same time."""
+        """Yield the other reservations that keep a part of the node during one of these windows."""
         for one in () if spec.maintenance else self._reserved:
             has = dict(one.places).get(node)
             if has is not None and any(_meet(a, b) for a in windows for b in one.windows):
                 yield one, dict(has)
 
     def _running(self, spec: Reservation, node: str, windows: Sequence[Window]) -> list[Run]:
-        """Return the work that would still be on the node when the reservation begins, except for
-        jobs of the reservation.
+        """Return the work that may still be on the node when the reservation begins, without jobs
+        of the reservation.
         """
         if spec.ignores_jobs or not windows:
             return []
@@ -234,7 +236,7 @@ class Book:
         return [run for run in runs if run.until > windows[0][0]]
 
     def _why_not(self, spec: Reservation, node: NodeRecord, windows: Sequence[Window]) -> str:
-        """Return why the reservation cannot have the whole node; "" if it can."""
+        """Return why the reservation cannot have the whole node; "" if it can have it."""
         name = self._name(node)
         for one, _ in self._meeting(spec, node.node_id, windows):
             return f"{name} is kept by reservation {one.name} at that time"
@@ -248,8 +250,8 @@ class Book:
     def _room(
         self, spec: Reservation, node: NodeRecord, resource: str, windows: Sequence[Window]
     ) -> float:
-        """Return how much of a resource the reservation can have on a node, with the same share of
-        all other resources.
+        """Return the amount of a resource that the reservation can have on a node together with the
+        same share of all other resources.
         """
         has = dict(batch_amounts(node.totals))
         most = has.get(resource, 0.0)
@@ -298,7 +300,7 @@ def _part_of(has: Mapping[str, float], resource: str, amount: float) -> dict[str
 
 
 def _richness(node: NodeRecord) -> tuple[float, str]:
-    """Return the sort key by which nodes with fewer devices are reserved first."""
+    """Return the sort key by which nodes with fewer GPUs are reserved first."""
     return node.totals.get("GPU", 0.0), node.hostname + node.node_id
 
 

@@ -1,7 +1,8 @@
-"""Reservations and licenses at the head: requests, and what follows from their life cycle.
+"""Reservations and licenses at the head: answers to requests, and the consequences of their life
+cycle.
 
-The table decides. This module lets nodes drain, lets jobs end together with their reservation, and
-answers requests.
+The table decides. This module drains nodes, ends jobs together with their reservation, and answers
+requests.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ PLACES = frozenset({"nodes", "labels", "node_count", "amounts"})
 ENDS = frozenset({"end", "length_s"})
 _NAMED = 5
 _ID = 12
-"""The number of characters of a node's id that are shown."""
+"""The number of characters of a node's id that are displayed."""
 
 
 class Jobs(Protocol):
@@ -75,8 +76,8 @@ class CalendarControl:
         changed: Callable[[], None],
         picture: Callable[[], Snapshot],
     ) -> None:
-        """`changed` is called when jobs may start that could not start before. `picture` returns
-        the work that runs now.
+        """`changed` is called when more jobs may start than before. `picture` returns the work that
+        is running.
         """
         self._state_store = state_store
         self._clock = clock
@@ -103,7 +104,7 @@ class CalendarControl:
     # ---- views for cycles ----------------------------------------------------------------------
 
     def reservations(self, wall: float) -> tuple[ReservationSpec, ...]:
-        """Return the reservations at and after this wall-clock time."""
+        """Return the reservations that are in force at this wall-clock time or later."""
         return self.table.specs(wall)
 
     def license_specs(self) -> tuple[LicenseSpec, ...]:
@@ -119,18 +120,20 @@ class CalendarControl:
         self._have_nodes_changed = True
 
     def nodes_changed(self) -> None:
-        """Take note that a node joined, is dead, or has different labels."""
+        """Note that a node joined, died, or has different labels."""
         self._have_nodes_changed = True
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the clock was stepped by this many seconds."""
+        """Shift noted moments after the clock was stepped by this many seconds."""
         self.table.clock_stepped(step_s)
         if self.jobs is not None:
             for record in self.table.all():
                 self.jobs.reservation_changed(record.name)
 
     def tick(self) -> None:
-        """Begin and end reservations that are due, and look for new places after nodes changed."""
+        """Begin and end reservations that are due, and choose places again if nodes have
+        changed.
+        """
         now = self._clock.wall()
         if self._have_nodes_changed:
             self._have_nodes_changed = False
@@ -138,16 +141,16 @@ class CalendarControl:
         self.table.tick(now)
 
     def ends(self, spec: JobSpec) -> float | None:
-        """Return when the reservation ends in which a job begins now; None if the job names no
-        reservation, or if the reservation never ends.
+        """Return the end of the reservation of a job that starts now. Returns None if the job names
+        no reservation, or if the reservation never ends.
         """
         record = self.table.get(spec.reservation) if spec.reservation else None
         window = None if record is None else window_now(record, self._clock.wall())
         return None if window is None else window[1]
 
     def check(self, spec: JobSpec) -> None:
-        """Raise JobCommandError for a job that may never run in its reservation, or that asks for
-        licenses that do not exist.
+        """Raise JobCommandError if the job can never run in its reservation, or requests licenses
+        that do not exist.
         """
         self.licenses.check(spec)
         name = spec.reservation
@@ -186,8 +189,8 @@ class CalendarControl:
         return done
 
     def _book(self, name: str, now: float) -> Book:
-        """Return the nodes, their running work, and all reservations except for the one with this
-        name.
+        """Return a book of the nodes, their running work, and all reservations except for the one
+        with this name.
         """
         others = [spec for spec in self.table.specs(now) if spec.name != name]
         return Book(self._nodes.living(), self._picture, others)
@@ -256,8 +259,8 @@ class CalendarControl:
         )
 
     def _names(self) -> dict[str, str]:
-        """Return the host name of each living node. If several nodes have the same name, the
-        beginning of the node's id is added.
+        """Return the host name of each living node. If several nodes have the same host name, the
+        start of the node's id is added.
         """
         nodes = self._nodes.living()
         often = Counter(node.hostname for node in nodes)
@@ -277,8 +280,8 @@ class CalendarControl:
         return "" if places else "every node"
 
     def _of_jobs(self, name: str) -> tuple[list[str], list[str]]:
-        """Return the jobs that hold resources in a reservation, and the waiting jobs that name the
-        reservation.
+        """Return the jobs that hold resources of a reservation, and the waiting jobs that name
+        it.
         """
         running: list[str] = []
         waiting: list[str] = []
@@ -325,12 +328,12 @@ class CalendarControl:
         self.on_keep(name, record)
 
     def changed(self) -> None:
-        """Report that other jobs may start than before."""
+        """Report that the set of jobs that may start has changed."""
         self._changed()
 
     def close_node(self, node_id: str, reason: str) -> bool:
-        """Drain a node for maintenance. Returns False if the node already drains for maintenance,
-        or is not alive.
+        """Drain a node for maintenance. Returns False if the node is already draining for
+        maintenance, or is not alive.
         """
         if not self._nodes.is_alive(node_id):
             return False
@@ -343,8 +346,8 @@ class CalendarControl:
 
 
 def _changed(known: Reservation, given: Reservation, fields: frozenset[str]) -> Reservation:
-    """Return the reservation with these fields changed. Fields that express a changed one in
-    another way are cleared.
+    """Return the reservation with these fields changed. Fields that state the same thing in another
+    way are cleared.
     """
     there = set(Reservation.__struct_fields__) - {"name"}
     if unknown := sorted(fields - there):

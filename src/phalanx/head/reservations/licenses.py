@@ -1,4 +1,4 @@
-"""Counts how many licenses of each kind the cluster has."""
+"""The number of licenses of each kind that the cluster has."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LicenseCounts:
     """The counts of licenses, by name."""
 
     def __init__(self, state_store: StateStore, changed: Callable[[], None]) -> None:
-        """`changed` is called when jobs may start that could not before."""
+        """`changed` is called when more jobs may start than before."""
         self._state_store = state_store
         self._changed = changed
         self._totals: dict[str, int] = {}
@@ -61,7 +61,7 @@ class LicenseCounts:
         return tuple(LicenseSpec(name=n, total=t) for n, t in sorted(self._totals.items()))
 
     def check(self, spec: JobSpec) -> None:
-        """Raise JobCommandError for a job that asks for more licenses than the cluster has."""
+        """Raise JobCommandError if the job requests more licenses than the cluster has."""
         for name, count in spec.licenses:
             total = self._totals.get(name)
             if total is None:

@@ -1,7 +1,7 @@
 """The record of a reservation, and the windows in which it is kept.
 
-A reservation that has begun is in its window until that ends, even if the clock is set back
-to before its beginning; and a window that has ended does not come again.
+A reservation that has begun stays in its window until the window ends, even if the clock is set
+back to before the beginning. A window that has ended is not repeated.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from phalanx.model.reservations import Reservation
 from phalanx.scheduler.cycle.specs import ReservationSpec
 
 WINDOWS = 16
-"""The number of windows of a recurring reservation that are looked at. After these windows the
-reservation counts as kept without end, because later windows are unknown.
+"""The number of windows of a recurring reservation that are computed ahead. After them the
+reservation counts as in force without end, because later windows are not known.
 """
 
 Window = tuple[float, float | None]
@@ -32,13 +32,13 @@ class ReservationRecord(msgspec.Struct, kw_only=True, eq=False):
     deleted.
     """
     places: dict[str, dict[str, float]] = {}
-    """The amounts that the reservation keeps of each node, by node id, under the names of `batch`;
-    {} stands for the whole node.
+    """The amounts that the reservation keeps on each node, by node id and resource name of `batch`;
+    {} means the whole node.
     """
     begun: float | None = None
     """When the current window began."""
     last: float | None = None
-    """The time when the last window began that has ended."""
+    """When the latest window that has ended began."""
     drained: list[str] = []
     """The nodes that drain for the reservation."""
 
@@ -48,8 +48,8 @@ class ReservationRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 def windows(record: ReservationRecord, now: float) -> list[Window]:
-    """Return the current window of the reservation, and the windows that follow; none if the
-    reservation is over.
+    """Return the current window of the reservation and the windows that follow. The list is empty
+    if the reservation is over.
     """
     length_s = record.length_s
     if not record.spec.schedule:
@@ -81,14 +81,14 @@ def windows(record: ReservationRecord, now: float) -> list[Window]:
 
 
 def window_now(record: ReservationRecord, now: float) -> Window | None:
-    """Return the current window of the reservation, if it has begun."""
+    """Return the reservation's current window; None if no window has begun."""
     if record.begun is None:
         return None
     return record.begun, None if record.length_s is None else record.begun + record.length_s
 
 
 def spec_of(record: ReservationRecord, now: float) -> ReservationSpec:
-    """Return the reservation as cycles and plans read it."""
+    """Return the reservation in the form that cycles and plans read."""
     spec = record.spec
     return ReservationSpec(
         name=spec.name,

@@ -1,6 +1,6 @@
-"""The life cycle of reservations: created, changed, begun, ended, deleted.
+"""The life cycle of reservations, which are created, changed, begun, ended and deleted.
 
-Pure: `now` is the wall-clock time. Everything else that follows is requested through
+Pure: `now` is the wall-clock time. All further consequences are requested through
 `ReservationEffects`.
 """
 
@@ -30,26 +30,26 @@ from phalanx.scheduler.cycle.specs import ReservationSpec
 
 _HEX = frozenset("0123456789abcdef")
 SLACK_S = 60.0
-"""The most seconds by which a start may lie in the past and still count as now."""
+"""The largest number of seconds by which a start may be in the past and still count as now."""
 
 
 class ReservationEffects(Protocol):
-    """The reservations' requests to their shell."""
+    """Requests that the reservations make to their shell."""
 
     def keep(self, name: str, record: ReservationRecord | None) -> None:
         """Store a new or changed reservation; None deletes the stored one."""
         ...
 
     def changed(self) -> None:
-        """Report that jobs may start that could not start before, or may run until another time."""
+        """Report that more jobs may start than before, or that end times of jobs have changed."""
         ...
 
     def close_node(self, node_id: str, reason: str) -> bool:
-        """Drain a node. Returns False if the node already drains or does not exist."""
+        """Drain a node. Returns False if the node is already draining, or does not exist."""
         ...
 
     def open_node(self, node_id: str) -> None:
-        """Let a node take work again that drained for a reservation."""
+        """Let a node take work again that was drained for a reservation."""
         ...
 
 
@@ -61,7 +61,7 @@ class ReservationTable:
         self._records: dict[str, ReservationRecord] = {}
         self._specs: tuple[ReservationSpec, ...] | None = None
         self._made_at = self._valid_until = 0.0
-        """The time when `_specs` were computed, and the time until which they are complete."""
+        """When `_specs` was computed, and until when it is valid."""
 
     def get(self, name: str) -> ReservationRecord | None:
         """Return the reservation with this name."""
@@ -87,7 +87,9 @@ class ReservationTable:
         self._specs = None
 
     def specs(self, now: float) -> tuple[ReservationSpec, ...]:
-        """Return the reservations as cycles read them; the same object while nothing changes."""
+        """Return the reservations in the form that cycles read. The same object is returned while
+        nothing changes.
+        """
         if self._specs is None or not self._made_at <= now < self._valid_until:
             self._specs = tuple(spec_of(record, now) for record in self.all())
             times = (t for spec in self._specs for w in spec.windows for t in w if t is not None)
@@ -99,8 +101,8 @@ class ReservationTable:
 
     def put(self, spec: Reservation, book: Book, now: float) -> str:
         """Create a reservation, or change the reservation with this name. Returns what was done.
-        `book`: the free resources, without those of this reservation. Raises JobCommandError for a
-        reservation that can never be kept.
+        `book`: the nodes, running work and other reservations. Raises JobCommandError if the
+        reservation can never be honored.
         """
         known = self._records.get(spec.name)
         if known is None and len(self._records) >= MAX_RESERVATIONS:
@@ -193,10 +195,9 @@ class ReservationTable:
     # ---- time --------------------------------------------------------------------------------
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the clock was stepped by this many seconds.
-
-        The length of reservations that have begun stays the same, and so does the wait of those
-        that begin a given time after their creation. A beginning at a date is not moved.
+        """Shift noted moments after the clock was stepped by this many seconds. Reservations that
+        have begun keep their length. Reservations that begin a given time after their creation keep
+        that wait. A begin at a date does not change.
         """
         for record in self.all():
             record.created += step_s
@@ -208,14 +209,13 @@ class ReservationTable:
             self._published(record)
 
     def tick(self, now: float) -> None:
-        """Begin and end the reservations that are due."""
+        """Begin and end reservations that are due."""
         for record in self.all():
             self._look(record, now)
 
     def nodes_changed(self, book_for: Callable[[str], Book], now: float) -> None:
-        """Find places again after nodes came or went: named nodes are looked up again, other nodes
-        are replaced. `book_for` returns the resources that are free for the reservation with this
-        name.
+        """Choose places again after nodes came or left. Named nodes are looked up again, and other
+        nodes are replaced. `book_for` returns the book for the reservation with this name.
         """
         for record in self.all():
             book = book_for(record.name)
@@ -267,7 +267,7 @@ class ReservationTable:
     # ---- draining nodes ----------------------------------------------------------------------
 
     def _drain(self, record: ReservationRecord) -> None:
-        """Drain the nodes of a maintenance that has begun, and open nodes that it no longer
+        """Drain the nodes of a maintenance that has begun, and reopen nodes that it no longer
         needs.
         """
         if not record.spec.maintenance or record.begun is None:
@@ -285,7 +285,7 @@ class ReservationTable:
         self._open_nodes(drained)
 
     def _open_nodes(self, nodes: Iterable[str]) -> None:
-        """Let these nodes take work again, unless another maintenance has closed them as well."""
+        """Let these nodes take work again, unless another maintenance keeps them closed."""
         for node in nodes:
             heir = next(
                 (r for r in self.all() if r.begun is not None and self._closes(r, node)), None
@@ -302,8 +302,9 @@ class ReservationTable:
 
 
 def _is_of_nodes_that_are_gone(spec: Reservation) -> bool:
-    """Whether a maintenance can be dropped because its nodes are gone. A node never comes back with
-    an old id, but it may come back with the same host name.
+    """Whether a maintenance names its nodes only by their ids, so that it can be dropped once the
+    nodes are gone. A node never comes back with an old id, but may come back with the same host
+    name.
     """
     return spec.maintenance and bool(spec.nodes) and all(map(_is_id, spec.nodes))
 

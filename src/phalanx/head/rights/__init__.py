@@ -1,1 +1,1 @@
-"""Rights: who may do what, decided in one place for every request."""
+"""Rights: one place decides for every request whether its asker may make it."""

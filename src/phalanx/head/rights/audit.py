@@ -1,4 +1,4 @@
-"""The audit log: every change and every refusal, with its asker, its origin and its result."""
+"""The audit log: every change and every refusal, with who asked, from where, and the result."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from phalanx.model.rows.rights import AuditInfo
 DONE, FAILED, DENIED = "done", "failed", "denied"
 """The results of requests."""
 CHANGING = frozenset({Verb.SUBMIT, Verb.CHANGE, Verb.RAISE, Verb.OPERATE, Verb.ADMINISTER})
-"""The verbs whose requests are recorded even if they are allowed."""
+"""The verbs whose requests are recorded even when they are allowed."""
 MAX_TEXT = 500
-"""The number of characters of a text that are kept. It is limited because askers control a part of
-the text.
+"""The number of characters of a text that are kept. The limit exists because askers control a part
+of the text.
 """
 MAX_LATEST = 10_000
-"""The largest number of records that are read at once."""
+"""The largest number of records that one query returns."""
 
 
 class AuditJournal(Protocol):
     """Keeps the records of the audit log."""
 
     def add(self, record: AuditInfo) -> None:
-        """Keep one more record."""
+        """Append a record."""
         ...
 
     def latest(self, count: int, is_meant: Callable[[AuditInfo], bool]) -> list[AuditInfo]:
-        """Return the last `count` records for which `is_meant` is true, oldest first."""
+        """Return the last `count` records that satisfy `is_meant`, oldest first."""
         ...
 
 
@@ -41,11 +41,11 @@ class RecentAudit:
         self._records: deque[AuditInfo] = deque(maxlen=most)
 
     def add(self, record: AuditInfo) -> None:
-        """Keep one more record."""
+        """Append a record."""
         self._records.append(record)
 
     def latest(self, count: int, is_meant: Callable[[AuditInfo], bool]) -> list[AuditInfo]:
-        """Return the last `count` records for which `is_meant` is true, oldest first."""
+        """Return the last `count` records that satisfy `is_meant`, oldest first."""
         return [one for one in self._records if is_meant(one)][-count:]
 
 

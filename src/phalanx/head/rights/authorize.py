@@ -1,9 +1,10 @@
-"""Decides whether a principal may do something to an object: a pure function of the three.
+"""Decides whether a principal may do something to an object: a pure function of principal, verb and
+object.
 
-Its table is that of docs/explanation/security.md. A queue administrator is somebody whom the
-`admin` list of a queue, or of a queue above it, names. A job has its owner's rights to see and to
-submit, changes only itself and the jobs that it has submitted, and never administers anything,
-whoever its owner is.
+It implements the table in docs/explanation/security.md. A queue administrator is a person in the
+`admin` list of the queue or of a queue above it. A job has its owner's rights to see and to submit.
+It may change only itself and the jobs that it has submitted, and never administers anything,
+whatever its owner's rights are.
 """
 
 from __future__ import annotations
@@ -23,18 +24,22 @@ CLUSTER, QUEUE, WORK = "cluster", "queue", "job"
 
 
 class Asking(msgspec.Struct, frozen=True, dict=True):
-    """A principal with the rights that the cluster gives to this principal."""
+    """A principal and the rights that it has in the cluster."""
 
     principal: Principal
     role: Role
     queues: tuple[str, ...] | None = None
-    """The queues in which a token may act, with the queues below them; None for all queues."""
+    """The queues in which a token may act; queues below them are included. None means all
+    queues.
+    """
     priority: int = 0
-    """For a job that asks: its own priority, which is also the highest that it may submit."""
+    """If a job asks: its own priority, which is the highest that it may give to jobs that it
+    submits.
+    """
 
     @cached_property
     def is_job(self) -> bool:
-        """Whether the principal is a job, which asks for its owner."""
+        """Whether the principal is a job, which acts for its owner."""
         return self.principal.kind == JOB
 
     @property
@@ -44,24 +49,24 @@ class Asking(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def names(self) -> Names:
-        """The words in lists of people that stand for the principal."""
+        """The words in lists of people that mean the principal."""
         return self.principal.names
 
 
 class Object(msgspec.Struct, frozen=True, kw_only=True):
-    """The thing that a request concerns, as far as rights depend on it."""
+    """The thing that a request concerns, with all that rights depend on."""
 
     kind: str = CLUSTER
     name: str = ""
     owner: str = ""
     """The user who owns the work."""
     lineage: tuple[str, ...] = ()
-    """For work: the work's own name, then the name of the job that submitted it, and so on
-    upwards.
+    """For work: its own name, then the name of the job that submitted it, then that of the job
+    which submitted that job, and so on.
     """
     path: tuple[str, ...] = ()
-    """The queues from the root down to the object's queue; for a queue, down to the queue
-    itself.
+    """The queues from the root to the object's queue or, if the object is a queue, to that
+    queue.
     """
     submit: tuple[Names, ...] = ()
     """The lists of people who may submit, one for each queue of the path that has such a list."""
@@ -79,17 +84,17 @@ class Object(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EVERYTHING = Object()
-"""The object that stands for the whole cluster."""
+"""The object that means the whole cluster."""
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """The request may be carried out; `rule` says by which right."""
+    """The request may be carried out. `rule` names the right that allows it."""
 
     rule: str
 
 
 class Denied(msgspec.Struct, frozen=True):
-    """The request is refused; `rule` says which right it would need."""
+    """The request is refused. `rule` names the right that it would need."""
 
     rule: str
 
@@ -98,7 +103,7 @@ Decision = Allowed | Denied
 
 
 def authorize(asking: Asking, verb: Verb, thing: Object) -> Decision:
-    """Return whether the principal may do this to the object, and by which rule."""
+    """Return whether the principal may do this to the object, and the rule that decides."""
     return _RULES[verb](asking, thing)
 
 
@@ -259,7 +264,7 @@ def _administers(asking: Asking, thing: Object) -> bool:
 
 
 def _is_meant(asking: Asking, thing: Object) -> bool:
-    """Whether a token's queues include the object's queue."""
+    """Whether the token may act in the object's queue."""
     return asking.queues is None or not set(asking.queues).isdisjoint(thing.path)
 
 

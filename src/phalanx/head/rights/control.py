@@ -1,4 +1,4 @@
-"""The one place where each request to the head meets the rights of its asker."""
+"""The one place where each request to the head is checked against the rights of its asker."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ GroupsOf = Callable[[str], tuple[str, ...]]
 
 
 class RightsSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """The rights in a head's cluster, and the functions that its shell provides for them. The
-    default is a cluster of one person, without a file for the audit log.
+    """The settings of rights in a cluster, and the functions that the head's shell provides for
+    them. The default is a cluster of one person, without a file for the audit log.
     """
 
     is_shared: bool = False
@@ -51,7 +51,7 @@ class RightsSetup(msgspec.Struct, frozen=True, kw_only=True):
     know_tokens: Callable[[Hashes], None] = lambda hashes: None
     """Tells the gateway the tokens of people and robots."""
     grants: Grants | None = None
-    """Lets work run under the accounts of its owners; None if work runs under the accounts of its
+    """Lets work run under its owners' accounts; None if work runs under the accounts of its
     nodes.
     """
 
@@ -60,7 +60,9 @@ ONE_PERSON = RightsSetup()
 
 
 class Rights:
-    """Knows the rights of each asker, refuses requests without a right, and keeps the audit log."""
+    """Knows the rights of each asker, refuses requests for which a right is missing, and keeps the
+    audit log.
+    """
 
     def __init__(
         self,
@@ -85,9 +87,9 @@ class Rights:
         self._priority_of = priority_of
 
     def asked(self, principal: Principal, process: bytes, origin: str) -> Asked:
-        """Return an asker's request before it is decoded. `process`: the id of the asking process,
-        if it belongs to the cluster. Raises AuthenticationError for a token that is no longer
-        valid.
+        """Return the record of an asker's request, before the request is decoded. `process`: the id
+        of the asking process, if it belongs to the cluster. Raises AuthenticationError for a token
+        that is no longer valid.
         """
         return Asked(self, self._asking(principal), self._within(principal, process), origin)
 
@@ -102,7 +104,7 @@ class Rights:
         return self._job(principal)
 
     def _job(self, principal: Principal) -> Asking:
-        """Return the rights of a job: its owner's rights, as far as jobs get them."""
+        """Return the rights of a job: those rights of its owner that jobs get."""
         name = principal.name
         record = self._objects.job(name) if "/" in name else None
         if record is not None:
@@ -123,8 +125,8 @@ class Rights:
     # ---- deciding ----------------------------------------------------------------------------
 
     def refusal(self, asking: Asking, request: Request[Any]) -> tuple[str, str]:
-        """Return the names of the request's objects, and why the request is refused; empty if it is
-        allowed.
+        """Return the names of the request's objects, and why the request is refused. The reason is
+        empty if it is allowed.
         """
         needs = self._needs(asking, request)
         names = ", ".join(dict.fromkeys(str(thing) for _, thing in needs if thing.name))
@@ -181,7 +183,7 @@ class Rights:
         )
 
     def _meant(self, verb: Verb, name: str, user: str) -> Object:
-        """Return the object that a person means by a name."""
+        """Return the object that a name refers to."""
         if not name:
             return EVERYTHING
         if verb is Verb.SUBMIT:
@@ -246,7 +248,7 @@ class Asked:
         self.asking = asking
         self.within = within
         self.verb: Verb | None = None
-        """The verb of a request that must be recorded when it is answered."""
+        """The verb of the request if it must be recorded once answered."""
 
     @property
     def principal(self) -> Principal:
@@ -265,7 +267,7 @@ class Asked:
         return self.asking.role >= Role.ADMIN and not self.asking.is_job
 
     def check(self, request: Request[Any]) -> None:
-        """Raise NotAllowedError for a request that the asker has no right to."""
+        """Raise NotAllowedError if the asker has no right to make this request."""
         is_change = request.verb in CHANGING and type(request).effect is not Effect.READS
         if not is_change and request.verb is not Verb.JOIN and _is_free(self.asking):
             return  # it is allowed and not recorded, as nearly all requests in the mode *mine*
@@ -289,7 +291,7 @@ class Asked:
 
 
 _NAMES = ("name", "job", "node_id", "queue", "user")
-"""The fields that name the object, by kind of request."""
+"""The fields of requests that name the object."""
 
 
 def _is_free(asking: Asking) -> bool:

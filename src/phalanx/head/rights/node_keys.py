@@ -1,7 +1,8 @@
-"""The messages of nodes that have keys of their own: such a node joins and reports as itself.
+"""Decides which messages the head accepts from nodes that have their own keys.
 
-A node with the cluster's token may say everything, also who asks there. A node with a key may say
-what happens to the work that the head has given it, and nothing of other nodes and of people.
+A node with the cluster's token is trusted with every message, including the identity of the people
+who ask through it. A node with a key joins and reports only as itself. It may report on the work
+that the head has given it, but not on other nodes or on people.
 """
 
 from __future__ import annotations
@@ -48,21 +49,21 @@ _OF_ITSELF = (
     *(Prepared, Committed, BundlesGone, DevicesSeen, ActorPlaced, ActorRefused),
     *(StateReported, EventsReported, NodeLogRead, NodeNumbers),
 )
-"""Messages that the head accepts as messages of the node that sends them."""
+"""Messages that the head accepts when they concern only the node that sends them."""
 _ASKS = (GetViewChanges.kind, WatchGroup.kind)
 """Kinds of requests that a node sends for itself."""
 
 
 class NodeKeys:
-    """Decides about the messages of nodes with keys."""
+    """Decides which messages of nodes with keys are accepted."""
 
     def __init__(self, tokens: Tokens, nodes: NodeDirectory) -> None:
         self._tokens = tokens
         self._nodes = nodes
 
     def is_own_prefix(self, key: str, prefix: bytes) -> bool:
-        """Whether the node with this key may connect under a prefix: the prefix must be new, or
-        must have been the node's before.
+        """Whether the node with this key may connect under a prefix. The prefix must be new, or
+        must already belong to the node.
         """
         name, record = self._tokens.node_of(key), self._nodes.of_prefix(prefix)
         return name is not None and (record is None or record.hostname == name)
@@ -71,7 +72,7 @@ class NodeKeys:
         """Return why a message is refused; None if it is accepted. `key`: empty for the cluster's
         token.
 
-        A name with a key belongs only to the node with that key.
+        If a node's name has a key, only the node with that key may use the name.
         """
         if not key:
             taken = isinstance(message, Join) and self._tokens.has_node_key(message.hostname)

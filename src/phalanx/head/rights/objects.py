@@ -1,7 +1,7 @@
 """The objects that requests concern, as rights see them, and the verbs that each request needs.
 
-Most requests concern the whole cluster, and need the verb of their type. The others are listed here
-with a function each.
+Most requests concern the whole cluster, and need the verb of their type. This module has a function
+for each of the others.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ if TYPE_CHECKING:
     from phalanx.model.jobs.records import JobRecord
 
 Need = tuple[Verb, Object]
-"""A verb that a request needs, and the object to which the verb refers."""
+"""A verb that a request needs, and the object to which the verb applies."""
 _JOB = slice(12, 16)
-"""The position of the bytes that name the driver's job in a process's id."""
+"""The position, in a process's id, of the bytes that name the driver's job."""
 _LINEAGE = 50
-"""The largest number of jobs above a job, or of queues in a path, that are looked at."""
+"""The largest number of jobs above a job, or of queues in a path, that are followed."""
 _ANYBODY = (frozenset((EVERYBODY,)),)
 
 
@@ -77,9 +77,9 @@ class Objects:
         is_open: bool,
         max_priority: Callable[[str, str], int | None],
     ) -> None:
-        """`gangs` returns the gang scheduler. `is_open`: whether queues without a list take work of
-        everybody. `max_priority(queue, user)`: the highest priority that the user may give to work
-        there; None if any is allowed.
+        """`gangs` returns the gang scheduler. `is_open`: whether queues without a list take
+        everybody's work. `max_priority(queue, user)`: the highest priority that the user may give
+        to work there; None if any is allowed.
         """
         self._gangs = gangs
         self._drivers = drivers
@@ -88,7 +88,7 @@ class Objects:
         self._is_open = is_open
         self._max_priority = max_priority
         self._user = ""
-        """The user whose request is being checked, who also owns the work that it submits."""
+        """The user whose request is being checked. Submitted work belongs to this user."""
         work, queue = self._named_work, self._named_queue
         self._of: dict[type[Request[Any]], Callable[[Any], list[Need]]] = {
             CommandJob: lambda it: work(Verb.CHANGE, it.name),
@@ -122,8 +122,8 @@ class Objects:
         }
 
     def needs(self, request: Request[Any], user: str) -> list[Need]:
-        """Return the needs of a request of this user. A thing that does not exist has no needs: the
-        request's handler reports that it does not exist.
+        """Return the needs of a request of this user. For a thing that does not exist there are no
+        needs, because the request's handler reports that it does not exist.
         """
         found = self._of.get(type(request))
         self._user = user
@@ -132,8 +132,8 @@ class Objects:
     # ---- queues ------------------------------------------------------------------------------
 
     def queue(self, name: str, parent: str | None = None) -> Object:
-        """Return a queue as an object of rights. `parent` is the parent of a queue that is to be
-        made.
+        """Return a queue as an object of rights. `parent`: if the queue is to be created, its
+        parent.
         """
         path, submit, admin, above = self._lists(name, parent)
         return Object(
@@ -143,8 +143,8 @@ class Objects:
     def _lists(
         self, name: str, parent: str | None = None
     ) -> tuple[tuple[str, ...], tuple[Names, ...], Names, Names]:
-        """Return the path of a queue, its lists of submitters, and two lists of administrators: the
-        queue's own with those of its ancestors, and those of its ancestors alone.
+        """Return the path of a queue, its lists of submitters, and two lists of administrators:
+        those of the queue and its ancestors, and those of the ancestors only.
         """
         get = self._gangs().queues.table.get
         path = [name]
@@ -195,8 +195,8 @@ class Objects:
         return [(Verb.SUBMIT, self.submission(request.name, 0))]
 
     def submission(self, queue: str, priority: int, owner: str = "", name: str = "") -> Object:
-        """Return work that is to be submitted to a queue. Without an owner, the work belongs to the
-        asker.
+        """Return, as an object of rights, work that is to be submitted to a queue. Without an
+        owner, the work belongs to the asker.
         """
         path, submit, admin, above = self._lists(queue)
         owner = owner or self._user
@@ -215,7 +215,9 @@ class Objects:
     # ---- work --------------------------------------------------------------------------------
 
     def work(self, name: str) -> Object | None:
-        """Return a job, gang, flow or cron job by its name; None if none has this name."""
+        """Return a job, gang, flow or cron job by its name, as an object of rights; None if none
+        has this name.
+        """
         return next(self._found(name), None)
 
     def _found(self, name: str) -> Iterator[Object]:
@@ -233,7 +235,7 @@ class Objects:
             yield self._in_queue(uid, gang.queue, gang.user, self.driver_lineage(gang.creator))
 
     def job(self, name: str) -> JobRecord | None:
-        """Return the record of a job, or of the array that an array task's name means."""
+        """Return the record of a job. For an array task's name, return that of its array."""
         gangs = self._gangs()
         found = gangs.jobs.table.get(_uid(name))
         if found is None and (array := split_element(name)) is not None:
@@ -259,7 +261,9 @@ class Objects:
         )
 
     def _above(self, spec: JobSpec | FlowSpec) -> tuple[str, ...]:
-        """Return the array of an array task, and the jobs that submitted a job, upwards."""
+        """Return the names of the jobs above a job: the array of an array task, the job that
+        submitted the job, and so on.
+        """
         found: list[str] = []
         if isinstance(spec, JobSpec) and spec.element:
             found.append(spec.element.array)
@@ -270,7 +274,7 @@ class Objects:
         return tuple(found)
 
     def _submitter(self, name: str) -> str:
-        """Return the job that submitted a job, or the job in which a driver runs."""
+        """Return the job that submitted a job, or the job inside which a driver runs."""
         if "/" in name:
             record = self.job(name)
             return "" if record is None else record.spec.submitted_by
@@ -278,7 +282,7 @@ class Objects:
         return principal.name if principal is not None and principal.kind == JOB else ""
 
     def driver_lineage(self, process: bytes) -> tuple[str, ...]:
-        """Return the driver's job of a process, and the chain of jobs above that job."""
+        """Return the driver's job of a process, and the jobs above it."""
         found: list[str] = []
         at = process[_JOB].hex()
         while at and at not in found and len(found) < _LINEAGE:
@@ -366,7 +370,7 @@ class Objects:
     # ---- programs ----------------------------------------------------------------------------
 
     def driver(self, process: bytes) -> Object:
-        """Return the program that a process belongs to."""
+        """Return the driver to which a process belongs, as an object of rights."""
         name = process[_JOB].hex()
         lineage = self.driver_lineage(process)
         return Object(kind=WORK, name=name, owner=self.owner_of_driver(name), lineage=lineage)
@@ -418,7 +422,9 @@ _SPECS: dict[str, Any] = {
     "Queue": _QueueHead,
 }
 _KINDS = {"Reservation": Verb.OPERATE}
-"""The verbs for manifests that concern the whole cluster and need another verb than ADMINISTER."""
+"""The verbs of those manifests that concern the whole cluster but need a verb other than
+ADMINISTER.
+"""
 
 
 def _uid(name: str) -> str:

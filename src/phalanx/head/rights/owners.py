@@ -1,4 +1,4 @@
-"""Sets the owner of submitted work: the asker, as the head knows it."""
+"""Sets the owner of submitted work: the asker, as the head has authenticated it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from phalanx.protocol.requests.request import Asker
 def owned_by(spec: Any, asker: Asker[Any]) -> Any:
     """Return a job, flow or cron job with the asker as its owner; return anything else unchanged.
 
-    An admin may submit for the user that a manifest names. Raises NotAllowedError if others name
-    anybody but themselves. Without identities (on Ray) the user of the manifest stays.
+    An admin may submit for the user whom a manifest names. Raises NotAllowedError if another asker
+    names somebody else. If there are no identities, as on Ray, the user in the manifest stays.
     """
     if isinstance(spec, CronSpec):
         return msgspec.structs.replace(spec, job=owned_by(spec.job, asker))
@@ -28,7 +28,7 @@ def owned_by(spec: Any, asker: Asker[Any]) -> Any:
 
 
 def owner_for(named: str, asker: Asker[Any]) -> str:
-    """Return the owner of work whose sender names this user, or no user."""
+    """Return the owner of work. `named`: the user whom the sender named; empty if none."""
     principal = asker.principal
     if principal is None or named == principal.user:
         return named
@@ -41,10 +41,8 @@ def owner_for(named: str, asker: Asker[Any]) -> str:
 
 
 def signed(by: str, asker: Asker[Any]) -> str:
-    """Return `by` as USER@HOST. The user is the one that was authenticated; only the host is taken
-    from the asker's own words.
-
-    An empty `by` stays empty, and without authentication `by` stays as it is.
+    """Return `by` as USER@HOST. The user is the authenticated one, and only the host is taken from
+    `by`. An empty `by` stays empty. Without authentication, `by` is returned unchanged.
     """
     if asker.principal is None or not by:
         return by

@@ -1,7 +1,7 @@
 """The tokens of people and robots: names, roles, queues and the hashes of their secrets.
 
-A secret is made where the token is created, and never comes here. A token that was rotated has two
-secrets at a time, the new one and the one before.
+A secret is made where the token is created, and is never sent to the head. After a rotation, a
+token has two valid secrets: the new one and the previous one.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from phalanx.model.rows.tokens import TokenInfo
 
 TABLE = "tokens"
 SECRETS = 2
-"""Secrets of a token that are valid at a time."""
+"""The number of a token's secrets that are valid at the same time."""
 USED_EVERY_S = 60.0
-"""Seconds between two notes of a token's last use."""
+"""The least seconds between two records of a token's last use."""
 _ID = re.compile(r"[0-9a-f]{16}")
 _HASH_BYTES = 32
 MOST = 10_000
 NODE_ROLE = "node"
-"""The role of a token that is the key of the node with the token's name."""
+"""The role of a token that is the key of a node. The node has the token's name."""
 
 Hashes = dict[str, list[bytes]]
-"""The hashes of tokens, by the tokens' ids."""
+"""The hashes of tokens' secrets, by the tokens' ids."""
 
 
 class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +56,8 @@ class Tokens:
         wall: Callable[[], float],
         changed: Callable[[Hashes], None],
     ) -> None:
-        """`changed` tells the gateway which tokens are valid, and ends the connections of all other
-        tokens.
+        """`changed` tells the gateway which tokens are valid, and closes the connections of all
+        other tokens.
         """
         self._state_store = state_store
         self._wall = wall
@@ -81,8 +81,8 @@ class Tokens:
         return [row.id for row in self._rows.values() if row.role == NODE_ROLE]
 
     def node_of(self, token_id: str) -> str | None:
-        """Return the name of the node whose key this is, and note its use; None for a key that is
-        no more valid.
+        """Return the name of the node whose key this is, and record the key's use; None if the key
+        is no longer valid.
         """
         row = self._rows.get(self._names.get(token_id, ""))
         if row is None or row.role != NODE_ROLE:
@@ -95,7 +95,7 @@ class Tokens:
         return row.name
 
     def has_node_key(self, name: str) -> bool:
-        """Whether there is a key of the node with this name."""
+        """Whether the node with this name has a key."""
         row = self._rows.get(name)
         return row is not None and row.role == NODE_ROLE
 
@@ -113,8 +113,8 @@ class Tokens:
         return Principal(TOKEN, name, name)
 
     def rights(self, principal: Principal) -> tuple[Role, tuple[str, ...] | None]:
-        """Return a token's role and queues, and note that the token was used. Raises
-        AuthenticationError for a token that has expired or was revoked.
+        """Return a token's role and queues, and record its use. Raises AuthenticationError if the
+        token has expired or was revoked.
         """
         row = self._rows.get(principal.name)
         if row is None:
@@ -140,9 +140,7 @@ class Tokens:
         expires: float | None,
         is_again: bool = False,
     ) -> TokenInfo:
-        """Create a token. Raises JobCommandError for a name that is taken, and for invalid
-        values.
-        """
+        """Create a token. Raises JobCommandError if the name is taken, and for invalid values."""
         known = self._rows.get(name)
         if known is not None and is_again and known.id == token_id:
             return self._info(known)
@@ -191,7 +189,7 @@ class Tokens:
         return self._info(row)
 
     def revoke(self, name: str, is_again: bool = False) -> None:
-        """Forget a token, and end the connections that use it."""
+        """Forget a token, and close the connections that use it."""
         if is_again and name not in self._rows:
             return
         row = self._need(name)
