@@ -25,9 +25,9 @@ def bench(
         str,
         Option(
             help="Group of rows: engine, placement, batch, plan, cluster, nodes, scheduling, "
-            "store, transfer, "
-            "gangs, simulator, or all; release (Ray's release benchmarks), history, scale, "
-            "processes, objects or day take minutes, and are not in all."
+            "store, transfer, gangs, simulator, or all of these. Further groups take minutes "
+            "and are not in all: release (Ray's release benchmarks), history, scale, "
+            "processes, objects and day."
         ),
     ] = "engine",
     quick: Annotated[bool, Option(help="Make shorter measurements.")] = False,
@@ -36,8 +36,8 @@ def bench(
 ) -> None:
     """Compare Phalanx's speed with the speed of Ray and other pools.
 
-    Groups that are not compared with other systems measure how fast tasks are placed and how fast
-    the batch scheduler decides.
+    Some groups have no counterpart in other systems: they measure only Phalanx, such as the time in
+    which the batch scheduler decides.
     """
     from phalanx_benchmarks.command import run
 

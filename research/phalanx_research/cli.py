@@ -49,8 +49,8 @@ def simulate(
     arrival: Annotated[
         Arrival,
         Option(
-            help="order: pods arrive one by one and stay. time: jobs arrive and end at their own "
-            "times."
+            help="Order in which work arrives. `order`: pods arrive one after another and never "
+            "end. `time`: jobs arrive and end at the times in the trace."
         ),
     ] = Arrival.order,
     rules: Annotated[
@@ -65,8 +65,8 @@ def simulate(
         bool | None,
         Option(
             "--overheads/--no-overheads",
-            help="With --arrival time: whether the start of a job costs time (default: yes if "
-            "the trace names models).",
+            help="With --arrival time: whether starting a job takes time (default: yes if the "
+            "trace names models).",
         ),
     ] = None,
     inflate: Annotated[
@@ -118,7 +118,7 @@ def simulate(
     """Run a trace under one or more policies, on virtual time. Exits with 2 when a file is faulty.
 
     With --chaos: run simulated clusters under faults instead. With --lab: simulate a day of many
-    users' jobs. Both exit with 1 when a promise is broken.
+    users' jobs. Both exit with 1 when the simulation finds a fault of Phalanx.
     """
     from phalanx.errors import PhalanxError
 

@@ -10,7 +10,9 @@ from phalanx.cli.registry import RESEARCH
 
 
 def demo(
-    trials: Annotated[int, Option(min=1, help="Number of settings that the search tries.")] = 24,
+    trials: Annotated[
+        int, Option(min=1, help="Number of hyperparameter settings that the search tries.")
+    ] = 24,
     workers: Annotated[
         int | None, Option(min=1, help="Number of training actors (default: one per CPU).")
     ] = None,

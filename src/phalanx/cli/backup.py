@@ -24,10 +24,10 @@ def backup(
     file: Annotated[str, Argument(help="New file to write the backup to.")],
     store: Store = None,
 ) -> None:
-    """Copy the head's store into a file, while the head runs or not. Exit 1: no copy was made.
+    """Copy the head's store into a file; the head may be running. Exit 1: no copy was made.
 
-    The copy has queues, jobs, users, tokens, reservations, actors, and the history of jobs. It has
-    no output of jobs, and not the cluster's token.
+    The copy contains queues, jobs, users, tokens, reservations, actors, and the history of jobs. It
+    contains neither the output of jobs nor the cluster's token.
     """
     from phalanx import __version__
     from phalanx.model.readable import size

@@ -71,7 +71,7 @@ def nodes(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """List all nodes, including those that died lately, with the reasons for their states."""
+    """List all nodes, including nodes that died recently, with the reasons for their states."""
     found = ask(address, GetStatus())
     if json:
         echo(json_module.dumps([node_data(row, found) for row in found.nodes], indent=1))
@@ -108,8 +108,9 @@ def drain(
 ) -> None:
     """Drain a node: nothing new starts there, and running work goes on. Exit 3: no such node.
 
-    With --deadline, work that still runs then is ended: jobs are queued again, and tasks are tried
-    again elsewhere. With --at, jobs that could still run at that time do not start on the node.
+    With --deadline, work that still runs at the deadline is ended: jobs are queued again, and tasks
+    are tried again elsewhere. With --at, jobs that could still run at that time do not start on the
+    node.
     """
     node_id = find_node(address, node)
     if at is not None or length is not None:

@@ -13,7 +13,8 @@ from phalanx.model.rows.row import Row
 Address = Annotated[
     str | None,
     Option(
-        help="Address of the head (HOST:PORT), or ray:auto. Default: PHALANX_ADDRESS, or the "
+        help="Address of the head (HOST:PORT), or ray:auto for a Ray cluster. Default: "
+        "PHALANX_ADDRESS, or the "
         "cluster on this machine."
     ),
 ]

@@ -59,18 +59,22 @@ def dashboard(
     stop: Annotated[bool, Option("--stop", help="End the servers of this cluster's page.")] = False,
     record: Annotated[
         Path | None,
-        Option(help="File to record the cluster into, until Ctrl-C or the cluster's end."),
+        Option(
+            help="File in which to record the cluster's state, until Ctrl-C or the cluster's end."
+        ),
     ] = None,
     from_: Annotated[
         Path | None,
-        Option("--from", help="Recorded file to show on the page, instead of the cluster."),
+        Option(
+            "--from", help="File written by --record, to show on the page instead of the cluster."
+        ),
     ] = None,
 ) -> None:
     """Serve the web page of a cluster, and print an address that logs you in.
 
-    A server that already runs for this page is used again. The address works once, within a minute.
-    The server ends when its cluster ends, or when the file given with --from is removed. Options
-    that are not given come from the configuration (`phalanx config show`).
+    If a server of this page already runs, its address is printed. The address works once, within a
+    minute. The server ends when its cluster ends, or when the file given with --from is removed.
+    Options that are not given come from the configuration (`phalanx config show`).
     """
     given = locals()
     if record is not None and from_ is not None:

@@ -27,7 +27,7 @@ def replay(
 ) -> None:
     """Run a recorded scheduling cycle again and compare its decisions.
 
-    Nothing is changed. Exit 1: the decisions differ from the decisions that the file has recorded.
+    Nothing is changed. Exit 1: the decisions differ from those in the file.
     """
     from phalanx.cli.snapshots import replay_file
 
@@ -48,7 +48,7 @@ def explain(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Explain why a job, gang, task or actor waits, and what would have to change."""
+    """Explain why a job, gang, task or actor waits, and which changes would let it start."""
     from phalanx.cli.snapshots import explain_file
     from phalanx.protocol.requests.actors import ExplainActor
     from phalanx.protocol.requests.gangs import Explain

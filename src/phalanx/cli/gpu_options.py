@@ -12,7 +12,8 @@ Gpus = Annotated[
     str,
     Option(
         rich_help_panel=panels.RESOURCES,
-        help="GPUs for each member, or parts of split GPUs by profile: 2, 0.5, mig-1g.10gb:1.",
+        help="GPUs for each member: 2, 0.5 (half of one GPU) or mig-1g.10gb:1 (one MIG part with "
+        "this profile).",
     ),
 ]
 GpuMemory = Annotated[
@@ -27,22 +28,24 @@ GpuMemoryLimit = Annotated[
     str | None,
     Option(
         rich_help_panel=panels.RESOURCES,
-        help="Memory on a GPU above which a member is ended. Default: --gpu-memory.",
+        help="Limit of the memory that a member may use on each of its GPUs, such as 24GiB; a "
+        "member that exceeds the limit is ended. Default: the amount of --gpu-memory.",
     ),
 ]
 GpuShare = Annotated[
     str | None,
     Option(
         rich_help_panel=panels.RESOURCES,
-        help="How the GPU is shared: time (the default) or mps.",
+        help="Way in which members share a GPU: time (they take turns; the default) or mps (they "
+        "run at once, by NVIDIA's MPS).",
     ),
 ]
 GpuCompute = Annotated[
     float | None,
     Option(
         rich_help_panel=panels.RESOURCES,
-        help="Largest part of a GPU's threads that a member may use, such as 0.5; needs --gpu- "
-        "share mps.",
+        help="Largest part of a GPU's threads that a member may use, such as 0.5; needs "
+        "`--gpu-share mps`.",
     ),
 ]
 

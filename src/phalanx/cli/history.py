@@ -80,7 +80,9 @@ def history(
     limit: Annotated[
         int,
         Option(
-            min=1, max=MAX_ATTEMPTS, help="Maximum number of rows; the last that ended are shown."
+            min=1,
+            max=MAX_ATTEMPTS,
+            help="Maximum number of rows; the attempts that ended last are shown.",
         ),
     ] = 100,
     format: Annotated[
@@ -174,7 +176,7 @@ def report(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Sum up by user and queue what jobs held, used and left idle, and how long they waited.
+    """Sum up, by user and queue, the resources that jobs held, used and left idle, and their waits.
 
     The beginning of the period is rounded down to a full hour. Only attempts that have ended count.
     """

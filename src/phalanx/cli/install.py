@@ -20,7 +20,9 @@ System = Annotated[
         help="Install services of the machine, which run as the account phalanx. Only root may.",
     ),
 ]
-User = Annotated[bool, Option("--user", help="Services of this user, without root's rights.")]
+User = Annotated[
+    bool, Option("--user", help="Install services of this user; this needs no rights of root.")
+]
 Apply = Annotated[bool, Option("--apply", help="Make the changes, instead of only listing them.")]
 Root = Annotated[
     str,
@@ -54,7 +56,7 @@ def install(
     apply: Apply = False,
     root: Root = "",
 ) -> None:
-    """List the steps that install head and node as services of systemd; --apply takes them.
+    """List the steps that install head and node as services of systemd; --apply carries them out.
 
     Exit 1: a step failed. Exit 4: --system without root's rights.
     """
@@ -92,7 +94,7 @@ def install(
 def uninstall(
     system: System = False, user: User = False, apply: Apply = False, root: Root = ""
 ) -> None:
-    """List the steps that remove the services of systemd; --apply takes them.
+    """List the steps that remove the services of systemd; --apply carries them out.
 
     The configuration, the store and the token stay.
     """

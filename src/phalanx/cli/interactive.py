@@ -251,7 +251,8 @@ def alloc(
             "--time",
             "-t",
             rich_help_panel=panels.TIME,
-            help="Time limit of the allocation: 2h30m, 90s, 1-12:00 or 90 (minutes).",
+            help="Time limit of the allocation: 2h30m, 90s, 1-12:00 (days-hours:minutes) or 90 "
+            "(minutes).",
         ),
     ] = None,
     quiet: Annotated[
@@ -273,7 +274,8 @@ def alloc(
 ) -> None:
     """Hold resources for steps while a command runs on this machine; release them when it ends.
 
-    `phalanx alloc --gang 2 --gpus 1 -- bash`, and in it `phalanx step -- python train.py`
+    For example, run `phalanx alloc --gang 2 --gpus 1 -- bash`, and in that shell `phalanx step --
+    python train.py`.
     """
     from phalanx.api.job import Job
 

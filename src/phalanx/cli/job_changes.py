@@ -23,7 +23,7 @@ def cancel(names: Names, address: Address = None) -> None:
 def suspend(names: Names, address: Address = None) -> None:
     """Stop jobs and free their resources until `phalanx resume`.
 
-    A suspended cron job makes no more jobs.
+    A suspended cron job submits no more jobs.
     """
     _command(names, address, "suspend", "is suspended")
 
@@ -94,7 +94,11 @@ def update(
     ] = None,
     limit: Annotated[
         str | None,
-        Option("--time", "-t", help="New time limit: 2h30m, 90s, 1-12:00 or 90 (minutes)."),
+        Option(
+            "--time",
+            "-t",
+            help="New time limit: 2h30m, 90s, 1-12:00 (days-hours:minutes) or 90 (minutes).",
+        ),
     ] = None,
     reservation: Annotated[
         str | None, Option(help="Reservation to run in, or `none` for no reservation.")

@@ -114,8 +114,8 @@ def jobs(
         Option(
             "--all",
             "-a",
-            help="Also list jobs that finished more than an hour ago, as far as the head keeps "
-            "them.",
+            help="Also list jobs that finished more than an hour ago and that the head still "
+            "keeps.",
         ),
     ] = False,
     output: Output = "",

@@ -57,7 +57,8 @@ PanelAddress = Annotated[
     Option(
         "--address",
         rich_help_panel=panels.CLUSTER,
-        help="Address of the head (HOST:PORT), or ray:auto. Default: PHALANX_ADDRESS, or the "
+        help="Address of the head (HOST:PORT), or ray:auto for a Ray cluster. Default: "
+        "PHALANX_ADDRESS, or the "
         "cluster on this machine.",
     ),
 ]
@@ -87,7 +88,7 @@ def submit(
     reservations.
 
     --wait does not wait for cron jobs, which never end. Exit 1: a manifest is wrong or refused.
-    Exit 5: the cluster can never hold the work.
+    Exit 5: the cluster could never run the work.
     """
     from phalanx.api.new_manifests import manifest_objects, new_request
     from phalanx.manifests.findings import ManifestError
@@ -156,7 +157,8 @@ def run(
             "--min",
             min=1,
             rich_help_panel=panels.RESOURCES,
-            help="Minimum number of members to start with. Default: all of --gang.",
+            help="Smallest number of members with which the job may start. Default: the number of "
+            "--gang.",
         ),
     ] = None,
     cpus: Annotated[
@@ -203,7 +205,8 @@ def run(
             "--time",
             "-t",
             rich_help_panel=panels.TIME,
-            help="Time limit of each run of the job: 2h30m, 90s, 1-12:00 or 90 (minutes).",
+            help="Time limit of each run of the job: 2h30m, 90s, 1-12:00 (days-hours:minutes) or "
+            "90 (minutes).",
         ),
     ] = None,
     begin: Annotated[
@@ -225,9 +228,9 @@ def run(
         str | None,
         Option(
             rich_help_panel=panels.TIME,
-            help="Signal that members get SECONDS before the time limit, and when the job is "
-            "preempted: [B:]NAME\\[@SECONDS], such as USR1@300. With B: only the shell gets "
-            "it.",
+            help="Signal to send to members before the time limit and at preemption, as "
+            "[B:]NAME\\[@SECONDS]. USR1@300 sends SIGUSR1 300 seconds before the limit; "
+            "B:USR1@300 sends it only to the shell.",
         ),
     ] = None,
     requeue: Annotated[
@@ -258,8 +261,9 @@ def run(
         str | None,
         Option(
             rich_help_panel=panels.DEPENDENCIES,
-            help="Jobs that must start or end first: afterok:17:18, afterany:19, after:20+10 "
-            "(minutes), singleton.",
+            help="Jobs to wait for: afterok:17:18 (until both have succeeded), afterany:19 (until "
+            "it has ended), after:20+10 (until 10 minutes after its start) or singleton "
+            "(until no earlier job of the same name remains).",
         ),
     ] = None,
     array: Annotated[
@@ -293,7 +297,7 @@ def run(
             "--licenses",
             "-L",
             rich_help_panel=panels.RESOURCES,
-            help="Licenses to hold while running, such as matlab:2,ansys.",
+            help="Licenses that the job holds while it runs, such as matlab:2,ansys.",
         ),
     ] = None,
     grace: Annotated[

@@ -57,8 +57,9 @@ def set_limits(
         list[str],
         Argument(
             metavar="LIMIT...",
-            help="Limits as NAME=NUMBER: running=2, waiting=100 (jobs), gpus=4, priority=10, "
-            "time=1d, submits=5 (a second); NAME=none removes a limit.",
+            help="Limits as NAME=NUMBER: running=2 and waiting=100 (jobs), gpus=4, priority=10 "
+            "(highest), time=1d (longest time limit), submits=5 (submissions a second). "
+            "NAME=none removes a limit.",
         ),
     ],
     address: Address = None,

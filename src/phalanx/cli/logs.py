@@ -21,13 +21,13 @@ def logs(
     head: Annotated[bool, Option("--head", help="Print the log of the head process.")] = False,
     node: Annotated[
         str | None,
-        Option(help="Print the log of this node's process; name or id of the node."),
+        Option(help="Print the log of the node process of the node with this name or id."),
     ] = None,
     worker: Annotated[
-        str | None, Option(help="Print the output of this worker; process id or worker id.")
+        str | None, Option(help="Print the output of the worker with this process id or worker id.")
     ] = None,
     actor: Annotated[
-        str | None, Option(help="Print the output of this actor; name or actor id.")
+        str | None, Option(help="Print the output of the actor with this name or id.")
     ] = None,
     follow_: Annotated[
         bool,
@@ -44,7 +44,7 @@ def logs(
     ] = None,
     since: Annotated[
         str,
-        Option(help="Print lines since this time: 10m (ago), today. Not for jobs."),
+        Option(help="Print only lines written since this time: 10m (ago) or today. Not for jobs."),
     ] = "",
     timestamps: Annotated[
         bool,

@@ -50,7 +50,7 @@ def what_if(
     weight: Annotated[list[str] | None, Option(help="New weight of a queue, as QUEUE=N.")] = None,
     submit: Annotated[
         list[Path] | None,
-        Option(help="File with manifests to submit; their jobs wait with the others."),
+        Option(help="File with manifests; the comparison counts their jobs as submitted."),
     ] = None,
     snapshot: Annotated[
         Path | None, Option(help="Snapshot file to start from, instead of the cluster's state.")

@@ -54,13 +54,16 @@ Guarantee = Annotated[
 Time = Annotated[
     str | None,
     Option(
-        help="Time limit of jobs submitted without one: 2h30m, 90s, 1-12:00, 90 (minutes) or "
-        "`none`."
+        help="Time limit of jobs submitted without one: 2h30m, 90s, 1-12:00 (days-hours:minutes), "
+        "90 (minutes) or `none`."
     ),
 ]
 MaxTime = Annotated[
     str | None,
-    Option(help="Longest time limit of a job: 2h30m, 90s, 1-12:00, 90 (minutes) or `none`."),
+    Option(
+        help="Longest time limit that a job may have: 2h30m, 90s, 1-12:00 (days-hours:minutes), 90 "
+        "(minutes) or `none`."
+    ),
 ]
 IdleGpus = Annotated[
     str | None,
@@ -73,7 +76,8 @@ Submit = Annotated[
     str | None,
     Option(
         help="People who may submit: users, @groups, token:NAME or *, separated by commas. The "
-        "lists of the parent queues hold as well. '' removes the queue's list."
+        "lists of all queues above it must name these people, too. '' removes the queue's "
+        "list."
     ),
 ]
 Admin = Annotated[

@@ -48,7 +48,9 @@ PANELS: dict[str, dict[str, Entry]] = {
         "jobs": Entry("job_list:jobs", "List jobs."),
         "job": Entry("jobs:job", "Show one job with its members."),
         "logs": Entry("logs:logs", "Print the output of jobs, daemons, workers and actors."),
-        "explain": Entry("explain:explain", "Explain why work waits, and what would help."),
+        "explain": Entry(
+            "explain:explain", "Explain why work waits, and which changes would help."
+        ),
         "events": Entry("events:events", "List events: what happened, by whom, and why."),
         "top": Entry("top:top", "Watch nodes, queues and jobs live."),
         "dashboard": Entry("dashboard:dashboard", "Serve the web page of a cluster."),
@@ -81,9 +83,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "priority": Entry("shares:priority", "Show the order of pending jobs, and the reasons."),
         "scheduler": Entry("scheduler:app", "Show and change the scheduler's configuration."),
         "licenses": Entry("reservations:licenses", "List licenses and who holds them."),
-        "set-license": Entry(
-            "reservations:set_license", "Set how many licenses of a name the cluster has."
-        ),
+        "set-license": Entry("reservations:set_license", "Set the number of licenses of one name."),
     },
     NODES: {
         "nodes": Entry("cluster:nodes", "List nodes."),

@@ -39,13 +39,13 @@ def reserve(
     end: Annotated[str | None, Option(help="End: 18:00, now+2h or 2027-01-31T18:00.")] = None,
     length: Annotated[
         str | None,
-        Option("--for", help="Duration: 2h30m, 90s, 1-12:00 or 90 (minutes)."),
+        Option("--for", help="Duration: 2h30m, 90s, 1-12:00 (days-hours:minutes) or 90 (minutes)."),
     ] = None,
     latest: Annotated[
         str | None,
         Option(
-            help="Latest beginning, written like --start; the reservation begins as early as "
-            "nodes for it are free."
+            help="Latest beginning, written like --start; the reservation begins as soon as enough "
+            "nodes are free."
         ),
     ] = None,
     every: Annotated[

@@ -36,9 +36,9 @@ def shares(
 ) -> None:
     """Show the shares and the recent use of each queue's users, and their order.
 
-    USE is billing units × hours; it halves with every half-life. LEVEL is a user's part of the
-    shares divided by the user's part of the use: above 1, the user has used less than the share.
-    The user with the highest RANK is next.
+    USE is billing units × hours; older use counts less. LEVEL is a user's part of the shares
+    divided by the user's part of the use. A user with a LEVEL above 1 has used less than the share.
+    Jobs of the user with the highest RANK start first.
     """
     rows = ask(address, GetShares(queue))
     if json:

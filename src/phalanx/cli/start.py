@@ -43,8 +43,8 @@ def start(
     address: Annotated[
         str | None,
         Option(
-            help="Start a node that joins the head at HOST:PORT, or with auto the head on this "
-            "machine; with ray:auto, start the scheduler on a Ray cluster."
+            help="Address of the head that a node of this machine joins: HOST:PORT, or auto for a "
+            "head on this machine. ray:auto starts the scheduler on a Ray cluster instead."
         ),
     ] = None,
     no_node: Annotated[
@@ -80,8 +80,8 @@ def start(
         list[str] | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Store of the head: a path, redis://HOST:PORT or memory; repeated, the head "
-            "divides its data among the stores.",
+            help="Store of the head: path of a file, redis://HOST:PORT or memory. If the option is "
+            "repeated, the head divides its data among the stores.",
         ),
     ] = None,
     accept_loss: Annotated[
@@ -105,9 +105,10 @@ def start(
         list[str] | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Time after which a silent node counts as dead, as NAME=NUMBER such as misses=5: "
-            "period_s (seconds between two reports), misses (missing reports), joining_s, "
-            "reconnect_s, restart_s or restored_s (docs/howto/cluster.md); may be repeated.",
+            help="Limit after which a silent node counts as dead, as NAME=NUMBER, such as "
+            "misses=5. Names: period_s (seconds between two reports), misses (number of "
+            "missing reports), and joining_s, reconnect_s, restart_s and restored_s (seconds; "
+            "see docs/howto/cluster.md). May be repeated.",
         ),
     ] = None,
     num_cpus: Annotated[
@@ -171,8 +172,8 @@ def start(
         str | None,
         Option(
             rich_help_panel=panels.DEVICES,
-            help="File from which the node reads the state of its GPUs, instead of the driver; "
-            "see docs/howto/health.md.",
+            help="File from which the node reads the state of its GPUs, instead of from the "
+            "driver; see docs/howto/health.md.",
         ),
     ] = None,
     check: Annotated[

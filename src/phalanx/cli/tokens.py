@@ -30,7 +30,8 @@ def create(
     role: Annotated[
         str,
         Option(
-            help=f"Role: {', '.join(ROLES)}. With `node`, it is the key of the node of this name."
+            help=f"Role: {', '.join(ROLES)}. A token with the role `node` is the key of the node "
+            f"of the same name."
         ),
     ] = "user",
     queues: Annotated[
@@ -126,7 +127,7 @@ def cluster(
 
     After each step, copy the token's file to all other machines of the cluster.
 
-    Daemons read the changed file by themselves. See docs/howto/operations.md.
+    Running daemons notice that the file has changed. See docs/howto/operations.md.
     """
     from phalanx.errors import AuthenticationError
     from phalanx.runtime.daemons import cluster_token

@@ -36,9 +36,13 @@ def validate(
     ] = None,
     old: Annotated[
         Path | None,
-        Option(help="File with the objects as they are now; FILE is checked as an update of them."),
+        Option(
+            help="File with the present objects; FILE is checked as an update of these objects."
+        ),
     ] = None,
-    operation: Annotated[Operation, Option(help="Operation to check FILE for.")] = Operation.create,
+    operation: Annotated[
+        Operation, Option(help="Operation for which FILE is checked.")
+    ] = Operation.create,
     json: Annotated[bool, Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Check manifests without submitting them.

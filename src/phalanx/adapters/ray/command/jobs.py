@@ -28,8 +28,8 @@ _LOOK_EVERY_S = 0.5
 Address = Annotated[
     str | None,
     typer.Option(
-        help="URL of the job server, such as http://127.0.0.1:8265 (default: RAY_ADDRESS, else "
-        "this machine's)."
+        help="URL of the job server, such as http://127.0.0.1:8265 (default: RAY_ADDRESS, else the "
+        "job server on this machine)."
     ),
 ]
 Headers = Annotated[
@@ -39,7 +39,7 @@ Verify = Annotated[
     str,
     typer.Option(help="Check the server's certificate: true, false, or a file of CA certificates."),
 ]
-JobId = Annotated[str, typer.Argument(help="The job's submission id.")]
+JobId = Annotated[str, typer.Argument(help="Submission id of the job.")]
 NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Return at once instead of waiting for the job's end.")
 ]
@@ -47,38 +47,42 @@ NoWait = Annotated[
 
 @app.command()
 def submit(
-    entrypoint: Annotated[list[str], typer.Argument(help="The command to run, after --.")],
+    entrypoint: Annotated[list[str], typer.Argument(help="Command to run, written after --.")],
     address: Address = None,
     submission_id: Annotated[
-        str | None, typer.Option(help="The job's id (default: a generated one).")
+        str | None, typer.Option(help="Id of the job (default: a generated id).")
     ] = None,
     job_id: Annotated[str | None, typer.Option(help="Ray's old name of --submission-id.")] = None,
     runtime_env: Annotated[
-        Path | None, typer.Option(help="A YAML file with the runtime environment.")
+        Path | None, typer.Option(help="YAML file with the runtime environment.")
     ] = None,
     runtime_env_json: Annotated[
-        str | None, typer.Option(help="The runtime environment as JSON.")
+        str | None, typer.Option(help="Runtime environment, as JSON.")
     ] = None,
     working_dir: Annotated[
-        str | None, typer.Option(help="A directory to upload and to run the command in.")
+        str | None, typer.Option(help="Directory to upload; the command runs in the uploaded copy.")
     ] = None,
     metadata_json: Annotated[
         str | None, typer.Option(help="Metadata to store with the job, as JSON.")
     ] = None,
     entrypoint_num_cpus: Annotated[
-        float | None, typer.Option(help="CPUs that the command holds.")
+        float | None, typer.Option(help="CPUs that the job reserves for the command.")
     ] = None,
     entrypoint_num_gpus: Annotated[
-        float | None, typer.Option(help="GPUs that the command holds.")
+        float | None, typer.Option(help="GPUs that the job reserves for the command.")
     ] = None,
     entrypoint_memory: Annotated[
-        int | None, typer.Option(help="Bytes of memory that the command holds.")
+        int | None, typer.Option(help="Memory that the job reserves for the command, in bytes.")
     ] = None,
     entrypoint_resources: Annotated[
-        str | None, typer.Option(help="Further resources that the command holds, as JSON.")
+        str | None,
+        typer.Option(
+            help="Further resources that the job reserves for the command, as JSON, such as "
+            "'{\"TPU\": 4}'."
+        ),
     ] = None,
     entrypoint_label_selector: Annotated[
-        str | None, typer.Option(help="Labels of the nodes that may run the command, as JSON.")
+        str | None, typer.Option(help="Labels that a node must have to run the command, as JSON.")
     ] = None,
     no_wait: NoWait = False,
     headers: Headers = None,

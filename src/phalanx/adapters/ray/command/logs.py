@@ -23,22 +23,25 @@ def logs(
         list[str] | None,
         typer.Argument(
             metavar="[cluster] [GLOB] | actor | worker | task",
-            help="A pattern of log names; or the kind of process whose log is named by --id or "
-            "--pid.",
+            help="Pattern of log names (GLOB), or the kind of process whose log to print; --id or "
+            "--pid names the process.",
         ),
     ] = None,
     id: Annotated[str | None, typer.Option("--id", help="Id of the actor, task or job.")] = None,
     pid: Annotated[int | None, typer.Option(help="Process id of the worker or actor.")] = None,
     node_id: Annotated[
-        str | None, typer.Option("--node-id", "-id", help="Id of the node with the log.")
+        str | None, typer.Option("--node-id", "-id", help="Id of the node on which the log lies.")
     ] = None,
     node_ip: Annotated[
-        str | None, typer.Option("--node-ip", "-ip", help="Address of the node with the log.")
+        str | None,
+        typer.Option("--node-ip", "-ip", help="IP address of the node on which the log lies."),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Keep printing new lines.")
     ] = False,
-    tail: Annotated[int, typer.Option(help="Number of last lines to print; -1: all.")] = _TAIL,
+    tail: Annotated[
+        int, typer.Option(help="Number of last lines to print; -1 prints all lines.")
+    ] = _TAIL,
     interval: Annotated[
         float | None, typer.Option(help="Seconds between two reads with --follow.")
     ] = None,
@@ -46,7 +49,10 @@ def logs(
         bool, typer.Option("--err", help="Print standard error instead of standard output.")
     ] = False,
     attempt_number: Annotated[
-        int, typer.Option("--attempt-number", "-a", help="Number of the task's attempt.")
+        int,
+        typer.Option(
+            "--attempt-number", "-a", help="Number of the task's attempt, counted from 0."
+        ),
     ] = 0,
     encoding: Annotated[str, typer.Option(help="Encoding of the log's text.")] = "utf-8",
     encoding_errors: Annotated[

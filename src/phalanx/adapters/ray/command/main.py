@@ -104,7 +104,9 @@ def start(
     head: Annotated[bool, typer.Option("--head", help="Start the head of a new cluster.")] = False,
     address: Annotated[str | None, typer.Option(help="HOST:PORT of the head to join.")] = None,
     port: Annotated[int, typer.Option(help="Port of the head.")] = HEAD_PORT,
-    node_ip_address: Annotated[str, typer.Option(help="Address of this machine.")] = "127.0.0.1",
+    node_ip_address: Annotated[
+        str, typer.Option(help="IP address of this machine, at which other machines reach it.")
+    ] = "127.0.0.1",
     num_cpus: Annotated[
         int | None, typer.Option(help="Number of CPUs (default: as detected).")
     ] = None,
@@ -117,7 +119,8 @@ def start(
     labels: Annotated[str | None, typer.Option(help="Labels of this node: KEY=VALUE,...")] = None,
     node_name: Annotated[str, typer.Option(help="Name of this node, for display.")] = "",
     object_store_memory: Annotated[
-        int | None, typer.Option(help="Bytes of the object store (default: chosen by Phalanx).")
+        int | None,
+        typer.Option(help="Size of the object store in bytes (default: chosen by Phalanx)."),
     ] = None,
     include_dashboard: Annotated[
         str, typer.Option(help="Start a job server with the head: true or false.")
@@ -221,7 +224,7 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help="The kind to list: actors, cluster-events, jobs, nodes, objects, "
+            help="Kind of things to list: actors, cluster-events, jobs, nodes, objects, "
             "placement-groups, tasks, workers."
         ),
     ],
@@ -310,13 +313,13 @@ def _events(
 @app.command()
 def get(
     what: Annotated[
-        str, typer.Argument(help="The kind, as in `ray list`: actors, nodes, tasks, ...")
+        str, typer.Argument(help="Kind of the thing, as in `ray list`: actors, nodes, tasks, ...")
     ],
-    id: Annotated[str, typer.Argument(help="The id, as `ray list` shows it.")],
+    id: Annotated[str, typer.Argument(help="Id, as `ray list` shows it.")],
     address: state.Address = None,
     timeout: state.Timeout = state.TIMEOUT_S,
 ) -> None:
-    """Show all fields of one actor, node, task or other row."""
+    """Show all fields of one actor, node, task, object, worker or placement group."""
     ours = _KINDS.get(what.replace("_", "-"))
     if not ours:
         fail(f"ray get {what}: there are {', '.join(k for k in _KINDS if _KINDS[k])}.", USAGE)
@@ -330,7 +333,7 @@ def get(
 
 @app.command("summary")
 def summary_(
-    what: Annotated[str, typer.Argument(help="The kind to count: tasks, actors or objects.")],
+    what: Annotated[str, typer.Argument(help="Kind of things to count: tasks, actors or objects.")],
     address: state.Address = None,
     timeout: state.Timeout = state.TIMEOUT_S,
 ) -> None:

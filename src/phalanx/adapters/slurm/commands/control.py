@@ -42,8 +42,8 @@ SEFF = (
 )
 SCONTROL = (
     flag("all", "a"),
-    Option("cluster", note="only phalanx: there is one cluster"),
-    Option("clusters", "M", note="only phalanx: there is one cluster"),
+    Option("cluster", note="only the name phalanx is accepted: there is one cluster"),
+    Option("clusters", "M", note="only the name phalanx is accepted: there is one cluster"),
     flag("details", "d"),
     idle("federation", "F", "there is one cluster", takes=False),
     idle("future", note="there are no future nodes", takes=False),
@@ -54,7 +54,7 @@ SCONTROL = (
     flag("oneliner", "o"),
     flag("quiet", "Q"),
     idle("sibling", note="there is one cluster", takes=False),
-    Option("uid", "u", refused="jobs run as the user who started the cluster"),
+    Option("uid", "u", refused="requests are always made as the user who runs scontrol"),
     flag("usage"),
     idle("verbose", "v", "errors are always printed", takes=False),
     flag("version", "V"),

@@ -29,7 +29,7 @@ SPRIO = (
     flag("noheader", "h"),
     flag("norm", "n", refused="use `phalanx priority`"),
     Option("partition", "p"),
-    Option("sort", "S", refused="rows are in the order of starts"),
+    Option("sort", "S", refused="rows are in the order in which jobs will start"),
     Option("user", "u"),
     flag("version", "V"),
     flag("weights", "w", refused="use `phalanx scheduler show`"),

@@ -28,13 +28,14 @@ from phalanx.protocol.requests.steps import SignalJob
 
 SCANCEL = (
     Option("account", "A"),
-    flag("batch", "b", note="only with --signal: signals the batch script alone"),
-    Option("clusters", "M", note="only phalanx: there is one cluster"),
-    idle("ctld", note="the head always sends", takes=False),
+    flag("batch", "b", note="needs --signal; signals only the batch script"),
+    Option("clusters", "M", note="only the name phalanx is accepted: there is one cluster"),
+    idle("ctld", note="the head always sends the signal", takes=False),
     flag(
         "full",
         "f",
-        note="signals the script and the steps; without steps, all processes of the script",
+        note="signals the script and the steps; in a job without steps, all processes of the "
+        "script",
     ),
     flag("help"),
     idle("hurry", "H", "a cancelled job copies no files", takes=False),
@@ -51,7 +52,7 @@ SCANCEL = (
     Option(
         "signal",
         "s",
-        note="in a job without steps, the processes that its script started get it too",
+        note="in a job without steps, the processes that its script started also get the signal",
     ),
     Option("state", "t"),
     flag("usage"),

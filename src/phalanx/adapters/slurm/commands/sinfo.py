@@ -34,9 +34,9 @@ from phalanx.protocol.requests.queues import ListQueues
 
 SINFO = (
     flag("all", "a"),
-    Option("clusters", "M", note="only phalanx: there is one cluster"),
+    Option("clusters", "M", note="only the name phalanx is accepted: there is one cluster"),
     flag("dead", "d"),
-    flag("exact", "e", note="only nodes with equal amounts share a row"),
+    flag("exact", "e", note="nodes share a row only if they have equal amounts"),
     idle("federation", note="there is one cluster", takes=False),
     Option("format", "o"),
     Option("Format", "O"),

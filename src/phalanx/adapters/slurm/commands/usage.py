@@ -66,12 +66,16 @@ def address() -> str | None:
 
 
 def _help(command: str, known: Sequence[Option]) -> str:
-    lines = [f"{command}: Slurm's command, run by Phalanx. Options:"]
+    lines = [
+        f"{command}: Slurm's command, run by Phalanx.",
+        f"Options (an option without a note works as in Slurm; see `man {command}`):",
+    ]
     for one in known:
         if not one.refused:
             short = f"-{one.short}, " if one.short else "    "
             value = ("[=VALUE]" if one.is_optional else "=VALUE") if one.takes else ""
             note = f"ignored: {one.note}" if one.is_idle or one.says else one.note
             lines.append(f"  {short}--{one.long}{value}" + (f"  ({note})" if note else ""))
-    lines.append("Refused: " + ", ".join(f"--{one.long}" for one in known if one.refused))
+    refused = ", ".join(f"--{one.long}" for one in known if one.refused)
+    lines.append(f"Refused options (giving one prints the reason): {refused}")
     return "\n".join(lines)
