@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadShell:
-    """The services of the process around a head, apart from messages and rows."""
+    """The services that the process around a head provides, in addition to messages and rows."""
 
     clock: MachineClock
     boot: str = ""
-    """The boot of the machine to which the clock belongs; see WatchedClock."""
+    """The id of the machine's boot to which the clock belongs; see WatchedClock."""
     rng: RandomSource
     prober: Prober
     """Probes ports of members of jobs."""
     report_defect: Callable[[Exception], None]
-    """Shows an internal error, which affects only one thing."""
+    """Reports an internal error. Such an error affects only one thing."""
     ledger: Ledger | None = None
     """Keeps the history of jobs; None if no history is kept."""
     read_log: ReadOwn | None = None
     """Reads the head's own log; None if the head has no log."""
     look: Callable[[Meter], None] = lambda meter: None
-    """Adds numbers that the shell knows to the meter."""
+    """Adds to the meter the numbers that only the shell knows."""
 
 
 class HeadSetup(msgspec.Struct, frozen=True, kw_only=True):
     """The settings with which a head's cluster was started."""
 
     cluster: str = ""
-    """The cluster's name in its store; empty if nodes need not check the name."""
+    """The cluster's name in its store; empty if the name of nodes' cluster is not checked."""
     is_alone: bool = False
-    """Whether the only node is in the same process."""
+    """Whether the cluster's only node is in the head's process."""
     limits: HealthLimits | None = None
     placement: PlacementPolicy = PlacementPolicy()
     """The policy that chooses nodes for work."""

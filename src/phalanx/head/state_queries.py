@@ -1,4 +1,4 @@
-"""Answers listings: from the head's own tables, or from the answers of all nodes."""
+"""Answers requests for listings, from the head's own tables or from the answers of all nodes."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 from phalanx.protocol.requests.state import QueryState
 
 KEEP_S = 0.2
-"""The share of a query's time that the head keeps for itself, so that the asker gets the other rows
-even if a node does not answer.
+"""Seconds of a query's time that the head reserves, so that the asker gets the other rows even if a
+node does not answer.
 """
 MAX_ROUNDS = 64
-"""The largest number of listings under way at once; further ones are refused."""
+"""The largest number of listings in progress at the same time. More are refused."""
 _PREFIX_DIGITS = 2 * PREFIX_BYTES
 _HEADS_NODE = "node:__internal_head__"
 
@@ -56,7 +56,7 @@ class StateQueries:
         groups: GroupTable,
         of_gangs: Callable[[str], Sequence[TypedRow]],
     ) -> None:
-        """`of_gangs` returns the rows of gangs or of jobs."""
+        """`of_gangs` returns the rows of gangs or of jobs, as requested."""
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
@@ -117,18 +117,16 @@ class StateQueries:
         self._rounds.answered(prefix, message.number, message)
 
     def node_dead(self, prefix: bytes) -> None:
-        """Stop waiting for a node that was given up. Its rows do not belong to the cluster any
-        more.
-        """
+        """Stop waiting for a dead node. Its rows are no longer part of the cluster."""
         self._rounds.gone(prefix)
 
     def tick(self, now: float) -> None:
-        """Finish the listings whose time is over."""
+        """Finish the listings whose time is up."""
         self._rounds.tick(now)
 
     def _complete(self, rows: list[Row], pids: dict[str, int]) -> None:
-        """Add to rows the facts that owners do not know about other nodes: the ids of nodes, and
-        the pids of workers.
+        """Add the facts to rows that owners do not know about other nodes: ids of nodes and pids of
+        workers.
         """
         known = {record.prefix.hex(): record.node_id for record in self._nodes.all()}
         hosts = {record.node_id: record.host or "127.0.0.1" for record in self._nodes.all()}
@@ -168,7 +166,7 @@ class StateQueries:
         return {**actor_row(record), "serialized_runtime_env": shown}
 
     def _creations(self) -> Iterator[Row]:
-        """Yield the creation of each actor as a task. The head placed these tasks itself."""
+        """Yield the creation of each actor as a task. The head itself placed these tasks."""
         for record in self._actors.all():
             if not record.task_events:
                 continue

@@ -1,9 +1,9 @@
-"""The head's part of its store: writes changes, and reads them when the head restarts.
+"""The head's side of its store: writes changes, and reads the rows when the head restarts.
 
 Tables: `nodes`, `actors`, `groups`, `jobs`, `counters`, `values`, `events`, `roles`, `tokens`, and
-those of queues, gangs and batch jobs. Values are msgpack. Three kinds of messages leave only when
-everything that they mention or rest on is written: answers, confirmations of a node's report, and
-orders to begin or to end something.
+those of queues, gangs and batch jobs. Values are msgpack. Three kinds of messages are sent only
+when all changes that they mention or depend on are written: answers, confirmations of a node's
+report, and orders to start or end something.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Journal(Protocol):
-    """Writes changes in the order of recording, without making callers wait."""
+    """Writes changes in the order in which they were recorded. Callers do not wait for it."""
 
     @property
     def shortage(self) -> str:
@@ -43,7 +43,7 @@ class Journal(Protocol):
 
     @property
     def is_stalled(self) -> bool:
-        """Whether nothing can be written now, because the store has no room."""
+        """Whether nothing can be written at present because the store has no room."""
         ...
 
     def record(
@@ -51,13 +51,13 @@ class Journal(Protocol):
         changes: dict[tuple[str, bytes], bytes | None],
         durable: Callable[[], None] | None = None,
     ) -> None:
-        """Write these rows by table and key, all or none; None deletes a row. `durable` is called
-        when these and all earlier changes are written.
+        """Write these rows by table and key, all or none. None in place of a row deletes the row.
+        `durable` is called when these and all earlier changes are written.
         """
         ...
 
     def flush(self) -> None:
-        """Begin to write the recorded changes."""
+        """Start writing the recorded changes."""
         ...
 
 
@@ -74,8 +74,8 @@ class StoredRows(Protocol):
 
 
 class StoredState(msgspec.Struct, frozen=True, kw_only=True):
-    """All that an earlier head wrote. Rows of gangs and jobs are not decoded: most heads have none,
-    and the code that reads such rows is imported with the gang scheduler.
+    """The rows that an earlier head wrote. Rows of gangs and jobs are not decoded: most heads have
+    none, and the code that decodes them is imported with the gang scheduler.
     """
 
     nodes: list[NodeRecord] = []
@@ -94,7 +94,9 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_state(rows: StoredRows) -> StoredState:
-    """Return what an earlier head wrote. Call this before a journal writes to the same tables."""
+    """Return the rows that an earlier head wrote. Call this before a journal writes to the same
+    tables.
+    """
     decode = msgspec.msgpack.decode
     clock = rows.get("counters", b"clock")
     return StoredState(
@@ -113,8 +115,8 @@ def read_state(rows: StoredRows) -> StoredState:
 
 
 class StateStore:
-    """Records changes in a journal. Without a journal nothing is kept, and each change counts as
-    written.
+    """Records changes in a journal. Without a journal, nothing is stored and each change counts as
+    written at once.
     """
 
     def __init__(self, journal: Journal | None = None, address: str = "memory") -> None:
@@ -122,14 +124,12 @@ class StateStore:
         self.address = address
         """The store's address, for display."""
         self._reads: dict[int, Callable[[], None]] = {}
-        """Answers to questions, each delayed until everything that the answer mentions is
-        written.
-        """
+        """Answers to queries. Each is delayed until everything that it mentions is written."""
         self._read_numbers = itertools.count()
 
     @property
     def shortage(self) -> str:
-        """Why the head takes no new work, for display; empty if it does."""
+        """Why the head accepts no new work, for display; empty if it does."""
         return "" if self._journal is None else self._journal.shortage
 
     def when_written(self, action: Callable[[], None]) -> None:
@@ -141,7 +141,7 @@ class StateStore:
 
     def when_written_or_stalled(self, action: Callable[[], None]) -> None:
         """Run an action once all changes so far are durable, or as soon as the store cannot be
-        written.
+        written to.
         """
         if self._journal is None or self._journal.is_stalled:
             action()
@@ -162,15 +162,15 @@ class StateStore:
             self._journal.record({(table, key): None if row is None else _encode(row)})
 
     def put_node(self, record: NodeRecord) -> None:
-        """Store a node that joined, drains or is dead."""
+        """Store a node that has joined, drains or is dead."""
         self.keep("nodes", record.prefix, record)
 
     def put_actor(self, record: ActorRecord) -> None:
-        """Store an actor whose state has changed; a dead actor is deleted."""
+        """Store an actor whose state has changed. A dead actor is deleted."""
         self.keep("actors", record.actor, None if record.state == DEAD else record)
 
     def put_group(self, group: Group) -> None:
-        """Store a placement group whose state has changed; a removed group is deleted."""
+        """Store a placement group whose state has changed. A removed group is deleted."""
         if self._journal is not None:
             self.keep("groups", group.group, None if group.state == REMOVED else group.row())
 
@@ -179,11 +179,11 @@ class StateStore:
         self.keep("jobs", job.job, job)
 
     def drop_job(self, job: bytes) -> None:
-        """Delete a job of a driver that has nothing left."""
+        """Delete a driver's job of which nothing is left."""
         self.keep("jobs", job, None)
 
     def put_job_count(self, count: int) -> None:
-        """Store the number of jobs that were begun."""
+        """Store the number of jobs that drivers have begun so far."""
         if self._journal is not None:
             self._journal.record({("counters", b"jobs"): count.to_bytes(8, "big")})
 

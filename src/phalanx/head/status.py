@@ -1,4 +1,4 @@
-"""Answers what `phalanx status` and `phalanx health` show: a summary of the head's tables."""
+"""Answers the requests of `phalanx status` and `phalanx health`: summaries of the head's tables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Status:
         stranded: Stranded,
         lost_nodes: Callable[[], list[str]],
     ) -> None:
-        """`whereabouts` returns the addresses of the head and of its store (empty if it has none),
+        """`whereabouts` returns the address of the head, that of its store (empty if it has none),
         and sentences about troubles. `lost_nodes` is NodeRecorder.lost_lately.
         """
         self._whereabouts = whereabouts

@@ -1,5 +1,5 @@
-"""Finds free amounts that no waiting work can use, node by node; kept for a while, as the search is
-costly.
+"""Finds free amounts that no waiting work can use, node by node. The result is kept for a while,
+because the search is costly.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from phalanx.observe.stranded import Free, Shape, smallest, stranded
 EVERY_S = 2.0
 """The shortest time between two searches, in seconds."""
 PAUSE = 500.0
-"""The pause between two searches, as a multiple of the last one's duration: while somebody asks,
+"""The pause between two searches, as a multiple of the last search's duration. While clients ask,
 searches take a five hundredth of the head's time.
 """
 
 
 class Stranded:
-    """Answers which amounts are stranded."""
+    """Answers how much of each node's free resources is stranded."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class Stranded:
         self._due = clock.now()
 
     def amounts(self) -> dict[str, dict[str, float]]:
-        """Return the stranded amounts by node and resource, only for nodes that have some; the
-        answer may be a moment old.
+        """Return the stranded amounts by node and resource, only for nodes that have any. The
+        answer may be a few seconds old.
         """
         now = self._clock.now()
         if now >= self._due:
@@ -63,8 +63,8 @@ class Stranded:
                 yield node_id, found
 
     def _of_head(self) -> Iterator[Shape]:
-        """Yield the requests of bundles and members without a place. Of several equal gangs, one
-        stands for all.
+        """Yield the requests of bundles and members without a place. One gang stands for all equal
+        gangs.
         """
         for bundle in self._groups.waiting_bundles():
             yield bundle.to_mapping()

@@ -20,21 +20,21 @@ from phalanx.protocol.requests.series import GetSeries, NumberOverTime, SeriesNe
 EVERY_S = 10.0
 """The shortest time between two counts, in seconds."""
 PAUSE = 1_000.0
-"""The pause between two counts, as a multiple of the last one's duration: counts take a thousandth
-of the head's time.
+"""The pause between two counts, as a multiple of the last count's duration. Counts take a
+thousandth of the head's time.
 """
 FRESH_S = 60.0
-"""The age in seconds above which a reading of a device is not counted."""
+"""The age of a device's sample, in seconds, above which the sample is not counted."""
 MAX_SERIES = 500
-"""The largest number of series that are kept. The first series of a deleted queue makes room for a
-new one.
+"""The largest number of series that are kept. If the limit is reached, a series without current
+numbers, such as that of a deleted queue, is dropped for a new one.
 """
 
 Key = tuple[str, str]
 
 
 class TimeSeries:
-    """Counts at intervals, and answers with the counted numbers."""
+    """Counts the numbers at intervals, and answers requests for the counted points."""
 
     def __init__(
         self,
@@ -46,9 +46,9 @@ class TimeSeries:
         used: Callable[[float], Mapping[str, float]],
     ) -> None:
         """`job_states`: the state of each job, without array tasks. `busy` returns how busy a
-        device of a node is, from 0 to 1; None if its last reading is older than these seconds.
-        `used` returns the amounts in use on the machines, by resource, without machines whose last
-        reading is older than these seconds.
+        device of a node is, from 0 to 1, or None if its last sample is older than the given
+        seconds. `used` returns the amounts in use on the machines, by resource, without machines
+        whose last report is older than the given seconds.
         """
         self._used = used
         self._busy = busy
@@ -72,8 +72,8 @@ class TimeSeries:
         self._due = now + max(EVERY_S, PAUSE * took_s)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move all points along after the clock was stepped by this many seconds. New points then
-        come after them, at the distance at which they were counted.
+        """Shift all points after the clock was stepped by this many seconds. New points then follow
+        them at the correct distance.
         """
         for series in self._series.values():
             series.move(step_s)
@@ -107,7 +107,7 @@ class TimeSeries:
         return numbers
 
     def _used_gpus(self) -> Iterator[float]:
-        """Yield how busy each GPU is, without GPUs about which nothing is known."""
+        """Yield how busy each GPU is, without GPUs whose use is unknown."""
         for record in self._nodes.living():
             report = self._nodes.last_report(record.node_id)
             for number in range(len(report.devices.get(GPU, ()))):
@@ -120,7 +120,7 @@ class TimeSeries:
             yield record.totals, self._nodes.last_report(record.node_id).available
 
     def tell(self, asker: Asker[SeriesNews], request: GetSeries) -> SeriesNews:
-        """Answer with the points that were added after the time that the asker names."""
+        """Answer with the points that were added after the time in the request."""
         told = [
             NumberOverTime(what, of, points)
             for (what, of), one in self._series.items()

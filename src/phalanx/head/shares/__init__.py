@@ -1,1 +1,1 @@
-"""Users' usage of each queue and their shares, kept by the head."""
+"""Users' usage in each queue and their shares, as the head keeps them."""

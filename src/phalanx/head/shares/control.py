@@ -16,7 +16,7 @@ from phalanx.protocol.requests.shares import GetShares, SetShares
 from phalanx.scheduler.plugin_parts.fair_tree import Member, standings
 
 MAX_SHARES = 1_000_000
-"""The largest number of shares of a user."""
+"""The largest number of shares that a user may have."""
 
 
 class SharesControl:
@@ -29,8 +29,8 @@ class SharesControl:
         queues: Callable[[], list[str]],
         changed: Callable[[], None],
     ) -> None:
-        """`queues` returns the names of all queues. `changed` is called when another user may be
-        next in order.
+        """`queues` returns the names of all queues. `changed` is called when the order among users
+        may have changed.
         """
         self._clock = clock
         self._books = books
@@ -54,8 +54,8 @@ class SharesControl:
         return [row for name in named for row in self._of_queue(name)]
 
     def put(self, queue: str, shares: Mapping[str, float | None]) -> list[ShareInfo]:
-        """Set the shares of users in a queue: of all these users, or on an error of none. None as a
-        value resets a user to the default.
+        """Set the shares of users in a queue. On an error, no user's shares change. The value None
+        resets a user to the default.
         """
         self._check_queue(queue)
         for user, number in shares.items():

@@ -1,7 +1,7 @@
 """The usage of every user in every queue, kept as work begins and ends, and across restarts.
 
-Nothing is sampled. A row is written when work ends; a head that comes back charges running work
-again from the time for which the row holds.
+Usage is computed and never sampled. A row is written when work ends. A restarted head charges
+running work from the time of the row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from phalanx.scheduler.plugin_parts.billing import terms_in
 
 TABLE = "shares"
 MAX_BOOKS = 10_000
-"""The largest number of users of queues that are remembered."""
+"""The largest number of users that are remembered; a user counts once for each queue."""
 _CHARGED = frozenset({PLACING, HELD})
 """The states in which a member counts as running for the scheduler."""
 
@@ -29,7 +29,9 @@ Keep = Callable[[str, bytes, "UsageRow | None"], None]
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A user of a queue, as stored. `use` is in billing units times seconds, at the time `at`."""
+    """The usage of a user in a queue, as stored. `use` is in billing units times seconds, at the
+    time `at`.
+    """
 
     queue: str
     user: str
@@ -39,7 +41,9 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageLedger:
-    """The usage of all users. Follows the life cycle of members. Plugins use it as a LentLedger."""
+    """The usage of all users. This class follows the life cycle of members, and plugins use it as a
+    LentLedger.
+    """
 
     def __init__(
         self,
@@ -48,8 +52,8 @@ class UsageLedger:
         config: Configuration,
         shape_of: Callable[[Gang, int], Shape],
     ) -> None:
-        """`wall` returns seconds since the epoch. `config`: the rules that define what is billed.
-        `shape_of` returns the shape of a member's request.
+        """`wall` returns seconds since the epoch. `config`: the scheduler's rules, which define the
+        billing. `shape_of` returns the shape of a member's request.
         """
         self._shape_of = shape_of
         self._keep = keep
@@ -58,17 +62,17 @@ class UsageLedger:
         self._books: dict[str, dict[str, UserUsage]] = {}
         """The usage by queue and user."""
         self._charged: dict[Key, tuple[str, str]] = {}
-        """The queue and the user that pay for a member."""
+        """The queue and the user that are charged for a member."""
         self._count = 0
 
     def rules_changed(self, config: Configuration) -> None:
-        """Bill by these rules from now on. Earlier bills stay as they are."""
+        """Bill by these rules from now on. Earlier bills do not change."""
         self.terms = terms_in(config)
 
     # ---- charging ----------------------------------------------------------------------------
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """Begin or end charging for members that began or stopped running."""
+        """Start or stop charging for members that have started or stopped running."""
         now, ended = self._wall(), set()
         for index in move.indexes:
             key = gang.gang_id, index
@@ -96,8 +100,8 @@ class UsageLedger:
         self._open(gang.queue, gang.user).begin(key, Running(began, rate), now, self.terms)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the clock was stepped by this many seconds. Nothing is
-        billed or forgotten because of the step.
+        """Shift noted moments after the clock was stepped by this many seconds, so that the step
+        neither adds nor removes usage.
         """
         for queue, books in self._books.items():
             for user, book in books.items():
@@ -116,7 +120,7 @@ class UsageLedger:
             self._put(row.queue, row.user, UserUsage(row.use, row.at, row.shares))
 
     def only(self, queues: Iterable[str]) -> None:
-        """Drop the usage in all other queues, because these were deleted."""
+        """Keep only the usage in these queues, because all others were deleted."""
         for queue in set(self._books) - set(queues):
             for user in [u for u, book in self._books[queue].items() if not book.running]:
                 self._forget(queue, user)
@@ -131,7 +135,9 @@ class UsageLedger:
         }
 
     def specs(self, queue: str) -> tuple[UserShare, ...]:
-        """Return the users of a queue for a snapshot, which lists running work separately."""
+        """Return the users of a queue for a snapshot. The snapshot lists running work
+        separately.
+        """
         return tuple(
             UserShare(name=user, shares=_shares(book), use=book.use, at=book.at)
             for user, book in sorted(self._books.get(queue, {}).items())
@@ -143,7 +149,7 @@ class UsageLedger:
 
     @property
     def queues(self) -> list[str]:
-        """The queues with any usage."""
+        """The queues in which there is any usage."""
         return sorted(self._books)
 
     # ---- users' rows ---------------------------------------------------------------------------
@@ -162,8 +168,8 @@ class UsageLedger:
         self._count += 1
 
     def _forget_least(self) -> None:
-        """Forget a tenth of the users, so that this is seldom necessary. Only users without running
-        work and without set shares are forgotten, those with the least usage first.
+        """Forget a tenth of the users at once, so that this happens seldom. Users with running work
+        or set shares are kept. Among the others, those with the least usage are forgotten.
         """
         now = self._wall()
         idle = [

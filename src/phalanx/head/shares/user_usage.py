@@ -1,4 +1,4 @@
-"""One user's usage, exact at any time."""
+"""The exact usage of one user at any time."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Running(NamedTuple):
 class UserUsage:
     """The usage of a user in a queue.
 
-    Usage is integrated with the rate of all running work, so it is exact however often it is read.
-    For the penalty, work that has just begun counts with at least a minimum.
+    The rate of all running work is integrated over time, so the usage is exact no matter how often
+    it is read. For the penalty, work that has just begun counts with at least a minimum.
     """
 
     __slots__ = (
@@ -44,14 +44,16 @@ class UserUsage:
         self.rate = 0.0
         self.running: dict[Key, Running] = {}
         self._recent: dict[Key, Running] = {}
-        """The running work that began most recently, the oldest first."""
+        """The running work that began most recently, oldest first."""
         self._recent_rate = self._began = 0.0
-        """For recently begun work: the sum of rates, and the sum of each rate times the time when
-        its work began.
+        """Two sums over recently begun work: the rates, and each rate times the start time of its
+        work.
         """
 
     def begin(self, key: Key, running: Running, now: float, terms: Terms) -> None:
-        """Charge for work from its beginning, or from the time up to which the usage was stored."""
+        """Charge for work from its start or, if its usage was stored, from the time of the stored
+        row.
+        """
         self._advance(now, terms)
         since = max(running.began, self.kept_at)
         self.use += accrued(running.rate, now - since, terms.half_life_s)
@@ -70,8 +72,8 @@ class UserUsage:
             self.rate = 0.0  # this drops rounding errors
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the clock was stepped by this many seconds, so that
-        durations stay the same.
+        """Shift noted moments after the clock was stepped by this many seconds, so that durations
+        stay the same.
         """
         self.at += step_s
         self.kept_at += step_s
@@ -82,8 +84,8 @@ class UserUsage:
         self._began += self._recent_rate * step_s
 
     def used(self, now: float, terms: Terms) -> float:
-        """Return billing units times seconds up to `now`, with the penalty of work that has just
-        begun.
+        """Return the usage up to `now` in billing units times seconds, including the penalty for
+        work that has just begun.
         """
         left = Use(self.use, self.at).left(now, terms.half_life_s)
         return left + accrued(self.rate, now - self.at, terms.half_life_s) + self._ahead(now, terms)

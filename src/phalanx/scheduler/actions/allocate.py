@@ -2,15 +2,15 @@
 
 Source: Volcano's allocate action. An overused queue is skipped. In each turn the first job of a
 queue gets places for as many of its tasks as it needs to become ready. The places are kept if the
-job became ready. If it becomes ready only once evictions end, its promises stay for this cycle.
-Otherwise all of them are taken back. Tasks above the minimum come in later turns. Jobs with a
-network bound or subgroups go through `domains`.
+job becomes ready. If it will be ready only once evictions end, its promises stay for this cycle.
+Otherwise all its places and promises are taken back. Tasks above the minimum are placed in later
+turns. Jobs with a network bound or subgroups go through `domains`.
 
-Two rules go beyond Volcano. Jobs that were promised room take their turns before all others,
-together with jobs of higher priority in the same queues. Otherwise the evicted work, whose queue
-now holds less, could take that room again and be evicted again (volcano#4947). And if a role finds
-no room after others were placed, the gang is tried once more with that role first, since the other
-roles may fit elsewhere.
+Two rules go beyond Volcano. The first: jobs that were promised room take their turns before all
+others, together with jobs of higher priority in the same queues. Otherwise evicted work, whose
+queue now holds less, could take that room back and be evicted again (volcano#4947). The second
+rule: if a role finds no room after other roles were placed, the gang is tried once more with that
+role first, since the other roles may fit elsewhere.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ def run(session: Session) -> None:
 
 
 def _rounds(candidates: list[Job]) -> Iterable[list[Job]]:
-    """Return two rounds of candidates: first the jobs that were promised room, then all others.
-
-    The first round also has jobs of higher priority from the queues of the promised jobs.
+    """Return two rounds of candidates. The first round has the jobs that were promised room, and
+    jobs of higher priority in the queues of these jobs. The second round has all others.
     """
     lowest: dict[int, int] = {}
     for job in candidates:
@@ -87,8 +86,8 @@ def _take_turns(
 
 
 def _candidates(session: Session, ceilings: Ceilings) -> list[Job]:
-    """Return valid jobs that were let in and have tasks to place; without the action enqueue, let
-    jobs in.
+    """Return the valid jobs that were let in and have tasks to place. If the configuration lacks
+    the action enqueue, jobs are let in here.
 
     Jobs that cannot have room are left out, unless the plan must explain why they wait.
     """
@@ -111,8 +110,8 @@ def _candidates(session: Session, ceilings: Ceilings) -> list[Job]:
 
 
 def _turn(session: Session, fitting: Fitting, job: Job, sheet: Worksheet, *, hopeful: bool) -> bool:
-    """Let one job take its turn; return whether it has tasks left for another turn. `hopeful` as in
-    `fill`.
+    """Let one job take its turn. Returns whether it has tasks left for another turn. `hopeful`: as
+    in `fill`.
     """
     if job.is_hard() or job.has_subgroups:
         statement = DomainAllocation(session, fitting).allocate(job, sheet, TOP)

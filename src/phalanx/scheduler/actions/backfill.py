@@ -32,7 +32,7 @@ def run(session: Session) -> None:
 
 
 def _bind_with_gang(session: Session, job: Job) -> None:
-    """Bind all allocated tasks of a ready job."""
+    """Bind all allocated tasks of a job that is ready."""
     cluster = session.cluster
     for t in job.tasks:
         if cluster.status[t] == j.ALLOCATED:

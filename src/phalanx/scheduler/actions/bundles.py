@@ -1,12 +1,13 @@
-"""The tasks that a gang can give up: those above its minimum, or all of it.
+"""Groups of a gang's tasks that can be evicted together: the tasks above its minimum, or the whole
+gang.
 
-Source: Volcano's gang-aware eviction. A job can lose the tasks above its minimum, and above the
-minimums of its roles and subgroups; those of them in a domain form a safe bundle. The other tasks
-form a whole bundle: losing them breaks the gang. A subgroup may be broken while its policy has more
-ready subgroups than it needs; a broken subgroup protects none of its tasks. All tasks of a job that
-is already below its minimum are safe. Bundles are ordered by kind, then by the order of jobs or
-queues, then by return: the needed resources freed in the domain, divided by those freed everywhere
-if the gang breaks.
+Source: Volcano's gang-aware eviction. The tasks above the minimum of a job, and above the minimums
+of its roles and subgroups, can be evicted without harm. In each domain, such tasks form a safe
+bundle. The other tasks form a whole bundle, whose eviction breaks the gang. A subgroup may be
+broken while its policy has more ready subgroups than it needs; a broken subgroup protects none of
+its tasks. All tasks of a job that is already below its minimum are safe. Bundles are ordered by
+kind, then by the order of jobs or queues, then by return. The return is the needed resources that
+are freed in the domain, divided by the resources that are freed everywhere if the gang breaks.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from phalanx.scheduler.cycle.jobs import Job, SubJob
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """Tasks of one job to evict together. If this eviction breaks the job, `elsewhere` is what the
-    whole job holds.
+    """Tasks of one job to evict together. `elsewhere`: the amounts that the whole job holds, if the
+    eviction breaks the job.
     """
 
     whole: bool
@@ -66,7 +67,7 @@ def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]
 
 
 class _Parts:
-    """How many tasks and subgroups the parts of a job can still give up."""
+    """The number of tasks and subgroups that the parts of a job can still give up."""
 
     def __init__(self, job: Job) -> None:
         self._left = {sub.uid: sub.ready_count() for sub in job.subjobs.values()}
@@ -76,7 +77,7 @@ class _Parts:
                 self._spare[sub.gid] += sub.ready_count() >= sub.min_available
 
     def give_up_one(self, sub: SubJob | None) -> bool:
-        """Take one task of a part if the part can spare one more; return whether it could."""
+        """Give up one task of a part if the part can spare it. Returns whether it could."""
         if sub is None or sub.gid not in self._spare:
             return True
         left = self._left[sub.uid]
@@ -89,7 +90,9 @@ class _Parts:
 
 
 def approved(cluster: Cluster, bundles: Sequence[Bundle], allowed: set[int]) -> list[Bundle]:
-    """Return the bundles without forbidden tasks; a whole bundle is kept entirely or dropped."""
+    """Return the bundles without tasks that are not allowed. A whole bundle is kept entirely or
+    dropped.
+    """
     out = []
     for b in bundles:
         kept = [t for t in b.tasks if t in allowed]
@@ -102,7 +105,7 @@ def approved(cluster: Cluster, bundles: Sequence[Bundle], allowed: set[int]) -> 
 
 
 def one_by_one(cluster: Cluster, bundles: Iterable[Bundle]) -> list[Bundle]:
-    """Divide safe bundles into single tasks, so that no more tasks are evicted than necessary."""
+    """Divide safe bundles into single tasks, so that no more tasks are evicted than needed."""
     out = []
     for b in bundles:
         cut = [b.tasks] if b.whole else [(t,) for t in b.tasks]

@@ -1,8 +1,9 @@
-"""Upper bounds that rule out gangs without trying them: what queues admit and what nodes hold.
+"""Upper bounds that rule out gangs without trying them: the number of tasks that queues admit and
+that nodes can hold.
 
-Most waiting gangs fail for one of these two reasons, and equal gangs fail alike. While work is only
-placed and not evicted, queues and nodes can take less and less. So a job that is ruled out once is
-ruled out for the rest of the action.
+Most waiting gangs fail for one of these two reasons, and equal gangs fail alike. As long as work is
+only placed and not evicted, the room in queues and nodes only shrinks. So a job that is ruled out
+once stays ruled out for the rest of the action.
 """
 
 from __future__ import annotations
@@ -12,21 +13,23 @@ from phalanx.scheduler.cycle.jobs import PENDING, PIPELINED, Job
 from phalanx.scheduler.cycle.session import Session
 
 _MANY = 1 << 30
-"""More tasks than any gang has."""
+"""A number above the number of tasks of any gang."""
 
 
 class Ceilings:
-    """How many tasks of each class queues and nodes could take; computed again after each move."""
+    """The number of tasks of each class that queues and nodes could take. It is computed again
+    after each move.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._everywhere = session.placer.mask_of(None)
         self._admitted: dict[tuple[int, int], tuple[int, int]] = {}
-        """By queue and class: the version of the cluster, and the number of tasks admitted at that
-        version.
+        """By queue and class: the version of the cluster, and the number of tasks that the queue
+        admits at that version.
         """
         self._held: dict[tuple[int, int], tuple[int, int, int]] = {}
-        """By class and scope: the version of the cluster, the number of tasks asked for, and how
+        """By class and scope: the version of the cluster, the requested number of tasks, and how
         many of them nodes could hold at that version.
         """
 
@@ -34,9 +37,9 @@ class Ceilings:
         """Whether the job cannot become ready, even alone: its queue or the nodes take too few
         tasks.
 
-        None where the answer is unknown: for jobs with unequal tasks, parts or promises, and for
-        filters whose answers depend on other placed work. None also where the plan must explain why
-        the job waits, since the job has to be tried then.
+        Returns None where the answer is unknown: for jobs with unequal tasks, parts or promises,
+        and for filters whose answers depend on other placed work. Also returns None where the plan
+        must explain why the job waits, because the job must then be tried.
         """
         eq_class = job.eq_class
         if (

@@ -1,11 +1,11 @@
 """The action consolidate: moves running work closer together for a gang, if all of the moved work
 fits again.
 
-Modelled on KAI's consolidation. For a starving job that finds no node, a node may be cleared of its
-preemptable tasks if each of them has room on another node at once. Then these tasks are evicted,
-each with the node for its return, and their places are promised to the job. If any of the tasks
-does not fit, nothing moves. Tasks whose place depends on their neighbours (affinity, spread, ports)
-stay.
+Modelled on KAI's consolidation. If a starving job finds no node, a node may be cleared of its
+preemptable tasks, provided that each of them has room on another node at once. These tasks are
+evicted, each with a node to which it returns, and their places are promised to the job. If any of
+the tasks does not fit, nothing moves. Tasks whose place depends on their neighbours (affinity,
+spread, ports) stay.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _clear_for(
 
 
 def _movable(session: Session, node: int) -> list[int]:
-    """Return the tasks of the node that may move, the smallest first."""
+    """Return the tasks of the node that may move, smallest first."""
     cluster = session.cluster
     out = []
     for t in sorted(cluster.on_node[node]):
@@ -103,8 +103,8 @@ def _movable(session: Session, node: int) -> list[int]:
 
 
 def _home(session: Session, t: int, left: Counts) -> int:
-    """Return the fullest node that passes the filters and has room now, the first by name; -1 if
-    none.
+    """Return the fullest node that passes the filters and has room now; of equal nodes the first by
+    name; -1 if there is none.
     """
     eq_class = session.cluster.eq_class[t]
     room = (left[:, eq_class.asked] >= eq_class.request[eq_class.asked]).all(axis=1)

@@ -1,8 +1,8 @@
 """Places a job within a network domain: domains are tried from the closest, and the best one is
 kept.
 
-Source: Volcano's allocateForJob and allocateForSubJob. Domains come in levels, the closest first.
-The first level with a domain that works decides; in this level, the domain with the best score
+Source: Volcano's allocateForJob and allocateForSubJob. Domains are tried in levels, closest first.
+The first level with a domain that works decides, and in this level the domain with the best score
 wins. All trials are undone.
 """
 
@@ -37,8 +37,8 @@ class DomainAllocation:
         self._fitting = fitting
 
     def allocate(self, job: Job, sheet: Worksheet, within: str) -> Statement | None:
-        """Allocate enough of the job in the best way; return the moves, or None if no way
-        exists.
+        """Allocate enough tasks of the job in the best domain. Returns the moves, or None if no
+        domain works.
         """
         if not len(sheet):
             return None
@@ -120,7 +120,7 @@ class DomainAllocation:
         return best, scores[best]
 
     def _nominated(self, sub: SubJob, tasks: Tasks) -> Statement | None:
-        """Use the room that a gang eviction set aside if every task still fits its node; otherwise
+        """Use the room that a gang eviction set aside, if every task still fits its node. Otherwise
         give the room up.
         """
         session, cluster = self._session, self._session.cluster

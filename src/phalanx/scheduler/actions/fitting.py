@@ -1,4 +1,4 @@
-"""Placing a part's tasks on the nodes of a domain until the part is ready.
+"""Places a part's tasks on the nodes of a domain until the part is ready.
 
 Source: Volcano's allocateResourcesForTasks. Its quirk is kept: within one pass, a node that turned
 a task away is not tried again for tasks of the same (named) role. Once a role fits nowhere, its
@@ -22,14 +22,14 @@ from phalanx.scheduler.cycle.statement import Statement
 
 
 class Fitting:
-    """Places the tasks of a job's parts; one object serves the whole action."""
+    """Places the tasks of jobs' parts. One object serves the whole action."""
 
     def __init__(self, session: Session, *, remember_roles: bool) -> None:
         self._session = session
         self._remember = remember_roles
         self._masks: dict[str, Flags] = {}
         self.turned_away = -1
-        """The first task for which the last `fill` found no room; -1 if all found room."""
+        """The first task for which the last `fill` found no room; -1 if all tasks found room."""
 
     def domain_mask(self, name: str) -> Flags:
         mask = self._masks.get(name)
@@ -41,10 +41,9 @@ class Fitting:
     def fill(
         self, sub: SubJob, tasks: Tasks, domain: str, *, hopeful: bool = False
     ) -> Statement | None:
-        """Place tasks until the part is ready; return the moves.
-
-        Returns None, with nothing changed, if the part neither becomes ready nor will be once
-        evictions end. `hopeful` tells that the job's ceilings are known not to stop it.
+        """Place tasks until the part is ready. Returns the moves. If the part is not ready and will
+        not be once evictions end, changes nothing and returns None. `hopeful`: whether it is known
+        that the job's ceilings do not stop it.
         """
         session = self._session
         job = sub.job
@@ -81,10 +80,11 @@ class Fitting:
         return None
 
     def _too_little(self, job: Job, tasks: Tasks, mask: Flags) -> _Lack | None:
-        """Return how many tasks of a gang could be placed, if trying the gang cannot succeed.
+        """Return how many tasks of a gang could be placed, if it is certain that the gang cannot
+        be.
 
-        Trying cannot succeed for a gang of equal tasks if too few of them would fit even without
-        other waiting work, or if quotas admit too few. None for any other gang.
+        A gang of equal tasks cannot be placed if too few of them would fit even without other
+        waiting work, or if quotas admit too few. Returns None for all other gangs.
         """
         session = self._session
         short = session.shortfall(job)
@@ -167,15 +167,17 @@ class _Filling:
         self._refused: dict[str, Flags] = {}
         """For each role, the nodes that turned away one of its tasks."""
         self._unnoted: tuple[Ask, Flags, Flags, list[int]] | None = None
-        """The last placement: the asker, the mask of nodes, the nodes that suited the first task,
-        and the nodes used.
+        """The last placement: the asking class, the mask of nodes, the nodes that suited the first
+        task, and the nodes that were used.
         """
         self._at = sub.allocated_hypernode
         """The smallest network domain that holds the part's tasks so far."""
         self._failed = -1
         """The first task that found no room; -1 if none."""
         self._why: tuple[Rejection, ...] = ()
-        """The reasons why that task was turned away, if no node was asked."""
+        """The reasons why the failed task was turned away, if it was turned away before any node
+        was asked.
+        """
 
     def run(self) -> tuple[int, tuple[Rejection, ...]]:
         """Place as many tasks as possible.
@@ -218,7 +220,7 @@ class _Filling:
         return bool(role) and role in self._job.failed_roles.get(self._sub.uid, ())
 
     def _place(self, t: int, count: int) -> bool:
-        """Place the next task, or several equal tasks; return whether to continue."""
+        """Place the next task, or several equal tasks. Returns whether to continue."""
         self._note()
         placer = self._session.placer
         ask = placer.ask(t, self._at)
@@ -279,9 +281,8 @@ class _Filling:
             self._at = cluster.hypernodes.common(self._at, cluster.hypernodes.lowest_of(node))
 
     def _note(self) -> None:
-        """Record which nodes turned away the first and the last of the tasks that were placed last.
-
-        The record matters only when another task is tried, so it is made at that time.
+        """Record which nodes turned away the first and the last task of the last placement. Only a
+        later task needs this record, so it is made when such a task is tried.
         """
         if self._unnoted is None:
             return

@@ -1,11 +1,12 @@
 """Makes room for a whole gang in one domain by evicting bundles of other gangs.
 
-Source: Volcano's gangpreempt and gangreclaim. Domains are tried from the widest. Bundles are added
-until idle room and the room that they free could hold the gang; then the gang is placed on trial.
-If the gang is then pipelined, the evictions and promises are kept, and the nodes are remembered for
-the next cycle's allocate. Two quirks of Volcano are off with compat "none": a safe bundle is
-evicted as a whole, even if a part of it would be enough; and something is evicted even where idle
-room is enough (allocate runs before these actions).
+Source: Volcano's gangpreempt and gangreclaim. Domains are tried from the widest to the closest.
+Bundles are added until the idle room and the freed room could hold the gang. Then the gang is
+placed on trial. If the gang is then pipelined, the evictions and promises are kept, and the nodes
+are remembered for the next cycle's allocate. Two quirks of Volcano are off with compat "none".
+Volcano evicts a safe bundle as a whole, even if a part of it would be enough. It also evicts
+something where idle room is enough; this seldom matters, because allocate runs before these
+actions.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _DOMAINS = 8
 
 
 class GangEviction:
-    """One run of gangpreempt or gangreclaim; arguments `maxDomains` (8) and `allowWholeBundle`
-    (true).
+    """One run of gangpreempt or gangreclaim. Its arguments are `maxDomains` (8) and
+    `allowWholeBundle` (true).
     """
 
     def __init__(self, session: Session, action: str, *, within_queue: bool) -> None:
@@ -101,8 +102,8 @@ class GangEviction:
         return {}
 
     def _pending(self, job: Job) -> list[int]:
-        """Return all waiting tasks; for a job that already runs, only the tasks of its first
-        waiting part.
+        """Return all waiting tasks of the job. If the job is ready already, return only the tasks
+        of its first waiting part.
         """
         sheet = worksheet_of(self._session, job)
         running = self._session.job_ready(job)
@@ -181,8 +182,8 @@ class GangEviction:
     def _attempt(
         self, statement: Statement, job: Job, domain: str, victims: Sequence[int]
     ) -> dict[str, str] | None:
-        """Evict, and place the gang in the domain. The statement keeps the moves if the gang is
-        then pipelined.
+        """Evict the victims, and place the gang in the domain. The statement keeps the moves if the
+        gang is then pipelined.
         """
         session = self._session
         before = job.counts[j.PIPELINED] + job.counts[j.ALLOCATED] + job.counts[j.BINDING]
@@ -221,8 +222,8 @@ class GangEviction:
         return places
 
     def _place_part(self, attempt: Statement, sub: SubJob, tasks: Tasks, within: str) -> str | None:
-        """Return the first domain in which the part can be placed; the part's tasks are then
-        taken.
+        """Place the part in the first domain where that is possible, and return the domain. The
+        part's placed tasks are taken from `tasks`.
         """
         session = self._session
         hard = sub.job.is_hard()

@@ -1,12 +1,12 @@
 """The action preempt: makes room for starving jobs by evicting less important tasks of the same
 queue.
 
-Source: Volcano's preempt action. Queues take their turns in order; in each queue room is first made
-between jobs, then within its jobs. Nodes are tried from the best, and victims from the least
-deserving; after each eviction the queue's room, the node's room and the filters are checked again.
-The moves for a job are kept only if the job is then pipelined. Jobs with a network bound and tasks
-with the policy Never are skipped. With `enableTopologyAwarePreemption` evictions on several nodes
-are tried first (see `trial`).
+Source: Volcano's preempt action. Queues take their turns in order. In each queue, jobs first get
+room from other jobs, then from their own tasks. The best nodes are tried first, and the least
+deserving victims are evicted first. After each eviction the queue's room, the node's room and the
+filters are checked again. The moves for a job are kept only if the job is then pipelined. Jobs with
+a network bound and tasks with the policy Never are skipped. With `enableTopologyAwarePreemption`
+evictions on several nodes are tried first (see `trial`).
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class _Preemption:
             statement.commit()
 
     def _allowed(self, preemptor: int, *, within: bool) -> Allowed:
-        """Return the test for victims of the task: tasks of other jobs in its queue, or of its own
-        job.
+        """Return the test for the task's victims: tasks of other jobs in its queue or, with
+        `within`, of its own job.
         """
         cluster = self._session.cluster
         mine = self._session.job(preemptor)
@@ -168,19 +168,19 @@ def _nobody(_: int) -> bool:
 
 
 class _Rooms:
-    """For each class of tasks the nodes with room, computed again only for nodes that changed."""
+    """The nodes with room for each class of tasks. They are computed again only for nodes that have
+    changed.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._known: dict[int, tuple[Flags, Flags]] = {}
         self._marks: dict[int, int] = {}
-        """The version of the cluster for which a class's answers hold."""
+        """The version of the cluster for which the answers about a class are valid."""
 
     def of(self, eq_class: EquivalenceClass) -> tuple[Flags, Flags]:
-        """Return two masks: nodes whose future room holds a task, and nodes that would hold one
-        without unpromised work.
-
-        The second mask assumes that all tasks except promised ones have left. Callers must not keep
+        """Return two masks of nodes for a task of the class: those whose future room holds it, and
+        those that would hold it if all tasks except promised ones had left. Callers must not keep
         the masks: the next call changes both.
         """
         cluster = self._cluster
@@ -207,7 +207,7 @@ class _Rooms:
 
 
 def _enough(session: Session, t: int, node: int, victims: Sequence[int]) -> bool:
-    """Whether the node's future room would hold the task once all victims are gone."""
+    """Whether the node's future room would hold the task once all the victims are gone."""
     cluster = session.cluster
     eq_class = cluster.eq_class[t]
     room = cluster.future[node].copy()

@@ -3,8 +3,8 @@
 Source: Volcano's reclaim action. Queues that are not overused take their turns in order, with their
 starving jobs. Each task for which its queue may reclaim gets the first node where victims of other,
 reclaimable queues leave enough room. The moves for a job are kept only if the job is then
-pipelined. Beyond Volcano, jobs with a network bound are skipped, as in preempt: room that is
-reclaimed node by node need not be in one domain.
+pipelined. Unlike in Volcano, jobs with a network bound are skipped, as in preempt, because room
+that is reclaimed node by node may not be in one domain.
 """
 
 from __future__ import annotations
@@ -43,10 +43,8 @@ def run(session: Session) -> None:
 
 
 def _for_job(session: Session, job: Job, barren: Counts) -> None:
-    """Reclaim room for one job.
-
-    `barren` has for each node the version of the cluster at which nothing on it could be reclaimed
-    for the job's queue.
+    """Reclaim room for one job. `barren`: for each node, the version of the cluster at which
+    nothing on that node could be reclaimed for the job's queue.
     """
     cluster = session.cluster
     statement = Statement(session)

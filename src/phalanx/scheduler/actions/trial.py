@@ -1,10 +1,11 @@
 """Tries evictions on several nodes, and makes the least harmful ones.
 
-Source: Volcano's topology-aware preemption, after kube-scheduler's default preemption. On a node,
-victims leave one by one until the task would run. Then each victim is taken back, in the same
-order, if the task would still run. Among the nodes found (10 % of them, between 1 and 100), the
-best has the first victim of the lowest priority, then the lowest sum of priorities, then the fewest
-victims, and then the latest start of its most important victims.
+Source: Volcano's topology-aware preemption, after kube-scheduler's default preemption. On each
+tried node, victims leave one by one until the task would run. Then victims are put back in the same
+order, as long as the task would still run. The search stops once it has found enough nodes (10 % of
+all nodes, at least 1 and at most 100). The best of them is the node whose first victim has the
+lowest priority; then the node with the lowest sum of priorities, the fewest victims, and the latest
+start of its most important victims.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.statement import Statement
 
 _LOWEST = 1 << 31
-"""Added to each priority before priorities are summed, so that more victims never look better than
-fewer.
+"""A number that is added to each priority before priorities are summed, so that more victims never
+look better than fewer.
 """
 
 
@@ -28,7 +29,8 @@ class Trial:
     """Tries evictions on several nodes, and evicts on the best one.
 
     Arguments: `minCandidateNodesPercentage` (10), `minCandidateNodesAbsolute` (1),
-    `maxCandidateNodesAbsolute` (100). The number of workers has no meaning here.
+    `maxCandidateNodesAbsolute` (100). The number of workers, another of Volcano's arguments, has no
+    effect here.
     """
 
     def __init__(self, session: Session, arguments: Mapping[str, Any]) -> None:
@@ -40,7 +42,7 @@ class Trial:
     def preempt(
         self, statement: Statement, ask: Ask, nodes: Indexes, allowed: Callable[[int], bool]
     ) -> bool:
-        """Evict tasks on the best node, and promise the room to the task; return False if no node
+        """Evict tasks on the best node, and promise the room to the task. Returns False if no node
         helps.
         """
         for f in self._session.placer.rules()[0]:
@@ -68,8 +70,8 @@ class Trial:
         return True
 
     def _victims(self, ask: Ask, node: int, allowed: Callable[[int], bool]) -> list[int]:
-        """Return the fewest tasks that must leave the node. The cluster's state is the same
-        afterwards.
+        """Return the fewest tasks that must leave the node. Afterwards the cluster is in the same
+        state as before.
         """
         session, cluster = self._session, self._session.cluster
         candidates = [v for v in sorted(cluster.on_node[node]) if allowed(v)]

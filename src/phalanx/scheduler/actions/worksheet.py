@@ -16,8 +16,8 @@ class Tasks:
     """The tasks of one part in the order in which they are tried, with the position of the next
     one.
 
-    The tasks are sorted only when the next one is first requested, since most waiting gangs are
-    given up before.
+    The tasks are sorted only when the next one is first requested, because most waiting gangs are
+    ruled out before that.
     """
 
     __slots__ = ("_at", "_listed", "_order")
@@ -33,11 +33,11 @@ class Tasks:
         return len(self._listed) - self._at
 
     def any(self) -> int:
-        """Return one task that is not yet tried."""
+        """Return any task that has not been tried yet."""
         return self._listed[self._at]
 
     def are_alike(self, eq_class_of: list[EquivalenceClass]) -> bool:
-        """Whether all tasks that are not yet tried are of one class."""
+        """Whether all tasks that have not been tried yet are of one class."""
         eq_class = eq_class_of[self.any()]
         return all(eq_class_of[t] is eq_class for t in self._listed[self._at :])
 
@@ -50,11 +50,11 @@ class Tasks:
         return taken
 
     def drop(self) -> None:
-        """Take all remaining tasks, in any order."""
+        """Drop all tasks that have not been tried yet."""
         self._at = len(self._listed)
 
     def run_length(self, eq_class_of: list[EquivalenceClass]) -> int:
-        """Return how many of the next tasks in a row are of one class."""
+        """Return how many of the next tasks, in sequence, are of one class."""
         listed, at = self._ordered(), self._at
         eq_class = eq_class_of[listed[at]]
         end = at + 1
@@ -75,8 +75,8 @@ class Tasks:
 
 
 class Worksheet:
-    """The parts of a job that have tasks to place; parts that the minimum of subgroups needs come
-    first.
+    """The parts of a job that have tasks to place. Parts that are needed for the minimum number of
+    subgroups come first.
     """
 
     __slots__ = ("parts", "tasks")
@@ -98,8 +98,9 @@ class Worksheet:
 def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
     """Sort tasks so that those needed for the minimums of roles come first.
 
-    Among the needed tasks, those that the fewest nodes could hold come first. So spare tasks, roles
-    without a minimum, and tasks that fit anywhere do not take the room that a role needs.
+    Among the needed tasks, those come first that the fewest nodes could hold. So the room that a
+    role needs is not taken by spare tasks, by roles without a minimum, or by tasks that fit
+    anywhere.
     """
     listed = session.sort_tasks(tasks)
     short = job.roles_short(pipelined=True)
@@ -121,8 +122,9 @@ def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
 def other_order(session: Session, job: Job, tasks: Tasks, turned_away: int) -> Tasks | None:
     """Return the tasks with the turned-away task's role first, if this order may help.
 
-    The order may help if the role's minimum still needs these tasks and tasks of other roles came
-    before them. None if it cannot help, or if no task was turned away (`turned_away` is -1).
+    The order may help if the role's minimum still needs tasks, and if tasks of other roles came
+    before them. Returns None if it cannot help, or if no task was turned away (`turned_away` is
+    -1).
     """
     if turned_away < 0:
         return None
@@ -138,14 +140,14 @@ def other_order(session: Session, job: Job, tasks: Tasks, turned_away: int) -> T
 
 
 def _hosts(session: Session, t: int) -> int:
-    """Return how many nodes, if they were empty, would have what the task requests."""
+    """Return how many nodes could hold the task if they were empty."""
     eq_class = session.cluster.eq_class[t]
     holds = session.cluster.capacity >= eq_class.request
     return int(holds[:, eq_class.asked].all(axis=1).sum())
 
 
 def worksheet_of(session: Session, job: Job) -> Worksheet:
-    """Return the pending tasks that request some resource, by part.
+    """Return the pending tasks of a job that request any resource, by part.
 
     Source: Volcano's organizeJobWorksheet.
     """

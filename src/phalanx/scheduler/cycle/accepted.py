@@ -1,9 +1,8 @@
-"""The arguments that each plugin or action takes; each declares them, and they are checked on
-reading.
+"""The arguments that plugins and actions declare, and the checks of a configuration against them.
 
-A value of the wrong kind is refused with its line. A value of the right kind that is out of bounds
-is left to the plugin, which treats it as Volcano does. An argument that is unknown, or that has no
-meaning here, is named in a warning of the plan.
+A value of the wrong kind is refused with its line. A value of the right kind but out of bounds is
+left to the plugin, which treats it as Volcano does. If an argument is unknown, or has no effect
+here, the plan warns of it.
 """
 
 from __future__ import annotations
@@ -26,10 +25,9 @@ class Kind:
 
 
 Accepted: TypeAlias = "Mapping[str, Kind | Accepted]"
-"""For each name the kind of its value, or for a mapping the members.
-
-A name that ends in `*` stands for all names with this beginning, and `[]` stands for the items of a
-list.
+"""For each argument's name the kind of its value or, if the value is a mapping, the accepted
+members. A name that ends in `*` stands for all names with that beginning, and `[]` for the items of
+a list.
 """
 
 
@@ -71,7 +69,7 @@ QUANTITY = Kind(
 )
 HOURS = Kind(says="hours such as 22:00-04:00", good=_hours)
 FOREIGN = Kind(says="anything", good=lambda _: True)
-"""An argument that Volcano knows but that means nothing here."""
+"""An argument that Volcano accepts but that has no effect here."""
 
 
 def one_of(*words: str) -> Kind:

@@ -1,4 +1,6 @@
-"""The books that quotas read: how much each queue holds, requests, was promised and could free."""
+"""The sums that quotas are checked against: the amounts that each queue holds, requests, was
+promised and could free.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from phalanx.scheduler.cycle.jobs import Job
 class QueueAccount:
     """The sums over a queue's jobs.
 
-    `elastic` is what the jobs hold above their minimums. `inqueue` is what was set aside for jobs
-    that were let in but do not hold these amounts yet.
+    `elastic`: the amounts that jobs hold above their minimums. `inqueue`: the amounts that were set
+    aside for jobs that were let in but do not hold them yet.
     """
 
     __slots__ = ("allocated", "elastic", "inqueue", "request")
@@ -38,7 +40,7 @@ def queue_accounts(cluster: Cluster) -> dict[int, QueueAccount]:
     accounts = {q: QueueAccount(cluster.dims) for q in dict.fromkeys(x.queue for x in cluster.jobs)}
     waiting: dict[int, list[Counts]] = {}
     unlike: dict[int, Counts] = {}
-    """By queue, the holdings of the jobs that are entered one by one."""
+    """By queue, the amounts that are held by jobs which are entered one by one."""
     for job in cluster.jobs:
         pending = job.counts[j.PENDING]
         if job.min_resources is not None or 0 < pending < len(job.tasks):
@@ -95,7 +97,8 @@ def pending_of(cluster: Cluster, job: Job) -> Amount:
 
 
 def promised_to(cluster: Cluster, job: Job) -> Amount:
-    """Return the amounts set aside for a job that was let in: its minimum minus its holdings.
+    """Return the amounts set aside for a job that was let in: its minimum minus the amounts that it
+    holds.
 
     A running job counts only while it has its minimum number of tasks.
     """
@@ -108,7 +111,9 @@ def promised_to(cluster: Cluster, job: Job) -> Amount:
 
 
 def limitless(limit: Amount) -> Amount:
-    """Return a capability as users mean it: cpu or memory that is missing or zero is unlimited."""
+    """Return a capability as users mean it: cpu or memory that is missing or zero counts as
+    unlimited.
+    """
     out = limit.copy()
     for r in (0, 1):
         if out.v[r] <= 0:

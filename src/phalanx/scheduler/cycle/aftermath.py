@@ -1,4 +1,6 @@
-"""The snapshot that a plan leaves if all goes well, so that several cycles can run in a row."""
+"""The snapshot that a plan leads to if everything in it succeeds, so that several cycles can be run
+in sequence.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from phalanx.scheduler.cycle.specs import Snapshot, TaskSpec
 def after(snapshot: Snapshot, plan: Plan) -> Snapshot:
     """Return the snapshot after the plan.
 
-    Bound tasks run. Evicted tasks have left their nodes and are pending again. Podgroups are in
-    their new phases, and nodes that were set aside for tasks are remembered.
+    Bound tasks run. Evicted tasks have left their nodes and are pending again. Podgroups have their
+    new phases, and nodes that were set aside for tasks are recorded.
     """
     evicted = set(plan.evicted)
     tasks = tuple(_task(t, plan, evicted) for t in snapshot.tasks)
@@ -43,5 +45,5 @@ def _task(task: TaskSpec, plan: Plan, evicted: set[str]) -> TaskSpec:
 
 
 def _phase(phase: str) -> str:
-    """Return the phase for the next cycle; a gang in phase Unknown is let in again."""
+    """Return the phase for the next cycle. A gang in phase Unknown is let in again."""
     return "Inqueue" if phase in ("Unknown",) else phase

@@ -1,9 +1,9 @@
 """Amounts of resources as vectors, and the comparisons that quotas need.
 
-Nodes and tasks count in whole thousandths (milli-cores, milli-devices), bytes and slots, so that
-taking and giving back is exact. Quotas may be fractions (a third of the cluster), so they are
-doubles. A quota that does not name a resource differs from a quota of zero; therefore `has` stands
-next to `v`.
+Amounts of nodes and tasks are whole thousandths (milli-cores, milli-devices), bytes or slots, so
+that adding and subtracting them is exact. Quotas may be fractions, such as a third of the cluster,
+so they are doubles. A quota that does not name a resource differs from a quota of zero. Therefore a
+quota has flags, `has`, next to its values, `v`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,17 @@ EPSILON = 0.1
 """
 INFINITE = 1e300
 _OFTEN = 1 << 30
-"""An upper bound for how often any request fits."""
+"""An upper bound for the number of times that any request fits."""
 
 Vector = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 MAX_OF_ONE = 10**16
-"""The most of one resource that a node may have or a task may request, in the resource's smallest
-unit.
-
-A hundred times this amount still fits 64 bits.
+"""The largest amount of one resource that a node may have or a task may request, in the resource's
+smallest unit. A hundred times this amount still fits into 64 bits.
 """
 MAX_IN_ALL = 4 * 10**18
-"""The most that a quota may name, and that all nodes (or all tasks) may have together."""
+"""The largest amount that a quota may name, and that all nodes or all tasks may have together."""
 
 ALIASES = {"gpu": "nvidia.com/gpu"}
 
@@ -51,7 +49,7 @@ def units(name: str) -> float:
 
 
 def is_counted(name: str) -> bool:
-    """Whether placement counts this resource; other resources without a slash in their names are
+    """Whether placement counts this resource. Other resources without a slash in their names are
     ignored.
     """
     if name.startswith("count/"):
@@ -66,8 +64,8 @@ class Dimensions:
     __slots__ = ("_always", "card_memory", "index", "names", "scalar", "scale", "weighed")
 
     def __init__(self, names: Iterable[str], card_memory: float = 0.0) -> None:
-        """`card_memory`: the bytes of the largest GPU, by which requests for GPU memory are counted
-        as GPUs.
+        """`card_memory`: the memory of the largest GPU in bytes. Requests for GPU memory are
+        converted to fractions of this GPU.
         """
         self.card_memory = card_memory
         others = {ALIASES.get(n, n) for n in names if is_counted(n)}
@@ -77,7 +75,7 @@ class Dimensions:
         self.scale = tuple(units(n) for n in self.names)
         self.scalar = np.array([i >= PODS for i in range(len(self.names))])
         self.weighed = np.array([i != PODS for i in range(len(self.names))])
-        """False for `pods`. Every task takes one slot, so most rules leave slots out."""
+        """False for `pods`. Every task takes one slot, so most rules ignore slots."""
         self._always: Flags = np.arange(len(self.names)) < PODS
         """The resources that every quota names: cpu and memory."""
 
@@ -99,10 +97,8 @@ class Dimensions:
         return out
 
     def _count_memory(self, out: Counts, amounts: dict[str, float]) -> None:
-        """Count GPUs that are requested by memory as their share of the largest GPU.
-
-        Sums of GPUs then never exceed what the nodes have. The plugin gpu-sharing finds the card
-        that has room.
+        """Count GPUs that are requested by memory as fractions of the largest GPU. Sums of GPUs
+        then never exceed the GPUs of the nodes. The plugin gpu-sharing finds a card that has room.
         """
         i = self.index.get("gpu")
         if i is not None and self.card_memory:
@@ -153,7 +149,7 @@ class Amount:
         return Amount(self.v * ratio, self.has.copy())
 
     def is_empty(self) -> bool:
-        """Whether the amount holds nothing but pod slots."""
+        """Whether the amount has nothing except pod slots."""
         v = self.v
         return not (v[CPU] >= EPSILON or v[MEMORY] >= EPSILON or bool((v[3:] >= EPSILON).any()))
 
@@ -188,14 +184,15 @@ class Amount:
 
 
 def over_requested(dims: Dimensions, used: Vector, limit: Vector, request: Vector) -> list[int]:
-    """Return requested resources (without pods) in which `used` is above `limit`, without
+    """Return the requested resources, without pods, of which `used` is above `limit`. There is no
     tolerance.
     """
     return [int(i) for i in np.flatnonzero((request > 0) & dims.weighed & (used > limit))]
 
 
 def fits_how_often(used: Vector, limit: Vector, asked: Iterable[tuple[int, float]]) -> int:
-    """Return how many times a request can be added before one of its resources passes `limit`.
+    """Return how many times a request can be added to `used` before one of its resources exceeds
+    `limit`.
 
     `asked` is the request, as pairs of resource and amount.
     """
@@ -214,8 +211,8 @@ def fits_how_often(used: Vector, limit: Vector, asked: Iterable[tuple[int, float
 
 
 def within_partly(dims: Dimensions, used: Vector, limit: Vector, request: Vector) -> bool:
-    """Whether some requested resource has `used` <= `limit`; a resource that is zero on both sides
-    does not count.
+    """Whether `used` is at most `limit` in at least one requested resource. A resource that is zero
+    on both sides does not count.
     """
     asked = (request > 0) & dims.weighed & ~((used < EPSILON) & (limit < EPSILON))
     return bool((asked & (used - limit < EPSILON)).any())
@@ -231,7 +228,7 @@ def above_where_named(dims: Dimensions, used: Amount, limit: Amount, request: Ve
 
 
 def shares_resource(dims: Dimensions, a: Vector, b: Vector, *, pods: bool = False) -> bool:
-    """Whether both have some of the same resource; pod slots count only with `pods`."""
+    """Whether both have some amount of the same resource. Pod slots count only with `pods`."""
     both = (a >= EPSILON) & (b >= EPSILON)
     return bool(both.any() if pods else (both & dims.weighed).any())
 

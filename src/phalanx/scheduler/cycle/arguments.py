@@ -9,9 +9,9 @@ from typing import Any
 
 Arguments = Mapping[str, Any]
 MAX_DURATION = 100
-"""The most characters of a duration."""
+"""The largest number of characters of a duration."""
 LONGEST_S = 2.0**63 / 1e9
-"""The longest duration that Volcano reads: 292 years."""
+"""The longest duration that Volcano can read, in seconds: 292 years."""
 _TRUE, _FALSE = frozenset({"true", "1", "t"}), frozenset({"false", "0", "f"})
 _POWERS = {"": 1.0, "m": 1e-3, "k": 1e3} | {
     letter + suffix: float(base**power)
@@ -54,7 +54,7 @@ def within(arguments: Arguments, key: str, default: float, low: float, high: flo
 
 
 def table(arguments: Arguments, key: str) -> Arguments:
-    """Return the mapping at `key`; an empty one if it is missing."""
+    """Return the mapping at `key`, or an empty one if it is missing."""
     given = arguments.get(key)
     return given if isinstance(given, dict) else {}
 
@@ -72,7 +72,7 @@ def text(arguments: Arguments, key: str, default: str = "") -> str:
 def seconds(written: Any) -> float | None:
     """Return the seconds of "1h30m" or "90s".
 
-    None for any other value: plain numbers, zero and negative times are not durations here.
+    Returns None for any other value. Plain numbers, zero and negative times are not durations here.
     """
     if not isinstance(written, str) or not written:
         return None
@@ -104,13 +104,15 @@ def clock_minutes(written: str) -> int | None:
 
 
 def count(written: str) -> int | None:
-    """Return the number that a text of plain digits stands for; None for any other text."""
+    """Return the value of a text that consists of digits; None for any other text."""
     is_plain = written.isascii() and written.isdigit() and len(written) <= 15
     return int(written) if is_plain else None
 
 
 def part_of(written: str, whole_count: int) -> int:
-    """ "3" as 3, "40%" as that part of `whole_count`, rounded up; 0 for anything else."""
+    """Return the number for a text: 3 for "3", that part of `whole_count`, rounded up, for "40%",
+    and 0 for any other text.
+    """
     found = re.fullmatch(r"([0-9]{1,15})(%?)", written.strip())
     if not found:
         return 0

@@ -1,4 +1,4 @@
-"""How far an attempt to place a gang came before it was undone; the gang's explanation is made from
+"""How far an attempt to place a gang got before it was undone. Explanations of waiting gangs use
 this.
 """
 
@@ -16,9 +16,9 @@ from phalanx.scheduler.cycle.plan import Rejection
 class Attempt:
     """One attempt to place a gang.
 
-    `failed` is the first task that found no room, -1 if there is none; `placed` is the number of
-    tasks that had room or needed none by then. `why` has the reasons if a quota stopped the
-    attempt. `roles` and `subgroups` have the number of missing tasks or subgroups by name.
+    `failed`: the first task that found no room, or -1. `placed`: the number of tasks that had found
+    room by then, or needed none. `why`: the reasons, if a quota stopped the attempt. `roles` and
+    `subgroups`: the numbers of missing tasks or subgroups, by name.
     """
 
     placed: int
@@ -31,10 +31,9 @@ class Attempt:
 def attempt_of(
     job: Job, failed: int = -1, why: tuple[Rejection, ...] = (), *, besides: int = 0
 ) -> Attempt:
-    """Return the attempt in the job's present state, before the job's places are taken back.
-
-    `besides` counts further tasks that could have been placed but were not. It is above zero only
-    for gangs whose tasks all have one role.
+    """Return a record of the attempt from the job's current state, before its places are taken
+    back. `besides`: the number of tasks that could also have been placed but were not. It is above
+    zero only for gangs whose tasks all have the same role.
     """
     short = job.roles_short(pipelined=True)
     placed = job.min_available - job.shortfall() + job.counts[j.PIPELINED] + besides

@@ -1,6 +1,7 @@
-"""Reservations as one session reads them: what is kept of each node, when, and for which jobs.
+"""Reservations as one session reads them: the amounts that are kept on each node, the times, and
+the jobs that may use them.
 
-A job that names a reservation is its guest: the job runs inside the reservation, as long as this
+A job that names a reservation is its guest: it runs inside the reservation while the reservation
 lasts. All other jobs are strangers: they may use the reserved nodes only if they leave the reserved
 amounts free.
 """
@@ -21,7 +22,7 @@ from phalanx.scheduler.cycle.specs import PodGroupSpec, ReservationSpec
 
 
 class Window(NamedTuple):
-    """A period in which a reservation holds: from `begin_s` until before `end_s`."""
+    """A period in which a reservation is in force, from `begin_s` until just before `end_s`."""
 
     begin_s: float
     end_s: float
@@ -30,7 +31,7 @@ class Window(NamedTuple):
 class Kept:
     """One reservation with the nodes that it keeps.
 
-    `claim` is the amount that the reservation keeps of each node, (nodes, resources); `whole` marks
+    `claim`: the amounts that the reservation keeps, an array of (nodes, resources). `whole` marks
     the nodes that it keeps entirely.
     """
 
@@ -77,8 +78,8 @@ def owners(users: Sequence[str], queues: Sequence[str]) -> str:
 
 
 def _part(cluster: Cluster, node: int, claim: Counts) -> Counts:
-    """Return the claim with task slots in proportion to the resource of which the claim takes the
-    largest part.
+    """Return the claim with added task slots. Their share of the node's slots is the claim's
+    largest share of any of the node's resources.
     """
     has = np.maximum(cluster.capacity[node], 1)
     claim[PODS] = math.ceil(float((claim / has).max()) * float(has[PODS]))
@@ -94,9 +95,8 @@ class Calendar:
         self.kept: Mapping[str, Kept] = {spec.name: Kept(spec, cluster) for spec in specs}
 
     def host(self, job: Job) -> Kept | None:
-        """Return the reservation inside which a job may run.
-
-        None for a job that names no reservation, or one that the job may not use.
+        """Return the reservation inside which a job runs. None if the job names none, or one that
+        it may not use.
         """
         if not job.spec.reservation:
             return None
@@ -105,8 +105,8 @@ class Calendar:
         return kept if is_guest else None
 
     def ends(self, job: Job) -> float:
-        """Return when a job that runs, or starts now, will have ended; infinite without a time
-        limit.
+        """Return when a job that runs, or starts now, will have ended at the latest; infinite if it
+        has no time limit.
         """
         group = job.spec
         if group.run_time_s is None:
@@ -116,8 +116,8 @@ class Calendar:
         return max(begun + group.run_time_s, self._now)
 
     def in_words(self, kept: Kept) -> str:
-        """Return in words when the reservation holds next: `rack-work from 2026-11-23 14:00:00
-        UTC`.
+        """Return the reservation's name and next window in words: `rack-work from 2026-11-23
+        14:00:00 UTC`.
         """
         window = kept.following(self._now)
         if window is None:

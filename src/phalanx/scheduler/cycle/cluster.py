@@ -1,8 +1,8 @@
 """The state that a cycle works on, as columns: nodes in arrays, tasks in lists, jobs in objects.
 
-Everything is ordered by name, so that the order in which a snapshot lists things changes nothing.
-All moves go through `place`, `unplace`, `evict` and `unevict`; `unplace` is the exact inverse of
-`place`, and `unevict` of `evict`.
+Everything is sorted by name, so that the order of entries in a snapshot has no influence. All moves
+go through `place`, `unplace`, `evict` and `unevict`; `unplace` is the exact inverse of `place`, and
+`unevict` of `evict`.
 """
 
 from __future__ import annotations
@@ -58,12 +58,10 @@ class Cluster:
     """The columns of one cycle.
 
     Node arrays have one row per node and one column per resource. A column is contiguous in memory,
-    as rules look at one resource of many nodes.
-
-    `idle`, `used`, `releasing` and `promised` are Volcano's books; `future` is what will be idle
-    once evictions end. `asked` and `weighed` are the books of kube-scheduler's scores. They count
-    promised tasks, and drop evicted tasks at once. `seats`, the number of tasks on a node, does the
-    same.
+    because rules read one resource of many nodes. `idle`, `used`, `releasing` and `promised` are
+    Volcano's amounts. `future` is the room that will be idle once evictions end. kube-scheduler's
+    scores use `asked` and `weighed`, which count promised tasks and no evicted tasks. `seats`, the
+    number of tasks on a node, is counted in the same way.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -94,13 +92,13 @@ class Cluster:
         bound_and_settle(self.jobs, self.hypernodes, self.node_of, self.status, is_strict)
         self.version = 0
         self._others: dict[str, Counts] = {}
-        """The amounts of each node that are taken by work outside the columns (see `occupy`)."""
+        """The amounts on each node that work outside the columns takes (see `occupy`)."""
         self.changed_at = np.zeros(len(self.nodes), dtype=np.int64)
-        """The version at which each node's books last changed; caches compute only newer nodes
-        again.
+        """The version at which the amounts of each node last changed. Caches compute only those
+        nodes again that changed later than they did.
         """
         self.answers: dict[tuple[int, int], Any] = {}
-        """The placer's answers about classes and nodes that remain valid after a cycle."""
+        """Answers of the placer about classes and nodes. They stay valid after a cycle."""
         self._described: dict[str, Any] = {}
         self._of_queues: dict[str, Any] = {}
         self.is_apart = bool(self.releasing.any())
@@ -168,7 +166,7 @@ class Cluster:
         self.held_in_queue[job.queue] += load
 
     def _tasks(self, snapshot: Snapshot, shapes: dict[int, Shape]) -> tuple[Counts, Counts, Counts]:
-        """Fill one list for each attribute of tasks, since a snapshot may have a hundred thousand
+        """Fill one list for each attribute of tasks, because a snapshot may have a hundred thousand
         tasks.
 
         Returns the status and the node of each task, and the tasks sorted by job, tasks without a
@@ -199,8 +197,8 @@ class Cluster:
             for t, task in enumerate(self.tasks)
             if task.nominated_node in self.node_index
         }
-        """The node that evictions of an earlier cycle set aside for a task, if that node is
-        known.
+        """The node that evictions of an earlier cycle set aside for a task, if that node still
+        exists.
         """
         node_index = {**self.node_index, "": -1}
         self.node_of: list[int] = [node_index[t.node] for t in self.tasks]
@@ -230,7 +228,9 @@ class Cluster:
         return status, nodes, by_job
 
     def _hold(self, status: Counts, nodes: Counts, by_job: Counts) -> None:
-        """Enter the tasks that are already on nodes into the books, and count all tasks by job."""
+        """Add the tasks that are already on nodes to the nodes' amounts, and count all tasks by
+        job.
+        """
         if not self.tasks:
             return
         of_class = np.array([k.index for k in self.eq_class])
@@ -274,7 +274,7 @@ class Cluster:
 
     @property
     def on_node(self) -> list[dict[int, None]]:
-        """The tasks on each node, including leaving tasks; built on first use."""
+        """The tasks on each node, including tasks that are leaving. Computed on first use."""
         if self._on_node is None:
             self._on_node = [{} for _ in self.nodes]
             for t, node in enumerate(self.node_of):
@@ -315,8 +315,8 @@ class Cluster:
         return self._sub_of[t] if job.has_subgroups else job.default_subjob
 
     def described(self, name: str, make: Callable[[Sequence[NodeSpec]], T]) -> T:
-        """Return what `make` computes from the nodes' descriptions alone. The result is kept over
-        cycles.
+        """Return the value that `make` computes from the nodes' descriptions alone. It is kept for
+        later cycles.
         """
         if name not in self._described:
             self._described[name] = make(self.nodes)
@@ -324,9 +324,8 @@ class Cluster:
         return found
 
     def of_queues(self, name: str, make: Callable[[Cluster], T]) -> T:
-        """Return what `make` computes from the queues and the nodes' descriptions alone.
-
-        The result is kept over cycles, so callers must not change it.
+        """Return the value that `make` computes from the queues and the nodes' descriptions alone.
+        It is kept for later cycles, so callers must not change it.
         """
         if name not in self._of_queues:
             self._of_queues[name] = make(self)
@@ -339,7 +338,9 @@ class Cluster:
         return [labels.get(key) for labels in self.labels]
 
     def labelled(self, *matches: Match) -> Flags:
-        """Return the nodes whose labels (or names, for the key metadata.name) meet every match."""
+        """The nodes whose labels satisfy every match. The key metadata.name means the node's
+        name.
+        """
         good = np.ones(len(self.nodes), dtype=np.bool_)
         for match in matches:
             mask = self._label_masks.get(match)
@@ -384,8 +385,8 @@ class Cluster:
             self._count_role(job, t, status, 1)
 
     def _set_statuses(self, eq_class: EquivalenceClass, tasks: Sequence[int], status: int) -> None:
-        """Do the same as `set_status` for several tasks of one job and one class that are in one
-        state.
+        """Do the same as `set_status` for several tasks of one job and one class that have the same
+        status.
         """
         index = self.job_of[tasks[0]]
         job = self.jobs[index]
@@ -427,15 +428,13 @@ class Cluster:
         self._set_statuses(eq_class, tasks, j.PENDING)
 
     def bind(self, tasks: Sequence[int]) -> None:
-        """Mark allocated tasks as going to their nodes."""
+        """Mark allocated tasks as bound to their nodes."""
         self._set_statuses(self.eq_class[tasks[0]], tasks, j.BINDING)
 
     def _move(
         self, eq_class: EquivalenceClass, nodes: Sequence[int], status: int, sign: int
     ) -> None:
-        """Enter a task of the class into the books of each of these nodes, or remove it from
-        them.
-        """
+        """Add a task of the class to the amounts of each of these nodes, or subtract it."""
         if len(nodes) == 1:
             at: int | Counts = nodes[0]
             load: Counts = eq_class.request * sign
@@ -464,8 +463,8 @@ class Cluster:
         self.changed_at[at] = self.version
 
     def occupy(self, node: str, amounts: Amounts) -> None:
-        """Set what work outside the columns takes of a node; the node's free amounts change by the
-        difference.
+        """Set the amounts on a node that work outside the columns takes. The node's free amounts
+        change by the difference.
         """
         at = self.node_index[node]
         load = self.dims.counts(amounts)
@@ -482,8 +481,8 @@ class Cluster:
         self.changed_at[at] = self.version
 
     def held_by_others(self, resource: str, nodes: Flags) -> float:
-        """Return how much of a resource is taken on all of these nodes together by work outside the
-        columns.
+        """Return the amount of a resource that work outside the columns takes on all of these nodes
+        together.
         """
         r = self.dims.index.get(resource)
         if r is None:
@@ -492,15 +491,15 @@ class Cluster:
         return self.dims.written(r, float(sum(int(x[r]) for x in loads)))
 
     def taken_by_others(self, node: int, resource: int) -> int:
-        """Return how much of a resource is taken on one node by work outside the columns, in
+        """Return the amount of a resource that work outside the columns takes on one node, in
         smallest units.
         """
         load = self._others.get(self.node_names[node])
         return 0 if load is None else int(load[resource])
 
     def evict(self, t: int) -> None:
-        """Mark a running task as leaving. Its node's future room grows at once, the idle room only
-        later.
+        """Mark a running task as leaving. The node's future room grows at once, and its idle room
+        only when the task has left.
         """
         self._leave(t, 1)
         self.set_status(t, j.RELEASING)

@@ -1,4 +1,5 @@
-"""The configuration: the actions to run, the plugins in each tier, and which hooks are on.
+"""The configuration: the actions to run, the plugins in each tier, and the hooks that are switched
+on.
 
 The file format is Volcano's scheduler configuration.
 """
@@ -38,8 +39,8 @@ ACTIONS: Mapping[str, Accepted] = {
 """The actions, and the arguments that each takes."""
 
 Known: TypeAlias = "Mapping[str, Accepted | None]"
-"""Plugins that a configuration may name, with the arguments of each; None for a plugin that
-declares none.
+"""The plugins that a configuration may name, with the arguments of each; None for a plugin that
+declares no arguments.
 """
 
 SWITCHES = (
@@ -95,9 +96,8 @@ preemption.
 
 
 class PluginOption(msgspec.Struct, frozen=True, kw_only=True):
-    """One plugin in a tier.
-
-    `enabled` lists the switches that are on; None stands for the defaults (all except hierarchy).
+    """One plugin in a tier. `enabled` lists the switches that are on. None means the defaults: all
+    except hierarchy.
     """
 
     name: str
@@ -113,9 +113,8 @@ class PluginOption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of a cycle.
-
-    `compat` is "volcano" for Volcano's outcomes, quirks included, or "none".
+    """The rules of a cycle. `compat` is "volcano" for the same outcomes as Volcano, including its
+    quirks, or "none".
     """
 
     actions: tuple[str, ...]
@@ -162,8 +161,8 @@ def parse_volcano(
 def read_config(at: Place, known_plugins: Known) -> Configuration:
     """Read the `config` of a snapshot.
 
-    A snapshot records the configuration of a cycle that ran, so tiers that `parse_volcano` would
-    refuse are allowed. Raises BatchFileError.
+    A snapshot records the configuration of a past cycle, so tiers that `parse_volcano` would refuse
+    are allowed. Raises BatchFileError.
     """
     at.keys("actions", "action_arguments", "tiers", "compat")
     tiers = tuple(

@@ -1,4 +1,6 @@
-"""One cycle: open a session, run the actions in order, close the session, and return the plan."""
+"""One cycle: opens a session, runs the actions in order, closes the session, and returns the
+plan.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,10 @@ def run_cycle(
     """Run one cycle and return its plan. The same snapshot gives the same plan.
 
     `clock` (in seconds) measures the parts of the cycle, and the plugins' hooks unless
-    `times_hooks` is False. `shells` lends outside connections to plugins that need them (the
-    extender's sender). `cluster` is the state kept from an earlier cycle (see `kept`), so that the
-    snapshot's own columns are not read. Unless `explains` is true, the plan's rejections are only
-    those that plugins gave during the cycle.
+    `times_hooks` is False. `shells`: connections to the outside for plugins that need them, such as
+    the extender's sender. `cluster`: the columns kept from an earlier cycle (see `kept`), used in
+    place of columns made from the snapshot. Unless `explains` is true, the plan's rejections are
+    only those that plugins gave during the cycle.
     """
     with uncollected():
         session, plan = decide(
@@ -59,7 +61,9 @@ def decide(
     cluster: Cluster | None = None,
     explains: bool = True,
 ) -> tuple[Session, Plan]:
-    """Run one cycle as `run_cycle` does; return the session with its plan for further questions."""
+    """Run one cycle as `run_cycle` does. Returns the session with its plan, so that callers can ask
+    more about it.
+    """
     with uncollected():
         watch = None if clock is None else Stopwatch(clock)
         return _decide(snapshot, watch, times_hooks, shells, cluster, explains)
@@ -148,7 +152,7 @@ def _choices(session: Session) -> dict[str, Choice]:
 
 
 def _nominations(session: Session, promised: list[int]) -> dict[str, str]:
-    """Return the nodes on which evictions made room for a task; the next cycle tries these nodes
+    """Return the nodes on which evictions made room, by task. The next cycle tries these nodes
     first.
     """
     cluster = session.cluster

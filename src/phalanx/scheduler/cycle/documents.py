@@ -1,4 +1,4 @@
-"""A reader of YAML and JSON documents; all its errors name the file and line."""
+"""A reader of YAML and JSON documents. All its errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from phalanx.errors import BatchFileError
 from phalanx.model.nearest import nearest
 
 MOST = 10**18
-"""The largest accepted number; sums of larger numbers would be inexact."""
+"""The largest accepted number. Sums of larger numbers would be inexact."""
 MAX_VALUES = 10_000_000
-"""The most values in a file. Values that aliases repeat are counted each time.
-
-A few lines with aliases could stand for more values than any memory holds.
+"""The largest number of values in a file. Values that an alias repeats are counted each time,
+because a few lines with aliases could expand to more values than any memory holds.
 """
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Document:
-    """A parsed text; reading starts at `root`."""
+    """A parsed text. Reading starts at `root`."""
 
     def __init__(self, text: str, file: str = "", most_values: int | None = None) -> None:
         """Parse the text.
 
-        `most_values` limits the number of values, including values that aliases repeat; None:
+        `most_values`: the largest number of values, including those that aliases repeat; None means
         MAX_VALUES. Raises BatchFileError for more values, and for text that is neither YAML nor
         JSON.
         """
@@ -90,8 +89,8 @@ def _load(text: str) -> Any:
 def _values_beyond(value: Any, most: int) -> bool:
     """Whether the value contains more than `most` other values.
 
-    A value that an alias repeats is counted each time. A cycle of aliases never ends, so it exceeds
-    any number.
+    A value that an alias repeats is counted each time. A cycle of aliases exceeds any number,
+    because it never ends.
     """
     waiting = [value] if isinstance(value, dict | list) else []
     while waiting and most >= 0:
@@ -131,7 +130,7 @@ class Place:
         return isinstance(self.value, dict) and self.value.get(key) is not None
 
     def get(self, key: str) -> Place:
-        """Return the member `key`; if it is missing, a place that holds None."""
+        """Return the member `key`. If it is missing, return a place that holds None."""
         value = self.value.get(key) if isinstance(self.value, dict) else None
         return Place(self.document, (*self.path, key), value)
 
@@ -143,7 +142,7 @@ class Place:
         return self.get(key)
 
     def keys(self, *allowed: str) -> Place:
-        """Refuse all other keys than these; return self."""
+        """Refuse all keys except for these. Returns self."""
         for key, place in self.members().items():
             if key not in allowed:
                 hint = nearest(key, allowed)

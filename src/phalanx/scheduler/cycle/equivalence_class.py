@@ -1,4 +1,4 @@
-"""Tasks of one shape as one class, and sums over large numbers of such tasks."""
+"""Tasks of one shape as one class, and sums over many such tasks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from phalanx.scheduler.cycle.specs import Shape
 
 UNASKED_CPU = 100
 UNASKED_MEMORY = 200 * 1024 * 1024
-"""Amounts that kube-scheduler's scores assume for a task that asks for no cpu or no memory."""
+"""Amounts that kube-scheduler's scores assume for a task that requests no cpu or no memory."""
 
 
 class EquivalenceClass:
-    """Tasks of one shape. They share one request, and one answer of every filter and scorer."""
+    """Tasks of one shape. They have the same request, and every filter and scorer gives them the
+    same answer.
+    """
 
     __slots__ = (
         "asked", "best_effort", "index", "labels", "request", "shape", "under_quota", "vector",
@@ -28,7 +30,7 @@ class EquivalenceClass:
         self.request[PODS] = 1
         self.vector: Vector = self.request.astype(np.float64)
         self.asked = [int(i) for i in np.flatnonzero(self.request)]
-        """The resources of which the class requests some, including pod slots."""
+        """The resources that the class requests, including pod slots."""
         self.under_quota = [(r, float(self.request[r])) for r in self.asked if r != PODS]
         """The amount that the class requests of each resource that quotas limit."""
         self.best_effort = not bool((self.request[dims.weighed] > 0).any())
@@ -45,13 +47,15 @@ class EquivalenceClass:
 
 
 def column_sums(rows: Counts, ends: Counts) -> Counts:
-    """Return for each two neighbouring numbers in `ends` the sum of the rows between them."""
+    """Return the sum of the rows between each two neighboring numbers in `ends`."""
     running = np.zeros((len(rows) + 1, rows.shape[1]), dtype=np.int64)
     np.cumsum(rows, axis=0, out=running[1:])
     return np.asarray(running[ends[1:]] - running[ends[:-1]], dtype=np.int64)
 
 
 def sums_by_node(at: Counts, loads: Counts, n: int) -> Counts:
-    """Return the sum of the loads on each node; exact, since no machine holds 2**53 of anything."""
+    """Return the sum of the loads on each node. The sums are exact, because no machine has 2**53 of
+    anything.
+    """
     columns = [np.bincount(at, weights=column, minlength=n) for column in loads.T]
     return np.asarray(np.column_stack(columns), dtype=np.int64)

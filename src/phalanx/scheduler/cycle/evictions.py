@@ -1,4 +1,4 @@
-"""The request of a gang for which an action evicts."""
+"""The request for room of a gang for which an action evicts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from phalanx.scheduler.cycle.jobs import Job
 
 @dataclass(frozen=True, kw_only=True)
 class EvictionAsk:
-    """A whole gang's request for room in one domain, taken from its own queue (`within_queue`) or
-    from others.
+    """A whole gang's request for room in one domain, which is taken from its own queue
+    (`within_queue`) or from other queues.
     """
 
     job: Job

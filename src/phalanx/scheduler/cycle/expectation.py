@@ -1,4 +1,4 @@
-"""Sentences that state how plans differ from what a snapshot expects."""
+"""Sentences about the differences between plans and the result that a snapshot expects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx.scheduler.cycle.specs import Expectation, Snapshot
 
 
 def differences(snapshot: Snapshot, plans: Sequence[Plan]) -> Iterator[str]:
-    """Yield every difference from the expected result; the binds and evictions of several cycles
+    """Yield every difference from the expected result. The binds and evictions of several cycles
     are merged.
     """
     expect = snapshot.expect
@@ -78,8 +78,8 @@ def _per_domain(snapshot: Snapshot, binds: dict[str, str]) -> list[int]:
 def _allocated(
     snapshot: Snapshot, expect: Expectation, binds: dict[str, str], evicted: set[str]
 ) -> Iterator[str]:
-    """Yield the differences in what podgroups hold after the cycle: numbers of tasks, or
-    amounts.
+    """Yield the differences between the numbers of tasks, or the amounts, that podgroups hold after
+    the cycle and those expected.
     """
     for group, want in (expect.allocated_per_podgroup or {}).items():
         holding = [

@@ -110,19 +110,19 @@ REASONS: dict[str, str] = {
     "waiting-for-gang": "it could run on {node} once the rest of its gang has room",
     "fits-alone": "{count} nodes have room for it alone: its gang's reasons say why it waits",
 }
-"""The sentence for each reason; `count` and the rejection's detail fill the placeholders."""
+"""The sentence for each reason. `count` and the rejection's detail fill the placeholders."""
 _OF_ALL = {
     "labels": "no node has the labels asked for: {labels}",
     "taints": "every node has a taint that it does not tolerate",
     "gpu-type": "no node has a GPU of the type it asks for",
     "unschedulable": "no node is open to new tasks",
 }
-"""The sentences for reasons that turned away all nodes."""
+"""The sentences for reasons that turned all nodes away."""
 
 
 class Reasons(NamedTuple):
-    """Why each task, and each podgroup with waiting tasks, was not placed: all reasons, and for
-    podgroups the main ones.
+    """Why each task, and each podgroup with waiting tasks, was not placed. Podgroups have all
+    reasons and, separately, the main ones.
     """
 
     rejections: dict[str, tuple[Rejection, ...]]
@@ -132,7 +132,7 @@ class Reasons(NamedTuple):
 def explain(session: Session) -> Reasons:
     """Return the reasons why waiting work was not placed.
 
-    Tasks of one class and job share one answer. Jobs whose tasks are of the same class also share
+    Tasks of one class in one job share an answer. Jobs whose tasks are of the same class also share
     the counts of nodes.
     """
     out: dict[str, tuple[Rejection, ...]] = {}
@@ -180,7 +180,7 @@ def _of_tasks(
     nodes: dict[tuple[int, int], NodeCounts],
     out: dict[str, tuple[Rejection, ...]],
 ) -> list[_Kind]:
-    """Write the reasons of each waiting task to `out`; return the reasons by kind of task."""
+    """Write the reasons of each waiting task to `out`. Returns the reasons by kind of task."""
     cluster = session.cluster
     moved: list[_Kind] = []
     by_class: dict[int, tuple[EquivalenceClass, tuple[Rejection, ...], NodeCounts]] = {}
@@ -253,8 +253,8 @@ def _of_job(session: Session, job: Job, position: int, kinds: Sequence[_Kind]) -
 
 
 def _too_many(session: Session, kind: _Kind) -> Rejection | None:
-    """Return the rejection of a gang that needs more tasks of a class than its nodes could hold if
-    they were empty.
+    """Return the rejection of a gang that needs more tasks of a class than the nodes for it could
+    hold if they were empty.
     """
     nodes = kind.nodes
     if nodes is None or not 0 < nodes.most < kind.needed:
@@ -295,8 +295,8 @@ def _of_gang(session: Session, job: Job, kinds: Sequence[_Kind]) -> list[Rejecti
 def _quotas(
     session: Session, job: Job, attempt: Attempt, kinds: Sequence[_Kind]
 ) -> list[Rejection]:
-    """Return the quotas that stopped the gang, with the request of the whole gang: the attempt only
-    has the request of the task at which it stopped.
+    """Return the quotas that stopped the gang, with the request of the whole gang. The attempt has
+    only the request of the task at which it stopped.
     """
     if not attempt.why:
         return []
@@ -310,7 +310,7 @@ def _quotas(
 
 
 def _not_whole(session: Session, job: Job, attempt: Attempt, kinds: Sequence[_Kind]) -> Rejection:
-    """Return how many members found room, and which amounts each remaining member lacks."""
+    """Return how many members found room, and the amounts that each remaining member lacks."""
     detail: dict[str, Any] = {"placed": attempt.placed, "minimum": job.min_available}
     cluster = session.cluster
     failed = cluster.eq_class[attempt.failed] if attempt.failed >= 0 else None
@@ -347,7 +347,9 @@ def _of_class(
 def _nothing_taken(
     session: Session, job: Job, eq_class: EquivalenceClass, away: Sequence[Rejection]
 ) -> list[Rejection]:
-    """Return why reclaim made no room for a task, if other queues hold what no node has left."""
+    """Return why reclaim made no room for a task, if other queues hold the amounts that no node has
+    free.
+    """
     if "reclaim" not in session.config.actions:
         return []
     lacking = [

@@ -2,8 +2,8 @@
 
 `HOOKS` is the one table. `HookRegistry` collects what the plugins of a session registered and
 combines answers by the declared rule. The rules follow Volcano's session_plugins.go. Order
-functions give keys; filters give one mask, and scorers one vector, over all nodes for a class of
-equal tasks.
+functions return sort keys. Filters return a mask over all nodes, and scorers a vector over all
+nodes, for a class of equal tasks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Rule(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Hook:
-    """One hook. `signature` is for display; `switch` is None for a hook that no configuration can
+    """One hook. `signature` is for display. `switch` is None for a hook that no configuration can
     turn off.
     """
 
@@ -112,8 +112,8 @@ _tier = itemgetter(0)
 
 
 class HookRegistry:
-    """The functions that the session's plugins registered, tier by tier. Combines the functions'
-    answers.
+    """The functions that the session's plugins registered, tier by tier. The registry also combines
+    the functions' answers.
     """
 
     def __init__(self, config: Configuration) -> None:
@@ -125,16 +125,18 @@ class HookRegistry:
         """The functions registered for each hook, each with its tier and its plugin."""
         self._flat: dict[str, list[Callable[..., Any]]] = defaultdict(list)
         self._tiers: dict[str, list[list[Callable[..., Any]]]] = {}
-        """The functions of each hook, one list for each tier that has any; built on first use."""
+        """The functions of each hook, in one list for each tier that has any. Computed on first
+        use.
+        """
         self.strict = config.compat == "none"
-        """Whether Volcano's quirks are left out."""
+        """Whether Volcano's quirks are avoided."""
 
     def is_on(self, plugin: str, switch: str) -> bool:
         option = self._options.get(plugin)
         return option is not None and option.is_on(switch)
 
     def add(self, hook: str, plugin: str, fn: Callable[..., Any]) -> None:
-        """Register `fn`, unless the configuration has the hook's switch off for the plugin."""
+        """Register `fn`, unless the configuration switches the hook off for the plugin."""
         switch = HOOKS[hook].switch
         if switch is None or self.is_on(plugin, switch):
             added, tier = self._added[hook], self._tier_of[plugin]
@@ -148,7 +150,7 @@ class HookRegistry:
                 self._tiers.pop(hook, None)
 
     def clear(self) -> None:
-        """Drop all that was registered."""
+        """Drop all registered functions."""
         self._added.clear()
         self._flat.clear()
         self._tiers.clear()

@@ -1,4 +1,6 @@
-"""The tree of network domains: the nodes in each, and the smallest domain that holds two."""
+"""The tree of network domains: the nodes in each domain, and the smallest domain that contains two
+others.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from phalanx.scheduler.cycle.specs import HyperNodeSpec, NetworkTopology
 
 TOP = "<cluster-top-hypernode>"
-"""The domain that holds every node, one tier above the highest given tier."""
+"""The domain that contains every node, one tier above the highest given tier."""
 
 
 class HyperNodes:
@@ -49,7 +51,7 @@ class HyperNodes:
                 self._lowest_of.setdefault(i, name)
 
     def lowest_of(self, node: int) -> str:
-        """Return the closest domain of a node; "" for a node that is in no domain."""
+        """Return the closest domain of a node; "" if the node is in no domain."""
         return self._lowest_of.get(node, "")
 
     def ancestors(self, name: str) -> list[str]:
@@ -61,7 +63,7 @@ class HyperNodes:
         return out
 
     def common(self, a: str, b: str) -> str:
-        """Return the smallest domain that holds both; "" stands for no domain yet."""
+        """Return the smallest domain that contains both; "" stands for no domain yet."""
         if not a or not b:
             return a or b
         of_a = set(self.ancestors(a))

@@ -1,4 +1,5 @@
-"""Gangs and their parts during a cycle: how many tasks are in each state, and what a gang lacks.
+"""Gangs and their parts during a cycle: the number of tasks in each state, and the number that a
+gang lacks.
 
 The counting rules follow Volcano's JobInfo and SubJobInfo (pkg/scheduler/api).
 """
@@ -26,7 +27,7 @@ SLOTS = 11
 
 
 class Counted:
-    """The number of tasks in each state; the common part of jobs and subjobs."""
+    """The number of tasks in each state. Jobs and subjobs have this in common."""
 
     __slots__ = ("counts", "min_available")
 
@@ -46,7 +47,7 @@ class Counted:
         return self.ready_count() + self.counts[PIPELINED] + self.counts[PENDING]
 
     def shortfall(self) -> int:
-        """Return how many more tasks must be placed to reach the minimum."""
+        """Return how many more tasks must be placed for the minimum."""
         return self.min_available - self.ready_count() - self.counts[IDLE_PENDING]
 
     def is_ready(self) -> bool:
@@ -60,7 +61,7 @@ class Counted:
 
 
 class SubJob(Counted):
-    """A part of a job that is placed together: all of the job, or one subgroup."""
+    """A part of a job that is placed together: the whole job, or one subgroup."""
 
     __slots__ = (
         "allocated_hypernode", "gid", "job", "match_index", "nominated_hypernode", "priority",
@@ -86,7 +87,7 @@ class SubJob(Counted):
 
 
 class Job(Counted):
-    """A podgroup with its tasks. `failed_roles` holds, per subjob, the roles that fit nowhere."""
+    """A podgroup with its tasks. `failed_roles`: for each subjob, the roles that fit on no node."""
 
     __slots__ = (
         "allocated_hypernode",
@@ -129,7 +130,7 @@ class Job(Counted):
         self.subjobs: dict[str, SubJob] = {}
         self.tasks: list[int] = []
         self.eq_class: EquivalenceClass | None = None
-        """The class of all tasks of the job; None if there are no tasks, or tasks of several
+        """The class of all tasks of the job. None if the job has no tasks, or tasks of several
         classes.
         """
         self.held = zero.copy()
@@ -139,9 +140,8 @@ class Job(Counted):
         self.amend(spec)
 
     def amend(self, spec: PodGroupSpec) -> None:
-        """Take over the podgroup's present description.
-
-        The queue, the topology and the division into subgroups must be unchanged.
+        """Take over the podgroup's current description. The queue, the topology and the division
+        into subgroups must be the same as before.
         """
         self.spec = spec
         self.min_available = spec.min_member
@@ -154,7 +154,7 @@ class Job(Counted):
         self.pending_since = spec.created
 
     def copy(self) -> Job:
-        """Return an independent copy of a job that has one part at most."""
+        """Return an independent copy of a job that has at most one part."""
         other = copy.copy(self)
         other.counts = list(self.counts)
         other.tasks = list(self.tasks)
@@ -177,14 +177,16 @@ class Job(Counted):
         return self.phase == "Pending"
 
     def roles_matter(self) -> bool:
-        """Whether per-role minimums count: only if the job's own minimum is at least their sum."""
+        """Whether the minimums of roles count. They count only if the job's own minimum is at least
+        their sum.
+        """
         return self.min_available >= self.role_min_total
 
     def role_count(self, role: str, *, pipelined: bool = False, idle: bool = False) -> int:
         """Return how many tasks of a role are ready.
 
-        `pipelined` adds the tasks that are promised room, `idle` the pending tasks that request
-        nothing.
+        `pipelined` adds the tasks that are promised room. `idle` adds the pending tasks that
+        request nothing.
         """
         c = self.role_counts.get(role)
         if c is None:
@@ -203,7 +205,7 @@ class Job(Counted):
         return {role: n for role, n in lacks.items() if n > 0}
 
     def roles_valid(self) -> bool:
-        """Whether every role has, or could reach, its minimum."""
+        """Whether every role has its minimum or could reach it."""
         if not self.role_min or not self.roles_matter():
             return True
         for role, least in self.role_min.items():
@@ -275,7 +277,7 @@ class Job(Counted):
 
 
 def is_bound(topology: NetworkTopology | None) -> bool:
-    """Whether a topology names a highest tier; tier 0 counts as a name.
+    """Whether a topology is hard and names a highest tier. Tier 0 counts as named.
 
     When the session opens, soft topologies become hard ones that are bound to the whole cluster.
     """

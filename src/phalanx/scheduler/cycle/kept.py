@@ -1,4 +1,5 @@
-"""A cluster that outlives its cycle: changes are patched in without reading everything again.
+"""A cluster that is kept after its cycle and patched with changes, so that not everything is read
+again.
 
 Making a cycle's columns costs a pass over every node and task. A caller that decides repeatedly (a
 head that runs for months, the simulator) keeps the columns instead, and patches what has changed:
@@ -8,9 +9,10 @@ head that runs for months, the simulator) keeps the columns instead, and patches
     stand                   tasks wait, run, leave their nodes, or take no part
     set_nodes, set_queues   the nodes, the queues, from now on
 
-After each of these the columns equal those read from a snapshot of the same state, except for the
-order of the lists: later entries stand later, whatever their names. After a cycle `take_back`
-undoes what its plan only promised; `stand` then sets the outcome of the rest.
+After each call the columns equal columns that are read from a snapshot of the same state. Only the
+order of the lists differs: entries that were added later come later, whatever their names are.
+After a cycle, `take_back` undoes all that the plan only promised, and `stand` sets the outcome of
+the rest.
 """
 
 from __future__ import annotations
@@ -40,12 +42,14 @@ from phalanx.scheduler.cycle.specs import (
 )
 
 _SPARE = 64
-"""Rows of forgotten tasks that may always stay, so that small clusters seldom compact."""
+"""The number of rows of forgotten tasks that may always stay, so that small clusters seldom compact
+their rows.
+"""
 
 OUT: Final = j.SUCCEEDED
-"""The state of a task that takes no part in a cycle; its job does not count it."""
+"""The state of a task that takes no part in a cycle. Its job does not count the task."""
 _MARKS = (j.ALLOCATED, j.BINDING)
-"""States that a plan gives to tasks. A task keeps such a state until `stand` sets another."""
+"""States that a plan gives to tasks. A task keeps such a state until `stand` sets another one."""
 _BOOKS = (
     *("idle", "future", "used", "releasing", "promised", "asked", "weighed", "seats"),
     *("held_in_queue", "changed_at"),
@@ -61,11 +65,13 @@ _BY_NAME = (
 
 
 class NotPatchableError(ValueError):
-    """A change that the columns cannot take over; the whole snapshot has to be read again."""
+    """A change that the columns cannot take over, so that the whole snapshot must be read again."""
 
 
 class Standing(NamedTuple):
-    """The state of a task: PENDING, RUNNING, RELEASING or OUT, its node, and since when it runs."""
+    """The state of a task (PENDING, RUNNING, RELEASING or OUT), its node, and when it began to
+    run.
+    """
 
     task: str
     status: int
