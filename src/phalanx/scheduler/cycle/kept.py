@@ -82,8 +82,8 @@ class Standing(NamedTuple):
 class KeptCluster(Cluster):
     """A cluster that starts from a snapshot without network domains, topologies or subgroups.
 
-    Raises NotPatchableError for a snapshot with any of those, since they are settled once for a
-    whole cycle.
+    Raises NotPatchableError for a snapshot with any of those, because the cycle decides about them
+    once, when it starts.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -125,8 +125,8 @@ class KeptCluster(Cluster):
     # -- podgroups ------------------------------------------------------------------------------
 
     def put_group(self, spec: PodGroupSpec) -> None:
-        """Add a podgroup, or take over its changed description; a known podgroup stays in its
-        queue.
+        """Add a podgroup, or take over the changed description of a known one. A known podgroup
+        stays in its queue.
 
         Raises NotPatchableError for an unknown queue, and for a podgroup with a topology or
         subgroups.
@@ -168,7 +168,7 @@ class KeptCluster(Cluster):
             job.min_resources = self.dims.amount(spec.min_resources)
 
     def drop_group(self, uid: str) -> None:
-        """Remove a podgroup none of whose tasks takes part any more."""
+        """Remove a podgroup after all its tasks have ceased to take part."""
         index = self.job_index.pop(uid, None)
         if index is None:
             return
@@ -187,7 +187,7 @@ class KeptCluster(Cluster):
         return uid in self._row_of
 
     def add_rows(self, specs: Iterable[TaskSpec]) -> None:
-        """Add rows for new tasks; they take no part until `stand` sets their state.
+        """Add rows for new tasks. The tasks take no part in cycles until `stand` sets their state.
 
         Raises NotPatchableError for a resource that no node, queue or earlier task names.
         """
@@ -257,10 +257,8 @@ class KeptCluster(Cluster):
         status: int,
         nodes: list[int],
     ) -> None:
-        """Move tasks of one job and class that share their present state and their state before the
-        plan.
-
-        `nodes` are the new nodes; -1 for none.
+        """Move tasks of one job and class that have the same current state and had the same state
+        before the plan. `nodes`: the new nodes; -1 for none.
         """
         before = [self.node_of[t] for t in rows]
         if old in _MARKS and (status != j.RUNNING or before != nodes):
@@ -293,7 +291,7 @@ class KeptCluster(Cluster):
     def _rebook(
         self, eq_class: EquivalenceClass, nodes: Sequence[int], status: int, sign: int
     ) -> None:
-        """Enter tasks in this state into the books of their nodes, or take them out."""
+        """Add tasks in this state to the amounts of their nodes, or subtract them."""
         if status not in (j.RUNNING, j.RELEASING):
             return
         self._move(eq_class, nodes, j.RUNNING, sign)
@@ -476,7 +474,7 @@ class KeptCluster(Cluster):
     # -- all rows -------------------------------------------------------------------------------
 
     def snapshot_now(self) -> Snapshot:
-        """Return the present state as a snapshot, without the amounts that other work takes
+        """Return the current state as a snapshot, without the amounts that other work takes
         (`occupy`).
         """
         return msgspec.structs.replace(
@@ -502,7 +500,7 @@ class KeptCluster(Cluster):
 
 
 def _rows(books: Counts, was: list[int]) -> Counts:
-    """Return these rows of a book as a new array, with zeros in place of row -1."""
+    """Return these rows of an array of amounts as a new array, with zeros for row -1."""
     out = np.zeros((len(was), *books.shape[1:]), dtype=np.int64, order="F")
     index = np.array(was, dtype=np.int64)
     there = index >= 0

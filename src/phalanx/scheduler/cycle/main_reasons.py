@@ -1,7 +1,7 @@
-"""Chooses, of all reasons why something waits, the few without which it would not wait.
+"""Chooses the main reasons why something waits: the few without which it would not wait.
 
-Reasons that stay even when other work ends come first: a label that no node has, an amount above a
-cap, a task larger than any node. Then come quotas that are full now, then resources that must
+Reasons that remain even when other work ends come first: a label that no node has, an amount above
+a cap, a task larger than any node. Then come quotas that are full now, then resources that must
 become free on nodes.
 """
 
@@ -36,16 +36,16 @@ OF_ITSELF = frozenset(
         *("reservation-closed", "promised", "cluster-overcommitted"),
     }
 )
-"""Reasons that keep a podgroup waiting however much room there is now."""
+"""Reasons that keep a podgroup waiting even if there is room now."""
 OF_OTHERS = frozenset({"fits-alone", "waiting-for-gang"})
-"""Reasons given to tasks that could start if their gang could, or once evictions end."""
+"""Reasons of tasks that could start if their gang could, or once evictions end."""
 HINTS = frozenset(
     {
         *("behind", "gang-member", "gang-role", "gang-subgroup"),
         *("not-let-in", "not-tried", "tried"),
     }
 )
-"""Reasons that explain nothing alone; they are left out where another reason is given."""
+"""Reasons that explain nothing by themselves. They are omitted if there is any other reason."""
 FIXED = frozenset(
     {
         *("queue-missing", "queue-closed", "queue-not-leaf", "queue-tree", "license-none"),
@@ -54,22 +54,20 @@ FIXED = frozenset(
         *("never-fits", "never-fits-there", "gang-never-fits"),
     }
 )
-"""Reasons that stay even when other work ends."""
+"""Reasons that remain even when other work ends."""
 _CAPS = frozenset({"queue-quota", "queue-capability", "namespace-quota", "user-limit"})
 _SUBJECTS = ("resource", "queue", "who", "labels", "license", "role", "policy", "task")
-"""Details that tell two reasons of one kind apart.
-
-Amounts do not tell reasons apart: a quota is named once, with the gang's request and not with each
-task's request.
+"""Details by which two reasons of one kind differ. Amounts are not among them, so that a quota is
+named only once, with the request of the gang and not of each task.
 """
 _ROUNDING = 1e-9
 _MAIN = 3
-"""The most reasons that count as the main ones."""
+"""The largest number of reasons that count as main ones."""
 
 
 class WaitingTasks(NamedTuple):
-    """Tasks of a gang that wait for the same reasons: their number, and how many of them the gang
-    needs for its minimum.
+    """Tasks of a gang that wait for the same reasons: the number of tasks, and how many of them the
+    gang needs for its minimum.
     """
 
     reasons: tuple[Rejection, ...]
@@ -80,10 +78,8 @@ class WaitingTasks(NamedTuple):
 def main_reasons(
     of_group: Sequence[Rejection], waiting: Sequence[WaitingTasks]
 ) -> tuple[Rejection, ...]:
-    """Return the few reasons without which the podgroup would not wait: `_MAIN` at most, of one
-    kind.
-
-    A reason of some tasks of a gang names their number in its detail (`tasks`, `in_gang`).
+    """Return the main reasons why the podgroup waits: at most `_MAIN`, all of one kind. If a reason
+    applies to only some tasks of a gang, its detail has their number (`tasks`, `in_gang`).
     """
     needed = [one for one in waiting if one.needed > 0] or list(waiting)
     fixed = [one for one in of_group if is_fixed(one)]
@@ -102,7 +98,7 @@ def main_reasons(
 
 
 def fixed_reasons(found: Sequence[Rejection]) -> list[Rejection]:
-    """Return those of a task's reasons that stay even when other work ends."""
+    """Return those of a task's reasons that remain even when other work ends."""
     fixed = [one for one in found if is_fixed(one)]
     of_nodes = [one for one in found if one.reason not in OF_QUOTAS]
     if of_nodes and all(one.reason in STATIC for one in of_nodes):
@@ -111,7 +107,7 @@ def fixed_reasons(found: Sequence[Rejection]) -> list[Rejection]:
 
 
 def is_fixed(one: Rejection) -> bool:
-    """Whether the reason stays even when other work ends: it is of a fixed kind, or the request
+    """Whether the reason remains even when other work ends: it is of a fixed kind, or the request
     exceeds a cap.
     """
     if one.reason in _CAPS:
@@ -121,7 +117,7 @@ def is_fixed(one: Rejection) -> bool:
 
 def _of_nodes(found: Sequence[Rejection]) -> Sequence[Rejection]:
     """Return the reasons that turned away all nodes, followed by the static reasons. If no reason
-    turned away all nodes, return all reasons that tell something.
+    turned away all nodes, return all reasons except hints.
     """
     own = _telling(found)
     full = [one for one in own if one.count == one.detail.get("of")]
@@ -131,8 +127,8 @@ def _of_nodes(found: Sequence[Rejection]) -> Sequence[Rejection]:
 def _named(
     found: Sequence[Rejection], some: WaitingTasks, waiting: Sequence[WaitingTasks]
 ) -> Sequence[Rejection]:
-    """Return the reasons. If other tasks have other reasons, the details name the number of tasks
-    with these.
+    """Return the reasons. If other tasks have other reasons, the details also have the number of
+    tasks to which these reasons apply.
     """
     if len(waiting) == 1:
         return found
@@ -145,7 +141,7 @@ def _telling(found: Sequence[Rejection]) -> Sequence[Rejection]:
 
 
 def _first(found: Sequence[Rejection]) -> tuple[Rejection, ...]:
-    """Return the first reason for each subject."""
+    """Return only the first reason about each subject."""
     once: dict[tuple[object, ...], Rejection] = {}
     for one in found:
         subject = (one.detail.get(name) for name in _SUBJECTS)

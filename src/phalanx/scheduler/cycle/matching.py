@@ -1,4 +1,4 @@
-"""Whether labels meet requirements, and whether a task tolerates a taint."""
+"""Checks whether labels meet requirements, and whether a task tolerates a taint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _meets_one(labels: Mapping[str, str], match: Match) -> bool:
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    """Whether some toleration covers the taint."""
+    """Whether any of the tolerations covers the taint."""
     return any(_covers(t, taint) for t in tolerations)
 
 

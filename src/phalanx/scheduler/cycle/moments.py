@@ -1,6 +1,6 @@
 """Times of day in words, computed without a calendar library.
 
-The date is computed from days since the epoch in eras of 400 years, which have 146,097 days each.
+A date is computed from the days since the epoch, in eras of 400 years with 146,097 days each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _EPOCH = 719_468
 
 
 def moment(at_s: float) -> str:
-    """Return seconds since the epoch as UTC: `2026-11-23 14:00:00 UTC`."""
+    """Return a time, given in seconds since the epoch, in UTC: `2026-11-23 14:00:00 UTC`."""
     days, second = divmod(math.floor(at_s), _DAY_S)
     era, day = divmod(days + _EPOCH, _ERA_DAYS)
     year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365

@@ -13,20 +13,18 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.specs import Match
 
 STATIC = frozenset({"labels", "taints", "gpu-type", "node-group", "spread-label", "cpu-only"})
-"""Filters whose answer about a node is the same while work comes and goes."""
+"""Filters whose answer about a node does not change when work comes and goes."""
 _SCARCE_LAST = ("cpu", "memory", "pods")
-"""If several resources leave room for equally few tasks, a device is named before these
-resources.
-"""
+"""Resources that are named after devices, if several resources leave room for equally few tasks."""
 
 
 class NodeCounts(NamedTuple):
-    """Nodes as one class of tasks sees them.
+    """Counts of nodes for one class of tasks.
 
-    `away` are the reasons why nodes were turned away; if no node passes the static filters, the
-    reasons of those filters alone. `room` nodes can take one task now. The nodes that static
-    filters allow would hold `most` tasks together if all of them were empty. `scarce` is the
-    resource that leaves room for the fewest tasks; "" where nothing is asked for.
+    `away`: the reasons why nodes were turned away; if no node passes the static filters, only the
+    reasons of these filters. `room`: the number of nodes that can take one task now. `most`: the
+    number of tasks that all nodes allowed by static filters would hold together if they were empty.
+    `scarce`: the resource that leaves room for the fewest tasks; "" if nothing is requested.
     """
 
     away: tuple[Rejection, ...]
@@ -36,7 +34,7 @@ class NodeCounts(NamedTuple):
 
 
 def count_nodes(session: Session, ask: Ask) -> NodeCounts:
-    """Count the nodes that each filter alone would turn away, then the nodes that lack each
+    """Count the nodes that each filter alone would turn away, and the nodes that lack each
     resource.
     """
     n = len(session.cluster.nodes)
@@ -74,7 +72,7 @@ def allowed_nodes(session: Session, ask: Ask) -> Flags:
 
 
 def _turned_away(session: Session, ask: Ask) -> list[tuple[Rejection, Flags]]:
-    """Return each filter's rejection, and the nodes that pass the filter."""
+    """Return the rejection of each filter, and the nodes that the filter lets pass."""
     n = len(session.cluster.nodes)
     rows = Rows(session.cluster, np.arange(n))
     out = []
@@ -93,7 +91,7 @@ def _turned_away(session: Session, ask: Ask) -> list[tuple[Rejection, Flags]]:
 
 
 def _labels(session: Session, ask: Ask) -> str:
-    """Describe each condition on labels, with the number of nodes that meet this condition."""
+    """Describe each condition on labels, with the number of nodes that meet it."""
     shape, cluster = ask.eq_class.shape, session.cluster
     conditions = [
         (f"{key}={value}", Match(key=key, op="In", values=(value,)))
@@ -107,7 +105,7 @@ def _labels(session: Session, ask: Ask) -> str:
 
 
 def _lacks(session: Session, ask: Ask, allowed: Flags) -> list[Rejection]:
-    """Return a rejection for each resource that allowed nodes lack; devices come before memory and
+    """Return a rejection for each resource that allowed nodes lack. Devices come before memory and
     CPUs.
     """
     cluster = session.cluster
@@ -142,7 +140,7 @@ def _lack(session: Session, ask: Ask, r: int, lacks: Flags, allowed: Flags) -> R
 
 def _held_at_most(session: Session, ask: Ask, allowed: Flags, left: Flags) -> tuple[int, str]:
     """Return how many tasks the allowed nodes would hold if they were empty, and the scarcest
-    resource: its free amounts leave room for the fewest tasks.
+    resource. This is the resource whose free amounts leave room for the fewest tasks.
     """
     cluster = session.cluster
     asked = ask.eq_class.asked
@@ -158,5 +156,5 @@ def _held_at_most(session: Session, ask: Ask, allowed: Flags, left: Flags) -> tu
 
 
 def scarcity(resource: str) -> int:
-    """Return a sort key: devices come before CPUs, memory and pods."""
+    """Return a sort key by which devices come before CPUs, memory and pods."""
     return _SCARCE_LAST.index(resource) + 1 if resource in _SCARCE_LAST else 0

@@ -12,7 +12,7 @@ T = TypeVar("T")
 class Heap(Generic[T]):
     """Pops the item with the smallest `key`.
 
-    The key is computed when an item is pushed, so push an item again after its key changed.
+    The key is computed when an item is pushed. If an item's key changes, push it again.
     """
 
     __slots__ = ("_entries", "_key", "_sequence")
@@ -45,7 +45,7 @@ class Heap(Generic[T]):
 class QueueHeap:
     """Pops the queue that `compare` puts first.
 
-    A queue's place is found when the queue is pushed, so push a queue again after it changed.
+    A queue's position is found when the queue is pushed. If a queue changes, push it again.
     """
 
     __slots__ = ("_compare", "_items")

@@ -12,8 +12,8 @@ from phalanx.scheduler.cycle.specs import NetworkTopology
 
 
 def part_for(job: Job, labels: Mapping[str, str]) -> SubJob:
-    """Return the subgroup of the first policy whose labels the task has; if none matches, the job's
-    own part.
+    """Return the subgroup by the first policy whose labels the task has. If there is none, return
+    the job's own part.
     """
     for policy in job.spec.subgroups:
         values = [labels.get(key, "") for key in policy.match_label_keys]
@@ -39,12 +39,12 @@ def bound_and_settle(
     status: Sequence[int],
     is_strict: bool,
 ) -> None:
-    """Turn soft topologies into bounds that only the whole cluster reaches, and fix the domains of
+    """Turn soft topologies into hard ones that allow the whole cluster, and fix the domains of
     running parts.
 
-    Where network domains are given, a part that runs already stays in the smallest domain that
-    holds the part. As in Volcano, an unknown tier name is no bound; with `is_strict`, no domain
-    satisfies an unknown tier name.
+    If there are network domains, a part that is already running stays in the smallest domain that
+    contains it. As in Volcano, an unknown tier name does not restrict the part. With `is_strict`,
+    no domain satisfies an unknown tier name.
     """
     top = max(tree.tier.values())
     names = None if is_strict else frozenset(tree.tier_name.values())

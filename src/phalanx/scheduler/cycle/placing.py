@@ -1,9 +1,10 @@
 """The search for nodes: masks and scores for each class, which are computed again only after
 changes.
 
-Equal tasks are placed together. Placed one by one, each task would go to the best node, and only
-that node's answers would change. So the scores that the second, third and later tasks would see on
-the best few nodes are computed ahead ("unrolled"), and merged in order. The outcome is the same.
+Equal tasks are placed together. If they were placed one by one, each task would go to the best
+node, and only that node's answers would change. So the scores that the second, third and later
+tasks would see on the best few nodes are computed in advance ("unrolled"), and merged in order. The
+outcome is the same as placing them one by one.
 """
 
 from __future__ import annotations
@@ -22,37 +23,39 @@ from phalanx.scheduler.cycle.plan import Choice
 from phalanx.scheduler.cycle.rows import ALWAYS, BY_ONE, NEVER, Ask, Filter, Indexes, Rows, Scorer
 
 _WIDTH, _DEPTH = 96, 48
-"""How many nodes, and how many tasks on each of them, are unrolled at once."""
+"""The number of nodes, and the number of tasks on each of them, that are unrolled at once."""
 _SHALLOW = 2
-"""How many tasks on each node are unrolled first: enough when each node gets a task in turn."""
+"""The number of tasks on each node that are unrolled first. It is enough if the nodes get one task
+each, one node after another.
+"""
 _FEW = 16
-"""The number of nodes up to which they are searched one by one."""
+"""The number of nodes up to which nodes are searched one by one."""
 _OUT = -np.inf
 
 
 class Answers:
-    """One class's masks and scores over all nodes.
+    """The masks and scores of all nodes for one class of tasks.
 
-    The masks hold at version `mark` of the cluster. The scores hold at version `seen`, except for
-    nodes marked as stale. Most waiting classes find no open node, so a node is scored only when it
-    has to be ranked. Evictions rank nodes whatever the masks say.
+    The masks are valid for version `mark` of the cluster. The scores are valid for version `seen`,
+    except for nodes that are marked as stale. Most waiting classes find no open node, so a node is
+    scored only when it has to be ranked. Evictions rank nodes regardless of the masks.
     """
 
     __slots__ = ("fixed", "mark", "open", "room", "scores", "seen", "stale", "static", "steady")
 
     def __init__(self, n: int) -> None:
         self.static: Flags = np.ones(n, dtype=np.bool_)
-        """Which nodes pass all filters that never change."""
+        """The nodes that pass all filters whose answers never change."""
         self.fixed: Vector = np.zeros(n)
         """The sum of the scores that never change."""
         self.open: Flags = np.zeros(n, dtype=np.bool_)
-        """Nodes that pass every filter and have enough room, now or once evictions end."""
+        """The nodes that pass every filter and have enough room, now or once evictions end."""
         self.room: Flags = self.open
-        """Open nodes with enough room now. The array is the same as `open` until idle and future
-        room may differ.
+        """The open nodes with enough room now. The array is the same object as `open` as long as
+        idle and future room are equal.
         """
         self.scores: Vector = np.zeros(n)
-        """The score of each node; valid only where `steady` is set and `stale` is not."""
+        """The score of each node. It is valid only where `steady` is true and `stale` is false."""
         self.stale: Flags = np.ones(n, dtype=np.bool_)
         """Nodes that changed since they were scored."""
         self.mark = self.seen = -1
@@ -60,7 +63,7 @@ class Answers:
 
 
 class Placer:
-    """Finds the nodes, and the best node, for a session's tasks by the rules of the session's
+    """Finds nodes, and the best node, for a session's tasks by the rules of the session's
     plugins.
     """
 
@@ -76,9 +79,9 @@ class Placer:
         self._static: dict[tuple[int, int], Flags] = {}
         self._never_changing: dict[int, tuple[list[Filter], str]] = {}
         self._chooser = ""
-        """The plugin that chose the last node itself; scores did not count."""
+        """The plugin that chose the last node itself, without regard to scores."""
         self._kinds: dict[tuple[Hashable, ...], int] = {}
-        """A number for each kind of jobs. Filters of the scope "kind" give equal answers to all
+        """A number for each kind of job. Filters of the scope "kind" give the same answers for all
         jobs of one kind.
         """
 
@@ -106,14 +109,14 @@ class Placer:
         return self._rules
 
     def key(self, eq_class: EquivalenceClass, job: Job) -> tuple[int, int]:
-        """Return a key; jobs with equal keys get equal answers for the class, unless their tasks
-        differ.
+        """Return a key. Jobs with the same key get the same answers for the class, unless their
+        tasks differ.
         """
         return (eq_class.index, self._scope_key(self.rules()[2], job, -1))
 
     def can_unroll(self, eq_class: EquivalenceClass) -> bool:
-        """Whether the scores of a node can be computed in advance for a growing number of the
-        class's tasks there.
+        """Whether the scores of a node can be computed in advance for a growing number of tasks of
+        the class on that node.
         """
         known = self._unrollable.get(eq_class.index)
         if known is None:
@@ -144,7 +147,7 @@ class Placer:
         return known
 
     def static_key(self, eq_class: EquivalenceClass, job: Job, task: int) -> tuple[int, int]:
-        """Return a key; tasks with equal keys have the same `static` nodes."""
+        """Return a key. Tasks with the same key have the same `static` nodes."""
         return (eq_class.index, self._scope_key(self._never(eq_class)[1], job, task))
 
     def _never(self, eq_class: EquivalenceClass) -> tuple[list[Filter], str]:
@@ -159,7 +162,7 @@ class Placer:
         return found
 
     def answers(self, ask: Ask) -> Answers:
-        """Return the answers for the asker's class, with masks that are up to date."""
+        """Return the answers for the asker's class, with up-to-date masks."""
         known = self._known_of(ask)
         version, before = self._cluster.version, known.mark
         if before < 0 or not known.steady:
@@ -176,7 +179,9 @@ class Placer:
         return known
 
     def _known_of(self, ask: Ask) -> Answers:
-        """Return the answers for the asker's class from the last time when somebody asked."""
+        """Return the answers for the asker's class as they were last computed; new ones if there
+        are none.
+        """
         filters, scorers, scope = self.rules()
         key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
         known = self._known.get(key)
@@ -217,7 +222,7 @@ class Placer:
             known.room[index] = passes
 
     def _rescore(self, known: Answers, among: Flags, ask: Ask) -> None:
-        """Score again those of the given nodes that changed since they were last scored."""
+        """Score those of the given nodes again that have changed since they were last scored."""
         version = self._cluster.version
         if known.seen != version:
             known.stale[self._cluster.changed_at > known.seen] = True
@@ -257,9 +262,8 @@ class Placer:
     # -- choosing -----------------------------------------------------------------------------
 
     def choice(self, ask: Ask, node: int, candidates: Flags) -> Choice:
-        """Return the plugins' scores for the node that was just chosen, before anything goes there.
-
-        `candidates` are the nodes from which that node was chosen.
+        """Return the plugins' scores for the node that was just chosen, before anything is placed
+        there. `candidates`: the nodes from which it was chosen.
         """
         names = self._cluster.node_names
         of_itself = self.answers(ask).steady
@@ -273,8 +277,8 @@ class Placer:
         return Choice(node=names[node], among=among, scores=scores, chooser=self._chooser)
 
     def best(self, ask: Ask, mask: Flags) -> int:
-        """Return the node of the mask with the highest score, the first by name among equals; -1 if
-        none.
+        """Return the node of the mask with the highest score; among equals, the first by name; -1
+        if the mask is empty.
         """
         self._chooser = ""
         nodes = np.flatnonzero(mask)
@@ -295,7 +299,7 @@ class Placer:
     def _scores(self, ask: Ask, nodes: Indexes, mask: Flags) -> Vector:
         """Return the scores of these nodes, which must be in the mask.
 
-        Scores that compare nodes compare only the given nodes.
+        Scorers that compare nodes compare only the given ones.
         """
         known = self._known_of(ask)
         if known.steady:
@@ -307,8 +311,8 @@ class Placer:
         """Return nodes for up to `count` tasks of the asker's class, placed one after another in
         idle room.
 
-        The list ends early when the unrolled scores no longer decide. Place the tasks on the listed
-        nodes, then call again.
+        The list ends early where the unrolled scores no longer determine the next node. Place the
+        tasks on the listed nodes, then call again.
         """
         known = self.answers(ask)
         fits = known.room & mask
@@ -345,7 +349,7 @@ class Placer:
         return nodes
 
     def _ladders(self, ask: Ask, nodes: Indexes, depth: int) -> list[tuple[int, list[float]]]:
-        """Return for each node the score for the first task placed there, for the second, and so
+        """For each node, return the score for the first task placed there, for the second, and so
         on.
         """
         cluster = self._cluster
@@ -375,7 +379,7 @@ class Placer:
     def room_for(self, ask: Ask, mask: Flags, count: int) -> int:
         """Return how many of `count` tasks of the class fit into the idle and future room.
 
-        Other work that may take some of this room is not considered.
+        Other work that may also want this room is not considered.
         """
         cluster = self._cluster
         found = self.answers(ask).open & mask
@@ -387,10 +391,8 @@ class Placer:
     # -- for evictions ------------------------------------------------------------------------
 
     def curable(self, ask: Ask, mask: Flags | None = None) -> Flags:
-        """Return a mask of the nodes that may fit after evictions; callers must not write to the
-        mask.
-
-        These are the nodes that no filter turns away for good.
+        """Return a mask of the nodes that may fit after evictions: those that every filter accepts,
+        or may accept once work is evicted. Callers must not write to the mask.
         """
         fixed, _, moving = self._incurable_of(ask)
         if mask is None and not moving:
@@ -402,10 +404,10 @@ class Placer:
         return passes
 
     def _incurable_of(self, ask: Ask) -> tuple[Flags, Indexes, list[Filter]]:
-        """Return the answers of the filters that evictions cannot change.
+        """Return three values about the filters whose answers evictions cannot change.
 
-        The result is: a mask of the nodes that pass those of these filters whose answers never
-        change; the indexes of these nodes; and those of these filters whose answers do change.
+        The values are: a mask of the nodes that pass those filters whose answers never change; the
+        indexes of these nodes; and the filters whose answers may change for other reasons.
         """
         filters, _, scope = self.rules()
         key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
@@ -422,7 +424,7 @@ class Placer:
         return known
 
     def passes_now(self, ask: Ask, node: int) -> bool:
-        """Whether every filter lets the task onto the node as the node is now; room is not
+        """Whether every filter lets the task onto the node in the node's current state. Room is not
         considered.
         """
         rows = Rows(self._cluster, np.array([node]))
@@ -435,7 +437,7 @@ class Placer:
         return bool((cluster.future[node] >= eq_class.request)[eq_class.asked].all())
 
     def ranked(self, ask: Ask, among: Flags | None = None) -> Iterator[int]:
-        """Yield curable nodes by falling score, then by name. The nodes are sorted only if the
+        """Yield curable nodes by descending score, then by name. The nodes are sorted only if the
         caller needs a second node.
 
         `among` limits which nodes are yielded, but scores still compare all curable nodes.
@@ -470,14 +472,16 @@ class Placer:
 
 
 def _narrowest(scopes: set[str]) -> str:
-    """Return the scope of an answer that depends on all of these scopes."""
+    """Return the scope of an answer that depends on things of all of these scopes."""
     if {"queue", "kind"} <= scopes:
         return "task" if "task" in scopes else "job"
     return next((s for s in ("task", "job", "kind", "queue") if s in scopes), "")
 
 
 def _holds(room: Counts, index: Indexes, eq_class: EquivalenceClass) -> Flags:
-    """Return which of these nodes have enough for one task of the class, by the books `room`."""
+    """Return which of these nodes have enough room for one task of the class. `room`: the amounts
+    to use as each node's room.
+    """
     first, *others = eq_class.asked
     request = eq_class.request
     out: Flags = room[:, first].take(index) >= request[first]
@@ -487,15 +491,16 @@ def _holds(room: Counts, index: Indexes, eq_class: EquivalenceClass) -> Flags:
 
 
 def _how_often(room: Counts, eq_class: EquivalenceClass) -> Counts:
-    """Return how many tasks of the class fit into each row of `room`, (T, R)."""
+    """Return how many tasks of the class fit into each row of `room`, an array of (rows,
+    resources).
+    """
     out: Counts = (room[:, eq_class.asked] // eq_class.request[eq_class.asked]).min(axis=1)
     return out
 
 
 def _top(heads: Vector, count: int) -> tuple[Indexes, int]:
-    """Return the indexes of the `count` highest values; the lower index comes first among equals.
-
-    The second result is the index of the next highest value; -1 where there is none.
+    """Return the indexes of the `count` highest values; among equals, lower indexes come first. The
+    second result is the index of the next highest value, or -1 if there is none.
     """
     if len(heads) <= count:
         return np.arange(len(heads)), -1

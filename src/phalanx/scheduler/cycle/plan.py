@@ -1,4 +1,4 @@
-"""The decisions of a cycle, and the reasons why all other work must wait, as frozen values."""
+"""The decisions of a cycle, and the reasons why all other work must wait, as immutable values."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 class Rejection(msgspec.Struct, frozen=True, kw_only=True):
     """One typed reason why something was refused.
 
-    `reason` is a code of explain.REASONS. `count` is the number of nodes (or tasks, or groups
-    ahead) concerned, and `detail` has the numbers behind it. `plugin` names the plugin that
-    refused; it is empty where the cycle itself refused, for example for lack of room.
+    `reason` is a code of explain.REASONS. `count`: the number of nodes concerned, or of tasks, or
+    of groups that are ahead. `detail`: the numbers that led to the reason. `plugin`: the plugin
+    that refused; empty if the cycle itself refused, for example for lack of room.
     """
 
     reason: str
@@ -23,11 +23,9 @@ class Rejection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Eviction(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that is evicted.
-
-    `reason` is the action (or plugin) that decided it. `move_to` is a node with room for the task
-    once it comes back, if one was found. `claimant` is the podgroup that gets the evicted task's
-    room; empty if none.
+    """A task that is evicted. `reason`: the action or plugin that decided the eviction. `move_to`:
+    a node with room for the task when it returns, if one was found. `claimant`: the podgroup that
+    gets the evicted task's room; empty if none does.
     """
 
     task: str
@@ -38,11 +36,9 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the first task of a podgroup went to its node.
-
-    `among` is the number of nodes that would have taken the task. `scores` has the score of `node`
-    from each plugin that ranks nodes. `chooser` is the plugin that chose among those nodes itself,
-    if one did.
+    """The reason why the first task of a podgroup went to its node. `among`: the number of nodes
+    that would have taken the task. `scores`: the score of `node` from each plugin that ranks nodes.
+    `chooser`: the plugin that chose the node itself, if one did.
     """
 
     node: str
@@ -52,10 +48,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that one part of the cycle took, by the caller's clock.
-
-    `part` is cycle (the whole), session, plugin (opening it), action, or hook. A hook's seconds are
-    included in those of the action that called it.
+    """The seconds that one part of the cycle took, by the caller's clock. `part` is cycle (all of
+    it), session, plugin (opening a plugin), action, or hook. The seconds of a hook are included in
+    those of the action that called it.
     """
 
     part: str
@@ -71,19 +66,21 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     pipelined: Mapping[str, str]
     phases: Mapping[str, str]
     rejections: Mapping[str, tuple[Rejection, ...]]
-    """Why work was not placed. Unless the cycle explains, only the reasons that plugins gave for
-    whole podgroups.
+    """Why work was not placed. If the cycle does not explain, these are only the reasons that
+    plugins gave for whole podgroups.
     """
     main: Mapping[str, tuple[Rejection, ...]] = {}
-    """For each waiting podgroup, the few rejections without which the podgroup would not wait."""
+    """For each waiting podgroup, the few rejections without which it would not wait."""
     choices: Mapping[str, Choice] = {}
-    """For the first podgroups that got places, why the first task went to its node."""
+    """For the first podgroups that got places, the reason why the first task went to its node."""
     allocated_hypernodes: Mapping[str, str] = {}
     nominations: Mapping[str, str] = {}
     timings: tuple[Timing, ...] = ()
     warnings: tuple[str, ...] = ()
     acted: tuple[str, ...] = ()
-    """Plugins that did their periodic work: the next snapshot's `last_acted`."""
+    """Plugins that did their periodic work in this cycle. They go into `last_acted` of the next
+    snapshot.
+    """
 
     @property
     def evicted(self) -> tuple[str, ...]:

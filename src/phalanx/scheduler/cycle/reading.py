@@ -1,4 +1,4 @@
-"""A reader of snapshot files; unknown keys and wrong amounts are refused with their line."""
+"""A reader of snapshot files. Unknown keys and wrong amounts are refused, with their line."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ FORMAT = "phalanx-snapshot/1"
 PHASES = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
 QUEUE_STATES = ("Open", "Closed", "Closing", "Unknown")
 DEEPEST = 100
-"""The deepest level in any tree that a snapshot holds."""
+"""The greatest depth of any tree in a snapshot."""
 T = TypeVar("T")
 
 
 def read_snapshots(text: str, known_plugins: Known, file: str = "") -> tuple[s.Snapshot, ...]:
-    """Read every snapshot of a file that holds one, or a list of them under `snapshots`.
+    """Read the snapshots of a file. The file is one snapshot, or has a list of snapshots under
+    `snapshots`.
 
     Raises BatchFileError with file, line and reason.
     """
@@ -36,7 +37,7 @@ def read_snapshots(text: str, known_plugins: Known, file: str = "") -> tuple[s.S
 
 
 def holds_list(text: str) -> bool:
-    """Whether a readable text has a list of snapshots instead of a single snapshot."""
+    """Whether a valid text has a list of snapshots and not a single one."""
     return "snapshots" in text and "snapshots" in Document(text).root.members()
 
 
@@ -85,7 +86,7 @@ def _each(at: Place, key: str, read: Callable[[Place], T]) -> tuple[T, ...]:
 
 
 def _check_names(at: Place, snapshot: s.Snapshot) -> None:
-    """Refuse names that are given twice, and references to names that do not exist."""
+    """Refuse duplicate names, and references to names that do not exist."""
     named: tuple[tuple[str, Iterable[str]], ...] = (
         ("nodes", (n.name for n in snapshot.nodes)),
         ("hypernodes", (h.name for h in snapshot.hypernodes)),
@@ -108,7 +109,7 @@ def _check_names(at: Place, snapshot: s.Snapshot) -> None:
 
 
 def _check_sums(at: Place, rows: Iterable[s.Amounts]) -> None:
-    """Refuse totals that exceed 64 bits."""
+    """Refuse totals that do not fit into 64 bits."""
     sums: dict[str, float] = {}
     for i, amounts in enumerate(rows):
         for name, x in amounts:
@@ -268,7 +269,7 @@ def _path(at: Place) -> str:
 
 
 def _plain(at: Place) -> str:
-    """Read a value as text where YAML may have read a number (the weights "1")."""
+    """Read a value as text, even if YAML has read it as a number (for example a weight "1")."""
     good = isinstance(at.value, int | float) and not isinstance(at.value, bool)
     return f"{at.value:g}" if good else at.text("")
 

@@ -1,4 +1,4 @@
-"""A reader of those fields of a task that decide where the task may go."""
+"""A reader of those fields of a task that determine where the task may run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 class ShapeReader:
-    """Reads shapes. Equal tasks get the same Shape object, so that thousands of tasks share a few
+    """Reads shapes. Equal tasks share one Shape object, so that thousands of tasks need only a few
     objects.
     """
 
@@ -57,7 +57,9 @@ def _shape(at: Place) -> s.Shape:
 
 
 def amounts_of(at: Place, most: int = MAX_IN_ALL) -> s.Amounts:
-    """Read `{name: number}`; negative amounts and more than `most` smallest units are refused."""
+    """Read `{name: number}`. Negative amounts are refused, and amounts of more than `most` smallest
+    units.
+    """
     pairs = []
     for name, value in at.members().items():
         x = value.number()
@@ -68,8 +70,7 @@ def amounts_of(at: Place, most: int = MAX_IN_ALL) -> s.Amounts:
 
 
 def labels_of(at: Place) -> s.Labels:
-    """Read `{key: value}` in the order of keys; numbers and flags become text as YAML writes
-    them."""
+    """Read `{key: value}`, sorted by key. Numbers and flags become text in YAML's form."""
     pairs = []
     for key, value in at.members().items():
         v = value.value
@@ -201,7 +202,7 @@ def _term(at: Place) -> s.PodTerm:
 
 
 def _selected(at: Place) -> tuple[s.Match, ...]:
-    """Return the requirements written directly at this place and those in its label selector."""
+    """Return the requirements at this place and those in its label selector."""
     out = matches_of(at)
     for key in ("label_selector", "labelSelector"):
         out += matches_of(at.get(key).keys(*_MATCHING))

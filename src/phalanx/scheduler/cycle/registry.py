@@ -1,4 +1,6 @@
-"""The plugins by name, and how each is made. Users add their own plugins by an entry point."""
+"""The plugins by name, and how to make each of them. Users add their own plugins through an entry
+point.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ from phalanx.scheduler.cycle.config import Known
 from phalanx.scheduler.cycle.session import Plugin
 
 GROUPS = ("phalanx.batch.plugins", "phalanx.scheduler.plugins")
-"""The entry-point groups that are looked up: `name = "module:maker"`. The first group has the name
-that version 0.1 used. If both groups have an entry of one name, the second group's entry counts.
+"""The entry-point groups in which plugins are looked up, as `name = "module:maker"`. The first is
+the name that version 0.1 used. If both groups have an entry with the same name, that of the second
+group counts.
 """
 
 BUILT_IN: dict[str, str] = {
@@ -70,8 +73,8 @@ def _outside() -> dict[str, Any]:
 
 
 class _Known(Mapping[str, "Accepted | None"]):
-    """Names that a configuration may use. A plugin is imported only when its arguments are asked
-    for.
+    """Names that a configuration may use. A plugin is imported only when its arguments are looked
+    up.
     """
 
     def __getitem__(self, name: str) -> Accepted | None:
@@ -91,8 +94,8 @@ class _Known(Mapping[str, "Accepted | None"]):
 def known_plugins() -> Known:
     """Return the names that a configuration may use, each with the plugin's attribute `accepts`.
 
-    The attribute declares the plugin's arguments. It is None for a plugin without the attribute;
-    such a plugin takes any argument.
+    The attribute declares the plugin's arguments. The value is None for a plugin without the
+    attribute, which takes any argument.
     """
     return _Known()
 

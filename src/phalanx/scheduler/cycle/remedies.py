@@ -81,13 +81,13 @@ REMEDIES: dict[str, str] = {
     "waiting-for-gang": "nothing for this task: the rest of its gang needs room",
     "fits-alone": "nothing for this task: see its gang",
 }
-"""The change that would help, for each reason. `count`, the detail and `lack` (the missing amount)
+"""The change that would help, for each reason. `count`, the detail, and `lack` (the missing amount)
 fill the placeholders.
 """
 
 
 def remedy(rejection: Rejection) -> str:
-    """Return the change that would help, in words; empty for a reason that only an outside plugin
+    """Return in words the change that would help. Empty for a reason that only an outside plugin
     knows.
     """
     template = REMEDIES.get(rejection.reason, "")

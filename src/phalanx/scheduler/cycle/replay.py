@@ -1,4 +1,4 @@
-"""Decides recorded snapshots again, and compares the plans with the expected results."""
+"""Decides recorded snapshots again, and compares the plans with expected results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phalanx.scheduler.cycle.specs import Snapshot
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The plans of one snapshot, one for each cycle, and the differences from the expected result.
 
-    `differences` is None for a snapshot without an expected result.
+    `differences`: None if the snapshot states no expected result.
     """
 
     name: str
@@ -32,9 +32,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replay(snapshot: Snapshot, cycles: int = 1, shells: Mapping[str, Any] | None = None) -> Outcome:
-    """Decide one snapshot `cycles` times; each cycle starts from the state that the last plan left.
-
-    The snapshot's expectation is compared with all the plans together. `shells` has the same
+    """Run `cycles` cycles over one snapshot. Each cycle starts from the state to which the last
+    plan leads. The expected result is compared with all plans together. `shells` has the same
     meaning as in `run_cycle`.
     """
     now = snapshot
@@ -50,7 +49,7 @@ def replay(snapshot: Snapshot, cycles: int = 1, shells: Mapping[str, Any] | None
 
 
 def as_data(outcome: Outcome) -> dict[str, Any]:
-    """Return the outcome of one snapshot for JSON; several cycles are merged."""
+    """Return the outcome of one snapshot for JSON. The plans of several cycles are merged."""
     last = outcome.plans[-1]
     binds: dict[str, str] = {}
     evicted: list[str] = []

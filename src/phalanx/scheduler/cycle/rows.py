@@ -1,7 +1,7 @@
-"""The rows that filters and scorers look at: some nodes' books, as arrays with a row per node.
+"""The rows that filters and scorers read: amounts of some nodes, as arrays with one row per node.
 
-The rows are different nodes, or one node repeated with a growing number of equal tasks on it. A
-rule that reads only rows can answer for both kinds.
+The rows belong to different nodes, or to one node that is repeated with a growing number of equal
+tasks on it. A rule that reads only rows can answer for both.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from phalanx.scheduler.cycle.jobs import Job, SubJob
 Indexes = npt.NDArray[np.intp]
 
 NEVER, TOUCHED, BY_ONE, ALWAYS = 0, 1, 2, 3
-"""When an answer about a node can change within a cycle.
-
-NEVER: it cannot. TOUCHED: when the node's own books change. BY_ONE: also when these books change,
-but repeated rows of one node do not show this change. ALWAYS: whenever anything is placed anywhere.
+"""The changes within a cycle that can change an answer about a node. NEVER: none. TOUCHED: a change
+of the node's own amounts. BY_ONE: the same, but repeated rows of one node do not show such a
+change. ALWAYS: any placement on any node.
 """
 
 
 class Change:
-    """Equal tasks of a job that gained room on `nodes`, one task on each, or lost that room.
+    """Equal tasks of a job that were given room on `nodes`, one task on each, or lost that room.
 
     `sign` is 1 for room gained and -1 for room lost.
     """
@@ -51,11 +50,13 @@ class Change:
         self.nodes = nodes
         self.sign = sign
         self.vector: Vector = eq_class.vector * (len(tasks) * sign)
-        """The request of all the tasks together, times `sign`. Most plugins read this vector."""
+        """The request of all these tasks together, times `sign`. Most plugins need only this
+        vector.
+        """
 
 
 class Rows:
-    """Columns as in Cluster, for the nodes in `index`."""
+    """Columns like those of Cluster, for the nodes in `index`."""
 
     __slots__ = ("_cluster", "_eq_class", "_taken", "_times", "index")
 
@@ -76,8 +77,8 @@ class Rows:
         return len(self.index)
 
     def capacities(self) -> Counts:
-        """Return (resources, rows). This array and those of the methods below are shared: callers
-        must not write to them.
+        """Return an array (resources, rows). This array and those of the methods below are shared,
+        so callers must not write to them.
         """
         return self._taken_of("capacity", None)
 
@@ -92,8 +93,8 @@ class Rows:
         return column
 
     def used_of_all(self) -> Counts:
-        """Return (resources, rows) by Volcano's books: promised tasks do not count, leaving tasks
-        do.
+        """Return an array (resources, rows) of Volcano's used amounts: promised tasks do not count,
+        and leaving tasks do.
         """
         more = None if self._eq_class is None else self._eq_class.request
         return self._taken_of("used", more)
@@ -104,22 +105,22 @@ class Rows:
         return column
 
     def asked_of_all(self) -> Counts:
-        """Return (resources, rows) by kube-scheduler's books: promised tasks count, leaving tasks
-        do not.
+        """Return an array (resources, rows) of the amounts that kube-scheduler counts: promised
+        tasks count, and leaving tasks do not.
         """
         more = None if self._eq_class is None else self._eq_class.request
         return self._taken_of("asked", more)
 
     def weighed(self) -> Counts:
-        """Return (2, rows): cpu and memory as in `asked_of_all`; a task that requests none counts
-        as a small one.
+        """Return an array (2, rows) of cpu and memory as in `asked_of_all`, but a task that
+        requests none of one counts as a small task.
         """
         more = None if self._eq_class is None else self._eq_class.weighed
         return self._taken_of("weighed", more)
 
     def free(self, resource: int) -> Counts:
-        """Return the amounts that are idle once all leaving tasks are gone and all promised tasks
-        have come.
+        """Return the amounts that will be idle once all leaving tasks are gone and all promised
+        tasks have arrived.
         """
         more = None if self._eq_class is None else -self._eq_class.request
         column: Counts = self._taken_of("future", more)[resource]
@@ -131,9 +132,8 @@ class Rows:
         return column if self._times is None else column + self._times
 
     def _taken_of(self, name: str, more: Counts | None) -> Counts:
-        """Return these nodes' columns of some books, shared by all rules that read them.
-
-        In repeated rows of one node, each further equal task adds `more` to the columns.
+        """Return columns of amounts for these nodes, shared by all rules that read them. In
+        repeated rows of one node, each further equal task adds `more`.
         """
         taken = self._taken.get(name)
         if taken is None:
@@ -146,26 +146,27 @@ class Rows:
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The question where a task of a class may go, asked for its job."""
+    """The question where a task of a class may run, asked for its job."""
 
     task: int
     eq_class: EquivalenceClass
     job: Job
     sub: SubJob | None
     domain: str = ""
-    """The smallest network domain that holds everything that the subjob has so far."""
+    """The smallest network domain that contains everything that the subjob has so far."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """A rule that turns nodes away. `passes` is True for nodes that may take the task.
+    """A rule that turns nodes away.
 
-    `reason` is the rejection's code; `curable` says whether evictions could help. `scope` names
-    what the answer depends on in addition to the class: "", "queue", "kind" (of jobs for which
-    `kind` gives equal values), "job" or "task". With `frozen`, trial evictions do not change the
-    answer. With `lasting`, the answer depends only on the class and on the node's books and
-    description, so that a later cycle need not ask again. `detail` gives the rejection's detail;
-    None where the podgroup's own rejection says everything.
+    `passes` is True for nodes that may take the task. `reason` is the rejection's code. `curable`:
+    whether evictions could help. `scope` names the thing, in addition to the class, on which the
+    answer depends: "", "queue", "kind" (jobs for which `kind` returns equal values), "job" or
+    "task". `frozen`: whether trial evictions leave the answer unchanged. `lasting`: whether the
+    answer depends only on the class and on the node's amounts and description, so that it stays
+    valid in later cycles. `detail` returns the rejection's detail; None if the podgroup's own
+    rejection says everything.
     """
 
     reason: str
@@ -181,9 +182,8 @@ class Filter:
 
 @dataclass(frozen=True, kw_only=True)
 class Scorer:
-    """A rule that ranks nodes. `score` gives one number per row; higher is better.
-
-    `lasting` means the same as in Filter.
+    """A rule that ranks nodes. `score` returns one number per row; higher is better. `lasting`: as
+    in Filter.
     """
 
     name: str

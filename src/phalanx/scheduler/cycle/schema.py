@@ -1,4 +1,6 @@
-"""The JSON Schema of the scheduler's configuration, from what plugins and actions accept."""
+"""The JSON Schema of the scheduler's configuration, made from the arguments that plugins and
+actions accept.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from phalanx.scheduler.cycle.config import ACTIONS, SWITCHES, Known
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _SCALAR = ["string", "number", "boolean"]
-"""YAML's own types, since configurations of Volcano quote some values and not others."""
+"""YAML's scalar types. All are accepted, because configurations for Volcano quote some values and
+not others.
+"""
 _TYPES: dict[Kind, Any] = {
     NUMBER: ["number", "string"],
     WHOLE: ["integer", "string"],
@@ -34,7 +38,7 @@ _TYPES: dict[Kind, Any] = {
 
 
 def configuration_schema(plugins: Known) -> dict[str, Any]:
-    """Return the JSON Schema of a configuration in Volcano's form, with these plugins."""
+    """Return the JSON Schema of a configuration in Volcano's format, with these plugins."""
     switches = {
         f"enable{switch[0].upper()}{switch[1:]}": {"type": "boolean"} for switch in sorted(SWITCHES)
     }

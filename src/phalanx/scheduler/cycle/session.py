@@ -1,7 +1,8 @@
 """The workspace of one cycle: the cluster's columns, the plugins' hooks, and the orders that
 plugins define.
 
-Actions ask the session, and plugins answer through it; actions and plugins do not know each other.
+Actions ask the session, and plugins answer through the session. Actions and plugins do not know
+each other.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ from phalanx.scheduler.cycle.specs import Snapshot
 from phalanx.scheduler.cycle.stopwatch import Stopwatch
 
 CHOICES = 32
-"""The number of podgroups per cycle for which the plugins' scores of the chosen node are
-recorded.
+"""The number of podgroups per cycle for which the scores of the chosen node are recorded by
+plugin.
 """
 
 
 class Plugin(Protocol):
-    """A plugin: built with the arguments of its entry, it registers hooks when a session opens."""
+    """A plugin. It is built with the arguments of its entry, and registers hooks when a session
+    opens.
+    """
 
     name: str
 
@@ -43,7 +46,9 @@ class Plugin(Protocol):
 
 
 class Session:
-    """The object with which actions and plugins work. Tasks, nodes and queues are indexes."""
+    """The object with which actions and plugins work. It refers to tasks, nodes and queues by
+    index.
+    """
 
     def __init__(
         self,
@@ -58,7 +63,7 @@ class Session:
         self.config: Configuration = snapshot.config
         self.now = snapshot.now
         self.shells = dict(shells or {})
-        """Outside connections that the caller lends to plugins, by name."""
+        """Connections to the outside that the caller lends to plugins, by name."""
         self.cluster = Cluster(snapshot) if cluster is None else cluster
         self.hooks = HookRegistry(self.config)
         self._watch = watch
@@ -68,13 +73,14 @@ class Session:
         self.binds: dict[int, int] = {}
         self.evictions: dict[int, Eviction] = {}
         self.refusals: dict[str, list[Rejection]] = {}
-        """Rejections of a podgroup as a whole, by its uid."""
+        """Rejections of whole podgroups, by uid."""
         self.attempts: dict[str, Attempt] = {}
-        """For each podgroup the attempt that placed most tasks, among the attempts that were taken
-        back.
+        """For each podgroup, among the attempts that were undone, the one that placed the most
+        tasks.
         """
         self.choices: dict[str, Choice] = {}
-        """Why the first task of a podgroup went to its node, by uid, for the first podgroups tried.
+        """The reason why the first task of a podgroup went to its node, by uid, for the first
+        podgroups that were tried.
         """
         self.warnings: list[str] = []
         self.acted: list[str] = []
@@ -84,7 +90,7 @@ class Session:
 
     @property
     def strict(self) -> bool:
-        """Whether Volcano's quirks are left out (compat: none)."""
+        """Whether Volcano's quirks are avoided (compat: none)."""
         return self.hooks.strict
 
     # -- what plugins register ----------------------------------------------------------------
@@ -99,10 +105,8 @@ class Session:
         return self.hooks.is_on(plugin, switch)
 
     def let_go(self) -> None:
-        """Drop the plugins' hooks once nobody asks the session any more.
-
-        The session then has no reference cycles, so its memory is freed at once and not by the
-        garbage collector.
+        """Drop the plugins' hooks once the session is no longer needed. It then has no reference
+        cycles, so its memory is freed at once and does not wait for the garbage collector.
         """
         self.hooks.clear()
         del self.placer
@@ -111,7 +115,7 @@ class Session:
         self.warnings.append(text)
 
     def start_if_due(self, plugin: str, period_s: float) -> bool:
-        """Return whether a plugin's periodic work is due; if so, record it as done."""
+        """Return whether a plugin's periodic work is due. If it is, record it as done."""
         last = dict(self.snapshot.last_acted).get(plugin)
         due = last is None or self.now >= last + period_s
         if due:
@@ -119,9 +123,7 @@ class Session:
         return due
 
     def refuse(self, job: Job, rejection: Rejection, plugin: str = "") -> None:
-        """Record why a plugin turned away a podgroup as a whole; equal rejections are recorded
-        once.
-        """
+        """Record why a plugin turned a whole podgroup away. Equal rejections are recorded once."""
         if not self.explains:
             return
         rejection = msgspec.structs.replace(rejection, plugin=plugin)
@@ -130,8 +132,8 @@ class Session:
             known.append(rejection)
 
     def note_attempt(self, job: Job, attempt: Attempt) -> None:
-        """Record how far the attempt came; of several attempts, keep the one that placed most
-        tasks.
+        """Record how far the attempt got. Among several attempts, the one that placed the most
+        tasks is kept.
         """
         known = self.attempts.get(job.uid)
         if known is None or attempt.placed > known.placed:
@@ -140,7 +142,7 @@ class Session:
     def note_choice(self, ask: Ask, node: int, candidates: Flags) -> None:
         """Record why the first task of the asker's podgroup goes to this node.
 
-        Only the first podgroups of a cycle are recorded, for users who ask why.
+        This is recorded for the first podgroups of a cycle only, for users who ask why.
         """
         if len(self.choices) < CHOICES:
             self.choices[ask.job.uid] = self.placer.choice(ask, node, candidates)
@@ -151,13 +153,15 @@ class Session:
         return not self._refuse_by("job_valid", job)
 
     def held_back(self, job: Job) -> bool:
-        """Whether the job must not be placed now, even where room exists; evictions for the job are
+        """Whether the job must not be placed now, even if there is room. Evictions for the job are
         allowed.
         """
         return self._refuse_by("held_back", job)
 
     def _refuse_by(self, hook: str, job: Job) -> bool:
-        """Record the first refusal of a job by a hook's plugins; return whether one refused."""
+        """Record the first refusal of a job by a plugin with this hook. Returns whether any plugin
+        refused.
+        """
         for plugin, fn in self.hooks.named(hook):
             refusal = fn(job)
             if refusal is not None:
@@ -179,7 +183,9 @@ class Session:
         return self.hooks.vote("subjob_pipelined", sub)
 
     def shortfall(self, job: Job) -> int:
-        """Return how many tasks at least must be placed before the job can be ready; 1 or more."""
+        """Return how many more tasks must be placed, at least, before the job can be ready. The
+        number is 1 or more.
+        """
         if job.has_subgroups:
             return 1
         if len(self.hooks.all("job_shortfall")) < len(self.hooks.all("job_ready")):
@@ -205,7 +211,7 @@ class Session:
     def queue_room(self, queue: int, eq_class: EquivalenceClass, limit: int) -> int:
         """Return how many tasks of the class, of any job, the queue still admits, at most `limit`.
 
-        The number never grows while work is given room, in whatever queue.
+        The number never grows while work is placed, in this or any other queue.
         """
         return self.hooks.smallest("queue_room", queue, eq_class, limit=limit)
 
@@ -253,8 +259,8 @@ class Session:
         return (a > b) - (a < b)
 
     def sort_tasks(self, tasks: Iterable[int]) -> list[int]:
-        """Return tasks in the order in which they are tried: plugins' keys, then index, age and
-        name.
+        """Return tasks in the order in which they are tried: by the plugins' keys, then by index,
+        age and name.
         """
         listed = list(tasks)
         if len(listed) < 2:
@@ -271,7 +277,7 @@ class Session:
         return [row[-1] for row in sorted(zip(*telling, listed, strict=True))]
 
     def _pod_index(self, t: int) -> int | None:
-        """Return the number after the last dash of a name that has three parts or more."""
+        """Return the number after the last dash, for names of at least three parts."""
         known = self._tie_breaks.get(t)
         if known is None:
             front, _, last = self.cluster.tasks[t].name.rpartition("-")
@@ -282,8 +288,8 @@ class Session:
     def sort_victims(self, victims: Sequence[int], preemptor: int) -> list[int]:
         """Return victims in the order in which they are evicted.
 
-        Tasks without a job come first. Other victims are ordered by the plugins' keys, then by
-        queue. Jobs and tasks that would be placed last are evicted first.
+        Tasks without a job come first. The others are ordered by the plugins' keys, then by queue.
+        Among jobs and tasks, those that would be placed last are evicted first.
         """
         cluster = self.cluster
         rank = {t: i for i, t in enumerate(self.sort_tasks(victims))}
@@ -330,7 +336,7 @@ class Session:
 
 
 def _age(created: float | None) -> float:
-    """Return the creation time as a sort key; a job or task without a creation time counts as the
+    """Return the creation time as a sort key. A job or task without a creation time counts as the
     oldest.
     """
     return float("-inf") if created is None else created

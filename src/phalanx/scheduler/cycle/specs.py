@@ -1,7 +1,7 @@
-"""The input of a cycle, as frozen values: nodes, queues, podgroups, tasks, and the snapshot.
+"""The input of a cycle as immutable values: nodes, queues, podgroups, tasks, and the snapshot.
 
-Amounts are in the units that users write (cores, bytes, devices); `amounts.Dimensions` turns them
-into numbers for exact arithmetic.
+Amounts are in the units that users write (cores, bytes, devices). `amounts.Dimensions` converts
+them to integers for exact arithmetic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Amounts = tuple[tuple[str, float], ...]
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One requirement on a label; `op` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+    """One requirement on a label. `op` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
 
     key: str
     op: str
@@ -27,8 +27,8 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PodTerm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A condition on where other tasks run: tasks whose labels meet every match, in the same domain
-    of `topology_key`.
+    """A condition on the places of other tasks. It selects tasks whose labels meet every match, in
+    the same domain of `topology_key`.
     """
 
     matches: tuple[Match, ...]
@@ -38,15 +38,15 @@ class PodTerm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PreferredNode(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A preference for nodes whose labels meet every match, worth `weight`."""
+    """A preference, with a `weight`, for nodes whose labels meet every match."""
 
     weight: int
     matches: tuple[Match, ...]
 
 
 class Affinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Node and pod affinity. `node_required` is met when all requirements of any one of its lists
-    are met.
+    """Node and pod affinity. `node_required` is a list of lists: all requirements of at least one
+    list must be met.
     """
 
     node_required: tuple[tuple[Match, ...], ...] = ()
@@ -68,7 +68,9 @@ class Affinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Taint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A node's refusal of tasks: `effect` is NoSchedule, PreferNoSchedule or NoExecute."""
+    """A mark on a node that turns tasks away. `effect` is NoSchedule, PreferNoSchedule or
+    NoExecute.
+    """
 
     key: str
     value: str = ""
@@ -76,7 +78,7 @@ class Taint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Toleration(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A taint that a task accepts; an empty key with Exists tolerates all taints."""
+    """A taint that a task accepts. An empty key with Exists tolerates all taints."""
 
     key: str = ""
     operator: str = "Equal"
@@ -85,8 +87,8 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A rule that spreads matching tasks over a label's domains; the counts differ by at most
-    `max_skew`.
+    """A rule that spreads matching tasks over a label's domains. The numbers of tasks in domains
+    differ by at most `max_skew`.
     """
 
     max_skew: int
@@ -96,11 +98,15 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Everything that decides where a task may go. Tasks with one shape are interchangeable."""
+    """Everything that determines where a task may run. Tasks with the same shape are
+    interchangeable.
+    """
 
     request: Amounts = ()
     limits: Amounts = ()
-    """The most that a task may use, where that exceeds its request (see plugins.usage)."""
+    """The largest amounts that a task may use, where they exceed its request (see
+    plugins.usage).
+    """
     images: tuple[str, ...] = ()
     role: str = ""
     namespace: str = "default"
@@ -115,7 +121,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One task; `phase` is Pending, Running, Releasing, Succeeded, Failed or Unknown."""
+    """One task. `phase` is Pending, Running, Releasing, Succeeded, Failed or Unknown."""
 
     name: str
     podgroup: str
@@ -139,7 +145,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A node; its capacity is also the amount that can be allocated."""
+    """A node. All of its capacity can be allocated."""
 
     name: str
     capacity: Amounts
@@ -148,22 +154,22 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     annotations: Labels = ()
     unschedulable: bool = False
     usage: Amounts = ()
-    """Measured use in percent, by resource; empty where nothing is measured."""
+    """Measured use in percent, by resource; empty if nothing is measured."""
     usage_at: float | None = None
     numa: tuple[Amounts, ...] = ()
-    """Free amounts of each NUMA node, empty where unknown."""
+    """The free amounts of each NUMA node; empty if unknown."""
     devices: tuple[tuple[float, float], ...] = ()
-    """For each shareable GPU: memory in MiB, and the share (0 to 1) that work outside the snapshot
-    uses.
+    """For each shareable GPU, its memory in MiB, and the share (0 to 1) that work outside the
+    snapshot uses.
     """
     images: Amounts = ()
     """Container images (or data sets) on the node, with their sizes in bytes."""
     ports: tuple[tuple[int, int], ...] = ()
-    """Closed ranges of ports that gangs may use; empty where none are declared."""
+    """Closed ranges of ports that gangs may use; empty if the node declares none."""
 
 
 class HyperNodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A network domain of nodes, or of smaller domains (`children`); tier 1 is closest."""
+    """A network domain of nodes or of smaller domains (`children`). Tier 1 is the closest."""
 
     name: str
     tier: int
@@ -174,7 +180,7 @@ class HyperNodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class GroupAffinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Node groups that a queue must use, prefers, must not use and avoids."""
+    """The node groups that a queue must use, prefers, must not use, and avoids."""
 
     required: tuple[str, ...] = ()
     preferred: tuple[str, ...] = ()
@@ -183,17 +189,17 @@ class GroupAffinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class UserShare(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A user's part in a queue, and what the user has used of it (see plugins.fair_tree)."""
+    """A user's shares in a queue, and the user's usage there (see plugins.fair_tree)."""
 
     name: str
     shares: float = 1.0
     use: float = 0.0
-    """Billing units times seconds at the time `at`; 0 where `at` is None."""
+    """Billing units times seconds at the time `at`; 0 if `at` is None."""
     at: float | None = None
 
 
 class QueueSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A queue and its quotas; an amount left out of `capability` is unlimited."""
+    """A queue and its quotas. A resource that `capability` does not name is unlimited."""
 
     name: str
     weight: int = 1
@@ -215,16 +221,16 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     past_usage: float = 0.0
     """The decayed share of the cluster that the queue has used (see plugins.half_life)."""
     default_time_s: float | None = None
-    """The time limit in seconds of jobs that declare none; None: `max_time_s` applies."""
+    """The time limit in seconds for jobs that declare none; if it is None, `max_time_s` applies."""
     max_time_s: float | None = None
     """The longest time limit in seconds that the queue's jobs may have."""
     users: tuple[UserShare, ...] = ()
-    """Users with shares or usage; a user who is not named has one share and no usage."""
+    """Users with shares or usage. A user who is not listed has one share and no usage."""
 
 
 class SubgroupPolicy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A rule that divides a podgroup into subgroups by labels; each subgroup is a small gang of
-    `size`.
+    """A rule that divides a podgroup into subgroups by labels. Each subgroup is a small gang of
+    `size` tasks.
     """
 
     name: str
@@ -235,7 +241,7 @@ class SubgroupPolicy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A gang and its life so far."""
+    """A gang, and its history so far."""
 
     name: str
     queue: str
@@ -254,14 +260,16 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     user: str = ""
     group: str = ""
     run_time_s: float | None = None
-    """The run time in seconds from `started` on, as far as known."""
+    """The run time in seconds from `started` on, if it is known."""
     started: float | None = None
     ran_s: float = 0.0
-    """The seconds that the podgroup ran before `started`, if it was stopped since it was
-    submitted.
+    """The seconds for which the podgroup ran before `started`, if it was stopped since its
+    submission.
     """
     turn: int | None = None
-    """The podgroup's place in an order that is kept from cycle to cycle (see plugins.tiresias)."""
+    """The podgroup's position in an order that is kept from cycle to cycle (see
+    plugins.tiresias).
+    """
     promised: bool = False
     """Whether evictions made room for this podgroup. If so, its queue takes its turn before other
     queues.
@@ -271,11 +279,13 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ports: tuple[int, ...] = ()
     """The ports that the podgroup has, or had when it last ran."""
     tried: tuple[tuple[str, Amounts], ...] = ()
-    """Requests that nodes could not meet shortly before, by node."""
+    """Requests that nodes recently could not meet, by node."""
     reservation: str = ""
-    """The reservation inside which the podgroup must run; empty: none."""
+    """The reservation inside which the podgroup must run; empty if there is none."""
     licenses: tuple[tuple[str, int], ...] = ()
-    """The number of each license that the podgroup holds while any of its tasks has a place."""
+    """The number of licenses of each kind that the podgroup holds while any of its tasks has a
+    place.
+    """
 
     @property
     def uid(self) -> str:
@@ -289,10 +299,10 @@ class ReservationSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     name: str
     places: tuple[tuple[str, Amounts], ...] = ()
-    """The reserved amounts of each node; without amounts: the whole node."""
+    """The amounts that are reserved on each node. An empty entry means the whole node."""
     windows: tuple[tuple[float, float | None], ...] = ()
-    """Windows (begin, end) in seconds on the clock of `now`, in order and disjoint; an end of None:
-    no end.
+    """The windows (begin, end) in seconds on the clock of `now`, in order and disjoint. An end of
+    None means no end.
     """
     users: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
@@ -300,20 +310,22 @@ class ReservationSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     may.
     """
     maintenance: bool = False
-    """Whether the reservation is for maintenance: then no podgroup runs inside it, even if the
-    podgroup names it.
+    """Whether the reservation is for maintenance. No podgroup runs inside such a reservation, even
+    if the podgroup names it.
     """
 
 
 class LicenseSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A number of equal rights for the whole cluster, such as floating licenses."""
+    """A kind of license: a number of equal rights for the whole cluster, such as floating
+    licenses.
+    """
 
     name: str
     total: int
 
 
 class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A namespace's hard limits (`limits.*` are ignored, `requests.*` and plain names count)."""
+    """A namespace's hard limits. `requests.*` and plain names count, and `limits.*` are ignored."""
 
     name: str
     namespace: str
@@ -321,7 +333,7 @@ class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BudgetSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A minimum number of the tasks with these labels that must stay running."""
+    """A minimum number of tasks with certain labels that must keep running."""
 
     name: str
     namespace: str
@@ -331,7 +343,7 @@ class BudgetSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True):
-    """The expected result of a cycle over the snapshot; a field that is None is not checked."""
+    """The expected result of a cycle over the snapshot. A field that is None is not checked."""
 
     binds: Mapping[str, str] | None = None
     bind_count: int | None = None

@@ -1,7 +1,7 @@
 """A list of moves that are kept together or taken back together.
 
 Allocate takes a node's idle room, pipeline takes room that is still being freed, evict frees room.
-Rollback restores the cluster exactly, because every move is in whole numbers and has an inverse.
+Rollback restores the cluster exactly, because every move uses whole numbers and has an inverse.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Arrival:
-    """Tasks of one class that went to nodes; `status` is ALLOCATED or PIPELINED."""
+    """Tasks of one class that were placed on nodes. `status` is ALLOCATED or PIPELINED."""
 
     __slots__ = ("eq_class", "nodes", "status", "tasks")
 
@@ -33,7 +33,7 @@ class Arrival:
 
 
 class Departure:
-    """A task that was evicted, and its state before."""
+    """A task that was evicted, and its status before."""
 
     __slots__ = ("reason", "status", "task")
 
@@ -47,7 +47,7 @@ Move = Arrival | Departure
 
 
 class Statement:
-    """The moves made up to now. `commit` hands the moves to the plan; `discard` takes all of them
+    """The moves made so far. `commit` hands them to the plan, and `discard` takes all of them
     back.
     """
 
@@ -95,7 +95,7 @@ class Statement:
         self.rollback(0)
 
     def save(self) -> list[Move]:
-        """Take all moves back and return them, for `recover`."""
+        """Take all moves back, and return them for `recover`."""
         moves = list(self.moves)
         self.discard()
         return moves
@@ -117,7 +117,7 @@ class Statement:
         return any(isinstance(m, Departure) for m in self.moves)
 
     def commit(self) -> None:
-        """Put evictions and allocations into the plan; promises last for this cycle only."""
+        """Put evictions and allocations into the plan. Promises last only for this cycle."""
         session = self._session
         cluster = session.cluster
         claimants = self._claimants()
@@ -130,8 +130,8 @@ class Statement:
         self.moves = []
 
     def _claimants(self) -> list[str]:
-        """Return for each move the podgroup for which it is made: the one that is placed next after
-        the move.
+        """For each move, return the podgroup for which it is made. This is the podgroup that is
+        placed next after the move.
         """
         found: list[str] = []
         claimant = ""

@@ -1,6 +1,7 @@
 """The time that a cycle and its parts take, by the caller's clock.
 
-A hook's time counts in the part that called it, too, so the parts do not add up to the cycle.
+The time of a hook is also included in the part that called it, so the sum of all parts exceeds the
+cycle's time.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class Stopwatch:
         return self._timed((part, name), work)()
 
     def hook(self, hook: str, plugin: str, fn: Any) -> Any:
-        """Return the same hook with its time measured: a function, or a filter or scorer that
-        stands for the original.
+        """Return the hook in a form that measures its time: a function, or a filter or scorer in
+        place of the original.
         """
         key = ("hook", f"{hook} {plugin}")
         if isinstance(fn, Filter):

@@ -1,4 +1,4 @@
-"""The order in which the podgroups of each queue wait, and the factors behind that order."""
+"""The order of the waiting podgroups in each queue, and the factors that determine the order."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from phalanx.scheduler.cycle.specs import Snapshot
 
 
 class WaitingGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A podgroup that waits.
-
-    The group with `position` 1 is next in its queue. `factors` are the numbers that plugins report
-    about the group's place, by the plugins' names for them.
+    """A waiting podgroup. The group with `position` 1 is next in its queue. `factors`: the numbers
+    on which plugins base the group's position, by the names that plugins give them.
     """
 
     podgroup: str
@@ -23,12 +21,12 @@ class WaitingGroup(msgspec.Struct, frozen=True, kw_only=True):
     position: int
     priority: int
     waited_s: float | None
-    """Seconds since the podgroup was created; None where the creation time is unknown."""
+    """Seconds since the podgroup was created; None if the creation time is unknown."""
     factors: dict[str, float]
 
 
 def waiting_groups(snapshot: Snapshot) -> list[WaitingGroup]:
-    """Return all waiting podgroups, queue by queue, in the queue's order. This decides nothing."""
+    """Return all waiting podgroups, queue by queue, in the queue's order. No cycle is run."""
     idle = msgspec.structs.replace(snapshot.config, actions=())
     session, _ = decide(msgspec.structs.replace(snapshot, config=idle), explains=False)
     names = [queue.name for queue in session.cluster.queues]

@@ -10,16 +10,16 @@ from phalanx.model.readable import duration, size
 from phalanx.model.rows.explanation import BYTES
 
 _NAMES = {"cpu": "CPU", "nvidia.com/gpu": "GPU"}
-"""Resources under the names that task options use."""
+"""Names of resources as task options use them."""
 _ONE = re.compile(r"\b1 nodes (\w+)")
 _COUNTS = ("count", "of", "placed", "minimum", "tasks", "in_gang", "cards")
-"""Details that count nodes or tasks, never bytes."""
+"""Details that are numbers of nodes or tasks, and never bytes."""
 _AHEAD = re.compile(r"\b1 are ahead")
 _VERBS = {"lack": "lacks", "have": "has", "are": "is", "were": "was"}
 
 
 class _Size(float):
-    """A number of bytes that is printed with a unit, whatever format the template asks for."""
+    """A number of bytes. It is always printed with a unit, regardless of the template's format."""
 
     def __format__(self, form: str) -> str:
         return size(float(self))
@@ -33,7 +33,7 @@ def resource_name(name: str) -> str:
 def written(template: str, detail: Mapping[str, Any]) -> str:
     """Return the template filled with the detail.
 
-    Raises KeyError and ValueError where the two do not match.
+    Raises KeyError or ValueError if the detail does not fit the template.
     """
     resource = detail.get("resource")
     is_bytes = resource in BYTES
@@ -47,7 +47,7 @@ def written(template: str, detail: Mapping[str, Any]) -> str:
 
 
 def _said(value: Any, is_size: bool) -> Any:
-    """Return a detail for display: bytes in units, mappings as lists."""
+    """Return a detail for display. Bytes get units, and mappings become lists."""
     if isinstance(value, Mapping):
         return ", ".join(f"{k} {v}" for k, v in value.items())
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)

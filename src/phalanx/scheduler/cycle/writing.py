@@ -1,7 +1,7 @@
 """A writer of snapshot files that `reading` can read; `phalanx snapshot` uses it on live clusters.
 
-Only fields that differ from their defaults are written, so that the file stays readable. Reading it
-again gives an equal snapshot.
+Only fields that differ from their defaults are written, so that the file is easy to read. Reading
+the file returns an equal snapshot.
 """
 
 from __future__ import annotations
@@ -66,9 +66,8 @@ def _plugin(option: PluginOption) -> Written:
 
 
 def _plain(value: msgspec.Struct, **special: Callable[[Any], Any]) -> Written:
-    """Return the fields that differ from their defaults; pairs become mappings.
-
-    `special` has a function for each field that needs its own form.
+    """Return the fields that differ from their defaults. Pairs become mappings. `special` has a
+    function for each field that needs its own form.
     """
     out: Written = {}
     for field in msgspec.structs.fields(value):

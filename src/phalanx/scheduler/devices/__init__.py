@@ -1,1 +1,1 @@
-"""Resources: exact amounts, numbered devices and their wiring, ports."""
+"""Resources: exact amounts, numbered devices and their wiring, and ports."""

@@ -1,8 +1,9 @@
-"""GPUs that are shared: what a request takes of each card, and which cards have room for it.
+"""Shared GPUs: the part of each card that a request takes, and the cards that have room for it.
 
-One account holds the share and the memory of a card: 10,000 units are the card and all its memory.
-Memory in bytes becomes the least number of units that covers it on that card. So a card that is not
-over-committed in units is not over-committed in bytes. Sharers of a card share its mode.
+The share and the memory of a card are counted together: 10,000 units are the whole card with all
+its memory. A request in bytes takes the least number of units that covers the bytes on that card.
+So a card that is not over-committed in units is not over-committed in bytes either. All sharers of
+a card use the same mode.
 """
 
 from __future__ import annotations
@@ -28,17 +29,18 @@ from phalanx.scheduler.devices.sets import ResourceSet
 
 _LOWEST = LowestIndex()
 _MOST = 1 << 62
-"""The largest amount in units that arrays hold; nodes may report anything."""
+"""The largest amount in units that arrays can hold. It is enforced because nodes may report any
+number.
+"""
 Taken = tuple[tuple[int, int], ...]
 """(device number, units), ascending."""
 
 
 class Cards(msgspec.Struct, frozen=True, array_like=True):
-    """The facts that a node knows about its GPUs, by their numbers. Empty: all GPUs are alike.
-
-    `memory` is in bytes. `profiles` has the profile of each part of a split GPU (MIG), "" for whole
-    GPUs. `modes` says how each card is shared now; a shared card without a mode is shared by turns
-    in time.
+    """The facts that a node knows about its GPUs, by their numbers. If it is empty, all GPUs are
+    alike. `memory` is in bytes. `profiles` has the profile of each part of a split GPU (MIG), and
+    "" for a whole GPU. `modes` has the mode in which each card is shared now. A shared card without
+    a mode is shared by time.
     """
 
     memory: tuple[int, ...] = ()
@@ -46,13 +48,13 @@ class Cards(msgspec.Struct, frozen=True, array_like=True):
     modes: tuple[str, ...] = ()
 
     def memory_of(self, number: int, otherwise: int) -> int:
-        """Return the bytes of one card; `otherwise` where only the size of the largest card is
-        known.
+        """Return the memory of one card in bytes; `otherwise` if only the size of the largest card
+        is known.
         """
         return self.memory[number] if number < len(self.memory) else otherwise
 
     def mode_of(self, number: int) -> str:
-        """Return how a card is shared now."""
+        """Return the mode in which a card is shared now."""
         return self.modes[number] if number < len(self.modes) else ""
 
     def profile_of(self, number: int) -> str:
@@ -70,16 +72,16 @@ class CardAsk(msgspec.Struct, frozen=True):
     share: int = SCALE
     memory: int = 0
     limit: int = 0
-    """The bytes on each card above which the job's processes are ended; 0: the bytes that the job
-    takes of the card.
+    """The bytes on each card above which the job's processes are ended; 0 means the bytes that the
+    job takes of the card.
     """
     mode: str = ""
-    """How the card is shared; empty for whole cards."""
+    """The mode in which the card is shared; empty for whole cards."""
     profile: str = ""
 
     def units_on(self, card_memory: int) -> int | None:
-        """Return the units that this request takes of a card with this memory; None if the request
-        cannot fit.
+        """Return the units that this request takes on a card with this memory; None if it cannot
+        fit.
         """
         if not self.memory:
             return self.share
@@ -89,7 +91,7 @@ class CardAsk(msgspec.Struct, frozen=True):
 
 
 def card_ask(request: Mapping[str, int]) -> CardAsk | None:
-    """Return what a request in units asks of cards; None if it asks only for whole devices without
+    """Return the cards that a request in units needs; None if it needs only whole devices without
     terms.
     """
     units = request.get(GPU)
@@ -121,8 +123,9 @@ def pick_cards(
     """Return (number, units) of the cards for a request; None if too few have room for it.
 
     `left`: the units left on each card; `memory`: bytes of cards that `cards` does not describe. A
-    sharer goes to the cards in its mode with the least sufficient room. Free cards are opened only
-    where shared cards do not suffice: the smallest sufficient ones, as `chooser` picks them.
+    request for parts of cards goes to shared cards in its mode, first to those with the least
+    sufficient room. Free cards are used only if the shared cards do not suffice: the smallest
+    sufficient ones, as `chooser` picks them.
     """
     right = [n for n in sorted(left) if not ask.profile or cards.profile_of(n) == ask.profile]
     if not ask.mode:
@@ -152,9 +155,10 @@ def pick_cards(
 def most_free(left: Sequence[int], ask: CardAsk, cards: Cards = PLAIN, memory: int = 0) -> int:
     """Return the most that a request for `ask.count` cards could get now, in units of 1/10000.
 
-    The result is the bytes on each card for a request in bytes, the number of free cards for a
-    request for whole cards, and else the share of each card. `left`, `cards` and `memory` are as in
-    `pick_cards`. That function succeeds if this result is at least the requested amount.
+    For a request in bytes, the result is the bytes on each card. For a request for whole cards, it
+    is the number of free cards. For any other request, it is the share of each card. `left`,
+    `cards` and `memory`: as in `pick_cards`, which succeeds if this result is at least the
+    requested amount.
     """
     found: list[int] = []
     for number, units in enumerate(left):
@@ -177,8 +181,8 @@ def most_free(left: Sequence[int], ask: CardAsk, cards: Cards = PLAIN, memory: i
 def without_terms(request: ResourceSet) -> ResourceSet:
     """Return the amounts of a request that can be added to the amounts of other requests.
 
-    GPUs that are requested by memory count as the least share, since the real share differs by
-    card.
+    GPUs that are requested by memory count as the smallest possible share, because the real share
+    depends on the card.
     """
     if TERMS.isdisjoint(request):
         return request
@@ -187,7 +191,7 @@ def without_terms(request: ResourceSet) -> ResourceSet:
 
 
 def shared_by(cards: Cards, ask: CardAsk, taken: Taken) -> Cards:
-    """Return the cards after some of them have got one more sharer."""
+    """Return the cards as they are once those in `taken` have one more sharer."""
     if ask.mode in ("", TIME) and not cards.modes:
         return cards
     numbers = [number for number, _ in taken]

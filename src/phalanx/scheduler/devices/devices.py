@@ -1,4 +1,6 @@
-"""Takes from numbered devices: whole devices, or a share of one device that never spans two."""
+"""Takes amounts from numbered devices: whole devices, or a share of one device. A share never spans
+two devices.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,10 @@ from phalanx.scheduler.devices.quantities import SCALE, from_units
 
 
 class DeviceChooser(Protocol):
-    """Chooses among devices that are entirely free; a topology is such a chooser."""
+    """Chooses among devices that are entirely free. A topology is such a chooser."""
 
     def pick(self, free: Sequence[int], count: int) -> tuple[int, ...]:
-        """Return `count` of the `free` device numbers, ascending; empty when there are too few."""
+        """Return `count` of the `free` device numbers, ascending; empty if there are too few."""
 
 
 class LowestIndex:

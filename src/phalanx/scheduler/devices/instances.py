@@ -1,5 +1,6 @@
-"""One node's resources: its totals, what is taken, and the numbered devices that each taker
-holds."""
+"""The resources of one node: its totals, the taken amounts, and the numbered devices that each
+holder has.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ IMPLICIT_PREFIX = "node:__internal_implicit_resource_"
 class Allocation:
     """The amounts that one holder has.
 
-    `instances` has an entry for each numbered resource: (device number, units) ascending.
+    `instances` has an entry for each numbered resource: a list of (device number, units),
+    ascending.
     """
 
     resources: ResourceSet
@@ -36,8 +38,8 @@ class NodeResources:
     """The resources of one node. A request gets all that it names, or nothing.
 
     Numbered resources (GPU and the names in `unit_resources`) are handed out as whole devices or as
-    a share of one; every other resource is one divisible amount. A GPU is also handed out by its
-    memory (`cards`).
+    a share of one device. Every other resource is one divisible amount. GPUs can also be requested
+    by their memory (`cards`).
     """
 
     def __init__(
@@ -47,8 +49,8 @@ class NodeResources:
         topology: DeviceChooser | None = None,
         cards: Cards = PLAIN,
     ) -> None:
-        """`topology` chooses which whole GPUs go together; without one, the lowest numbers.
-        `cards`: what is known of the GPUs beyond the memory that `total` names.
+        """`topology` chooses which whole GPUs go together; without one, GPUs with the lowest
+        numbers are taken. `cards`: facts about the GPUs, in addition to the memory in `total`.
 
         Raises ValueError for a negative or infinite total, and for part of a numbered device.
         """
@@ -63,17 +65,15 @@ class NodeResources:
         self._modes: dict[int, str] = {}
         """The way in which each GPU with sharers is shared."""
         self._withheld: dict[int, int] = {}
-        """Units of GPUs that nobody holds but whose memory is not free again yet."""
+        """Units of GPUs that nobody holds but whose memory is not free yet."""
         self.gpu_released: Callable[[int], None] = lambda number: None
-        """Called with the number of a GPU when one of its sharers has given its part back."""
+        """Called with the number of a GPU when one of its sharers has released its part."""
         for name in sorted(total):
             self.set_total(name, total[name])
 
     def acquire(self, request: ResourceSet) -> Allocation | None:
-        """Take everything that `request` names; return None and take nothing if some of it is not
-        free.
-
-        Raises ValueError for a fractional number above one of numbered devices.
+        """Take everything that `request` names. If any of it is not free, take nothing and return
+        None. Raises ValueError if the request names a fractional number of devices above one.
         """
         instances = self._choose(request)
         if instances is None:
@@ -87,7 +87,8 @@ class NodeResources:
         return Allocation(resources=request, instances=instances)
 
     def retake(self, allocation: Allocation) -> bool:
-        """Take again exactly what a holder had under an earlier process of this node.
+        """Take the exact amounts and devices again that a holder had under an earlier process of
+        this node.
 
         Returns False, and takes nothing, if an amount is not free or a device does not exist here.
         """
@@ -106,10 +107,9 @@ class NodeResources:
 
     def force_acquire(self, request: ResourceSet) -> Allocation:
         """Take `request` even if it is not free, because a blocked task that resumes does not wait
-        again.
-
-        The available amount falls below zero, and is reported as zero until others give back.
-        Raises ValueError when `request` names a numbered resource, which cannot be lent twice.
+        again. The available amount then falls below zero, and is reported as zero until other
+        holders release enough. Raises ValueError when `request` names a numbered resource, which
+        cannot be lent twice.
         """
         numbered = [name for name in request if name in self._unit_resources]
         if numbered:
@@ -118,9 +118,8 @@ class NodeResources:
         return Allocation(resources=request)
 
     def release(self, allocation: Allocation) -> None:
-        """Give back the amounts that `acquire` or `force_acquire` returned.
-
-        Raises ValueError, and changes nothing, when more would be free than the node has.
+        """Release the amounts that `acquire` or `force_acquire` returned. If more would then be
+        free than the node has, changes nothing and raises ValueError.
         """
         self._check_return(allocation)
         for name, taken in allocation.instances.items():
@@ -138,9 +137,8 @@ class NodeResources:
                 self.gpu_released(index)
 
     def can_ever(self, request: ResourceSet) -> bool:
-        """Whether this node, with nothing running, could hold `request` (it is feasible).
-
-        Closed devices count, since they may be opened again.
+        """Whether this node, with nothing running, could hold `request`, so that the request is
+        feasible. Closed devices count, because they may be reopened.
         """
         check_whole(request, self._unit_resources)
         has = self._total.get
@@ -151,7 +149,7 @@ class NodeResources:
         return ask is None or self._can_cards_ever(ask)
 
     def _can_cards_ever(self, ask: CardAsk) -> bool:
-        """Whether this node, with nothing running, has the cards that a request asks for."""
+        """Whether this node, with nothing running, has the cards that a request needs."""
         empty = dict.fromkeys(self._kept_devices(GPU), SCALE)
         free = msgspec.structs.replace(self._cards, modes=())
         return pick_cards(empty, ask, free, self._card_memory) is not None
@@ -175,8 +173,7 @@ class NodeResources:
         return {name: from_units(units) for name, units in self._total.items()}
 
     def devices_left(self) -> dict[str, list[int]]:
-        """Return the units of 1/10000 left on each device of each numbered resource, by number.
-
+        """Return the units of 1/10000 that are left on each device, by resource and device number.
         A closed device has none left.
         """
         return {
@@ -188,8 +185,8 @@ class NodeResources:
 
     @property
     def cards(self) -> Cards:
-        """The facts about the GPUs, with the mode of each shared GPU unless all of them share
-        time.
+        """The facts about the GPUs, including the mode of each shared GPU. Modes are left out if
+        all shared GPUs are shared by time.
         """
         if not any(mode != TIME for mode in self._modes.values()):
             return self._cards
@@ -197,18 +194,17 @@ class NodeResources:
         return msgspec.structs.replace(self._cards, modes=modes)
 
     def modes(self) -> Mapping[int, str]:
-        """Return how each GPU with sharers is shared."""
+        """Return the mode of each GPU that has sharers."""
         return self._modes
 
     def card_memory(self, number: int) -> int:
-        """Return the bytes of a GPU; 0 where they are not known."""
+        """Return the memory of a GPU in bytes; 0 if it is unknown."""
         return self._cards.memory_of(number, self._card_memory)
 
     def set_cards(self, memory: tuple[int, ...], profiles: tuple[str, ...] = ()) -> bool:
-        """Set the bytes of each GPU, and the profile of each part of a split GPU, as the driver
-        reports them.
-
-        Empty values stand for unknown, as before the first call. Returns whether anything changed.
+        """Set the memory of each GPU in bytes, and the profile of each part of a split GPU, as the
+        driver reports them. Empty values mean unknown, as before the first call. Returns whether
+        anything changed.
         """
         before = (self._cards, self._card_memory)
         cards = self._cards
@@ -225,10 +221,9 @@ class NodeResources:
         return before != (self._cards, self._card_memory)
 
     def withhold(self, units: Mapping[int, int]) -> bool:
-        """Withhold these units of GPUs, in addition to what holders have, because their memory is
-        not free again yet.
-
-        A card without sharers is withheld as a whole. Returns whether anything changed.
+        """Withhold these units of GPUs, in addition to the units that holders have, because their
+        memory is not free yet. A card without sharers is withheld entirely. Returns whether
+        anything changed.
         """
         if units == self._withheld:
             return False
@@ -239,8 +234,8 @@ class NodeResources:
         """Close exactly these devices of `name`, and open all others. A closed device is not handed
         out.
 
-        Returns whether anything changed. The total shrinks by each closed device. A holder keeps a
-        closed device, and amounts of it that are given back are not handed out again.
+        Returns whether anything changed. The total shrinks by each closed device. A holder keeps
+        its amounts of a closed device. Once released, they are not handed out again.
         """
         if self._closed.get(name, frozenset()) == devices:
             return False
@@ -250,12 +245,12 @@ class NodeResources:
         return True
 
     def set_total(self, name: str, amount: float) -> None:
-        """Set the total of `name`; holders keep their amounts.
+        """Set the total of `name`. Holders keep their amounts.
 
-        A decrease below the taken amount leaves a debt: returned amounts pay the debt first, and
-        until then nothing more of `name` is handed out. Free numbered devices with the highest
-        numbers leave first. An increase brings back the lowest numbers missing. The given amount
-        includes closed devices; `total` leaves them out.
+        A decrease below the taken amount leaves a debt. Released amounts first pay the debt, and
+        until it is paid nothing of `name` is handed out. Of numbered devices, free ones with the
+        highest numbers are removed first. An increase brings the missing devices with the lowest
+        numbers back. The given amount includes closed devices, and `total` does not.
 
         Raises ValueError for a negative or infinite amount, and for part of a numbered device.
         """
@@ -280,7 +275,7 @@ class NodeResources:
             self._put_total(COMPUTE, units)
 
     def _choose(self, request: ResourceSet) -> dict[str, tuple[tuple[int, int], ...]] | None:
-        """Return the devices for each numbered resource of `request`; None when any amount is not
+        """Return the devices for each numbered resource of `request`; None if any amount is not
         free.
         """
         check_whole(request, self._unit_resources)
@@ -331,7 +326,7 @@ class NodeResources:
 
     @property
     def _card_memory(self) -> int:
-        """Return the bytes of the largest GPU; 0 where they are not known."""
+        """Return the memory of the largest GPU in bytes; 0 if it is unknown."""
         return self._total.get(MEMORY, 0) // SCALE
 
     def _total_of(self, name: str) -> int:
@@ -356,7 +351,7 @@ class NodeResources:
         return self._total_of(name) - taken - (self._kept_back(closed) if name == GPU else 0)
 
     def _kept_back(self, closed: Collection[int]) -> int:
-        """Return the units of open GPUs that nobody holds and that are not offered either."""
+        """Return the units of open GPUs that nobody holds but that are withheld."""
         devices = self._devices.get(GPU, {})
         return sum(
             devices[index] - self._offered(index, devices[index])
@@ -365,7 +360,7 @@ class NodeResources:
         )
 
     def _offered(self, index: int, left: int) -> int:
-        """Return how many of a GPU's remaining units are offered."""
+        """Return how many of a GPU's remaining units can be handed out."""
         withheld = self._withheld.get(index, 0)
         if not withheld:
             return left
@@ -375,15 +370,15 @@ class NodeResources:
         return len(self._devices[name]) - self._counts[name]
 
     def _kept_devices(self, name: str) -> dict[int, int]:
-        """Return the units left on each device that stays when the total shrinks (the highest
-        numbers leave first).
+        """Return the units left on each device that stays after the total has shrunk. The devices
+        with the highest numbers are removed first.
         """
         devices = self._devices.get(name, {})
         return {index: devices[index] for index in sorted(devices)[: self._counts.get(name, 0)]}
 
     def _open_devices(self, name: str) -> dict[int, int]:
-        """Return the units left on each of these devices that is open; of GPUs, the offered
-        units.
+        """Return the units left on each of the staying devices that is open. For GPUs, withheld
+        units are subtracted.
         """
         closed = self._closed.get(name, ())
         kept = {i: left for i, left in self._kept_devices(name).items() if i not in closed}
@@ -417,7 +412,7 @@ class NodeResources:
             self._total = dict(sorted(self._total.items()))
 
     def _retire(self, name: str) -> None:
-        """Remove entirely free devices while there are more devices than the total."""
+        """Remove entirely free devices as long as there are more devices than the total."""
         devices = self._devices[name]
         for index in sorted(devices, reverse=True):
             if self._backlog(name) <= 0:
@@ -428,7 +423,7 @@ class NodeResources:
 
 
 def _is_term(name: str) -> bool:
-    """Whether this name is a term that a card meets or not, instead of an amount that is used
-    up.
+    """Whether this name is a term, which a card meets or does not meet, and not an amount that is
+    used up.
     """
     return name in TERMS

@@ -1,4 +1,4 @@
-"""Machines that are known by name, described by their switches, sockets and bridges."""
+"""Known types of machines, described by their switches, sockets and bridges."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ Groups = Sequence[Sequence[int]]
 
 @cache
 def machine(name: str) -> Topology:
-    """Return the wiring of a known machine type. Raises ValueError with the list of known types."""
+    """Return the wiring of a known type of machine. Raises ValueError with the list of known
+    types.
+    """
     if name not in _MACHINES:
         raise ValueError(f"unknown machine {name!r}; known: {', '.join(sorted(_MACHINES))}")
     return _MACHINES[name]()
 
 
 def known_machines() -> tuple[str, ...]:
-    """Return the machine types that `machine` knows, in order."""
+    """Return the types of machines that `machine` knows, in order."""
     return tuple(sorted(_MACHINES))
 
 
@@ -31,7 +33,8 @@ def _build(
     numa: Sequence[int] | None = None,
     nvlinks: Mapping[tuple[int, int], int] | None = None,
 ) -> Topology:
-    """Wire devices on sockets, some behind one switch, some joined by NVLinks.
+    """Return the wiring of devices on sockets, where some may be behind one switch or joined by
+    NVLinks.
 
     `numa` has the NUMA node of each device; without it, a device's NUMA node is its socket's
     number. The PCIe level beneath NVLinks comes from `switches` if there are any, and otherwise
@@ -63,7 +66,9 @@ def _all_linked(count: int, lanes: int) -> dict[tuple[int, int], int]:
 
 
 def _dgx1(lanes: Mapping[tuple[int, int], int], switches: Groups) -> Topology:
-    """Wire two equal quads, and join each device to its twin in the other quad."""
+    """Return two identical quads of devices, where each device is joined to its twin in the other
+    quad.
+    """
     links: dict[tuple[int, int], int] = {}
     for (i, j), number in lanes.items():
         if j < 4:

@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 Masks = npt.NDArray[np.int64]
-"""Sets of devices as bit masks, or one value for each set of devices, indexed by its mask."""
+"""Sets of devices as bit masks, or one value for each set of devices, indexed by the set's mask."""
 
 EXACT_UP_TO = 16
-"""The number of devices up to which every subset is tabulated: 2**16 sets need half a MiB per
-table.
+"""The number of devices up to which every subset is tabulated. For 16 devices, a table of 2**16
+sets needs half a MiB.
 """
 
 _REMEMBERED = 10_000
-"""The number of remembered picks at which all of them are dropped."""
+"""The number of remembered picks at which all of them are forgotten."""
 
 _NEVER = np.int64(-(2**62))
 
@@ -28,8 +28,9 @@ _NEVER = np.int64(-(2**62))
 class PackTables:
     """The value of every subset of one machine's devices, so that a pick is a few array operations.
 
-    `affinity[i][j]` is the value of having devices i and j together (a symmetric matrix of whole
-    numbers); `strength[i][j]` is compared with a required weakest link.
+    `affinity[i][j]` is the value of having devices i and j together; the matrix is symmetric and of
+    whole numbers. `strength[i][j]` is the strength of the link between them, which is compared with
+    the required minimum.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class PackTables:
         return self._subsets[count]
 
     def _left_worth_of(self, count: int) -> Masks:
-        """Return for each set X the largest total worth of floor(|X| / count) disjoint sets within
+        """For each set X, return the largest total value of floor(|X| / count) disjoint sets within
         X.
         """
         if count not in self._left_worth:
@@ -127,7 +128,9 @@ class PackTables:
         return exact
 
     def _linked_at(self, least: int) -> npt.NDArray[np.bool_]:
-        """Return for each set whether all its pairs have links of `least` strength or more."""
+        """For each set, return whether all links between its devices have at least the strength
+        `least`.
+        """
         if least not in self._linked:
             linked = np.ones(1 << self._count, np.bool_)
             for i, j in combinations(range(self._count), 2):
@@ -147,8 +150,8 @@ def tables_for(
 
 
 def grow(affinity: tuple[tuple[int, ...], ...], free: list[int], count: int) -> tuple[int, ...]:
-    """Return the best of the sets that grow greedily from each device; for more than `EXACT_UP_TO`
-    devices.
+    """Return the best of the sets that grow greedily from each device. Used for more than
+    `EXACT_UP_TO` devices.
     """
     best: tuple[int, tuple[int, ...]] | None = None
     for first in free:
@@ -172,7 +175,7 @@ def _popcounts(count: int) -> Masks:
 
 
 def _sums_inside(affinity: tuple[tuple[int, ...], ...]) -> Masks:
-    """Return for each set the sum of `affinity` over its pairs."""
+    """For each set, return the sum of `affinity` over the pairs in the set."""
     sums = np.zeros(1, np.int64)
     for i, row in enumerate(affinity):
         to_new = np.zeros(1, np.int64)  # what device i adds to each set
@@ -191,8 +194,8 @@ def _choices(size: int, count: int) -> Masks:
 
 
 def _bits(masks: Masks, count: int) -> Masks:
-    """Return the single bits of each mask, lowest first, one row per mask; every mask has `count`
-    bits.
+    """Return the single bits of each mask, lowest first, one row per mask. Every mask must have
+    `count` bits.
     """
     bits = np.empty((count, masks.size), np.int64)
     for row in bits:

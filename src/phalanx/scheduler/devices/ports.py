@@ -13,16 +13,17 @@ Range = tuple[int, int]
 
 
 class RandomSource(Protocol):
-    """A source of randomness, handed in by the caller and seeded; `random.Random` is one."""
+    """A source of random numbers that the caller provides and seeds; `random.Random` is one."""
 
     def randrange(self, stop: int, /) -> int:
-        """Return a whole number from 0 up to, not including, `stop`, each with equal
-        probability."""
+        """Return a whole number from 0 to `stop` - 1, each with equal probability."""
 
 
 @dataclass(frozen=True)
 class Ports:
-    """A set of ports. Build a set with `of`; its `ranges` are sorted, disjoint and never touch."""
+    """A set of ports. Build a set with `of`. Its `ranges` are sorted, disjoint and never
+    adjacent.
+    """
 
     ranges: tuple[Range, ...] = ()
 
@@ -32,9 +33,8 @@ class Ports:
 
     @classmethod
     def of(cls, ranges: Iterable[Sequence[int]]) -> Ports:
-        """Build a set from closed ranges in any order; ranges that overlap or touch become one.
-
-        Raises ValueError for a range that runs backwards and for numbers that are not ports.
+        """Build a set from closed ranges in any order. Overlapping and adjacent ranges are joined.
+        Raises ValueError if a range ends before it begins, and for numbers that are not ports.
         """
         joined: list[list[int]] = []
         for low, high in sorted(_checked(given) for given in ranges):
@@ -61,7 +61,7 @@ class Ports:
         return any(low <= port <= high for low, high in self.ranges)
 
     def __le__(self, other: Ports) -> bool:
-        """Whether every port of this set is in `other` too."""
+        """Whether every port of this set is also in `other`."""
         return not self - other
 
     def __or__(self, other: Ports) -> Ports:
@@ -95,7 +95,7 @@ class Ports:
         return Ports(tuple(left))
 
     def from_port(self, first: int) -> Ports:
-        """Return the ports of this set that are not below `first`."""
+        """Return the ports of this set from `first` upwards."""
         if not self.ranges or first <= self.ranges[0][0]:
             return self
         return Ports(tuple((max(low, first), high) for low, high in self.ranges if high >= first))
@@ -104,12 +104,14 @@ class Ports:
 def pick_ports(
     offered: Ports, count: int, first: int, rng: RandomSource, used: Container[int] = ()
 ) -> list[int] | None:
-    """Return `count` of the `offered` ports that are not `used`, none below `first`, ascending.
+    """Return `count` of the `offered` ports that are not `used`, none below `first`, ascending;
+    None if there are too few.
 
-    None when there are too few. Ports are taken upwards from a random port, so that the result is a
-    few runs, and two independent choosers rarely pick the same ports. Where too few ports lie above
-    the random port, its distance from the lowest usable port is halved until there are enough. The
-    time grows with `count` and with the used ports that are met on the way, not with all ports.
+    Ports are taken upwards from a random port. So the result is a few runs of ports, and two
+    independent choosers rarely pick the same ones. If there are too few ports above the random
+    port, its distance from the lowest usable port is halved until there are enough. The time grows
+    with `count` and with the number of used ports that are skipped, and not with the number of all
+    ports.
     """
     if not count:
         return []
@@ -139,14 +141,14 @@ def settle_ports(
     before: Sequence[int] = (),
     used: Container[int] = (),
 ) -> list[int] | None:
-    """Return ports that are free on all nodes of the tasks; None when the nodes have too few in
+    """Return ports that are free on all nodes of the tasks; None if the nodes have too few in
     common.
 
-    `chosen` has the ports that may be used on each of the nodes, `everywhere` those on each node of
-    the cluster. First come the ports of `before`. Then come ports that every node of the cluster
-    has, so that the tasks can move to any node. Ports that only the chosen nodes have in common
-    come last. Source: SelectionManager of OpenPAI (reused ports, then two rounds). `first` and
-    `used` are as in `pick_ports`.
+    `chosen`: for each of these nodes, the ports that may be used there. `everywhere`: the same for
+    each node of the cluster. Ports in `before` are preferred. Next are ports that every node of the
+    cluster offers, so that the tasks can move to any node. Ports that only the chosen nodes have in
+    common come last. Source: SelectionManager of OpenPAI (reused ports, then two rounds). `first`
+    and `used` are as in `pick_ports`.
     """
     common = common_ports(chosen)
     if len(before) == count and all(port in common and port not in used for port in before):
@@ -156,7 +158,7 @@ def settle_ports(
 
 
 def common_ports(nodes: Iterable[Ports]) -> Ports:
-    """Return the ports that are free on every one of `nodes`; none when there is no node."""
+    """Return the ports that are free on every one of `nodes`; no ports if there are no nodes."""
     common: Ports | None = None
     for ports in nodes:
         common = ports if common is None else common & ports
@@ -164,7 +166,7 @@ def common_ports(nodes: Iterable[Ports]) -> Ports:
 
 
 def parse_ports(text: str) -> Ports:
-    """Read `"8080,20000-20999"` as ports. Raises ValueError for anything else."""
+    """Read a text such as `"8080,20000-20999"` as ports. Raises ValueError for any other text."""
     try:
         ranges = [_range_of(word) for word in text.split(",") if word.strip()]
     except ValueError:

@@ -1,4 +1,6 @@
-"""Exact amounts: every quantity is a whole number of units of 1/10000, so that sums never drift."""
+"""Exact amounts: every quantity is a whole number of units of 1/10000, so that sums have no
+rounding errors.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,11 @@ import math
 from phalanx.model.options import LARGEST_AMOUNT
 
 SCALE = 10_000
-"""Units in one whole: 1 CPU is 10,000 units, and so is one byte of `memory`."""
+"""The number of units in one whole: 1 CPU is 10,000 units, and so is one byte of `memory`."""
 
 _DUST = 1e-6
-"""The part of a unit below which a deviation counts as binary rounding.
-
-This part is far above a double's error for usual requests, and far below any amount that a user
-could mean.
+"""The fraction of a unit below which a deviation counts as binary rounding. It is far above the
+error of a double for usual requests, and far below any amount that a user could mean.
 """
 
 
@@ -44,6 +44,7 @@ def to_units(x: float | int) -> int:
 
 
 def from_units(units: int) -> float:
-    """Return the amount that `units` of 1/10000 stand for; negative units give a negative
-    amount."""
+    """Return the amount of this number of units of 1/10000. Negative units give a negative
+    amount.
+    """
     return units / SCALE

@@ -1,4 +1,4 @@
-"""Sets of resources: the names, and the exact amount of each resource."""
+"""Sets of resources, with the exact amount of each resource."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ class ResourceSet(Mapping[str, int]):
     """An immutable mapping from a resource's name to units of 1/10000.
 
     Entries of zero are dropped, so a set without GPU equals a set with zero GPUs. Iteration is in
-    order of names. Only the difference of two sets can hold negative amounts.
+    the order of names. Only the difference of two sets can have negative amounts.
     """
 
     __slots__ = ("_hash", "_units")
 
     def __init__(self, units: Mapping[str, int] | None = None) -> None:
-        """`units` has amounts in 1/10000; `from_mapping` reads amounts as users write them."""
+        """`units` has amounts in units of 1/10000; `from_mapping` reads amounts as users write
+        them.
+        """
         kept = {} if units is None else {name: units[name] for name in sorted(units) if units[name]}
         self._units: dict[str, int] = kept
         self._hash: int | None = None
@@ -41,7 +43,9 @@ class ResourceSet(Mapping[str, int]):
         return {name: from_units(units) for name, units in self._units.items()}
 
     def is_subset(self, other: Mapping[str, int]) -> bool:
-        """Whether no amount here is above the one in `other` (missing names count as 0)."""
+        """Whether every amount here is at most the amount in `other`, where missing names count as
+        0.
+        """
         if any(units > other.get(name, 0) for name, units in self._units.items()):
             return False
         return not any(units < 0 and name not in self._units for name, units in other.items())
@@ -53,7 +57,7 @@ class ResourceSet(Mapping[str, int]):
         return ResourceSet(summed)
 
     def __sub__(self, other: Mapping[str, int]) -> ResourceSet:
-        """Return the signed difference; `subtract_strict` refuses to go below zero."""
+        """Return the signed difference. To refuse negative results, use `subtract_strict`."""
         left = dict(self._units)
         for name, units in other.items():
             left[name] = left.get(name, 0) - units

@@ -1,4 +1,4 @@
-"""How a node's devices are wired, and which devices belong together."""
+"""The wiring of a node's devices, and the choice of devices that belong together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 from phalanx.scheduler.devices.pack import EXACT_UP_TO, PackTables, grow, tables_for
 
 PCIE_LEVELS = {"PSB": 60, "PIX": 50, "PXB": 40, "PHB": 30, "NODE": 20, "SYS": 10}
-"""Weights of the connection between two devices, by the words of `nvidia-smi topo -m`: one board,
+"""The weight of a connection between two devices, by its word in `nvidia-smi topo -m`: one board,
 one switch, several switches, one host bridge, one NUMA node, the link between sockets.
 """
 
@@ -18,7 +18,7 @@ NVLINK_WEIGHT = 100
 """The weight of one NVLink."""
 
 _NUMA_TIE = 1_000_000
-"""The factor by which weights are multiplied, so that a common NUMA node only breaks ties."""
+"""The factor by which link weights are multiplied, so that a common NUMA node only breaks ties."""
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NVLINK = re.compile(r"NV([1-9]\d*)")
@@ -31,8 +31,8 @@ Matrix = tuple[tuple[int, ...], ...]
 class Topology:
     """Pairwise link weights of one node's devices, with the NUMA node of each.
 
-    `weights[i][j]`: 100 for each NVLink plus the PCIe level; 0 on the diagonal. `numa[i]`: the NUMA
-    node of device i, -1 where it is not known.
+    `weights[i][j]`: 100 for each NVLink plus the weight of the PCIe level; 0 on the diagonal.
+    `numa[i]`: the NUMA node of device i, or -1 if it is unknown.
     """
 
     weights: Matrix
@@ -55,9 +55,9 @@ class Topology:
     ) -> tuple[int, ...]:
         """Return `count` of the `free` devices by the exact rule of `PackTables.pick`, ascending.
 
-        `required` devices are among them. `min_link` ("NV1", "PIX" ...) refuses any pair with a
-        weaker link. Empty when it is impossible; devices that this topology does not know do not
-        count as free.
+        The `required` devices are among them. No pair of them has a weaker link than `min_link`
+        ("NV1", "PIX" ...). The result is empty if this is impossible. Devices that this topology
+        does not know do not count as free.
 
         Raises ValueError for a link that is not a word of `nvidia-smi topo -m`.
         """
@@ -69,8 +69,8 @@ class Topology:
         return _numbers(found)
 
     def prepare(self) -> None:
-        """Compute the tables now (this takes a moment for sixteen devices), so that no pick waits
-        for them.
+        """Compute the tables now, so that no pick waits for them. For sixteen devices this takes a
+        moment.
         """
         if self.device_count <= EXACT_UP_TO:
             for count in range(1, self.device_count + 1):
@@ -83,8 +83,8 @@ class Topology:
 
     @cached_property
     def affinity(self) -> Matrix:
-        """How good each pair of devices is together: the link weights, with the NUMA node as a
-        tie-break.
+        """The value of having each pair of devices together: the link weight, with the NUMA node as
+        a tie-break.
         """
         return tuple(
             tuple(
@@ -126,9 +126,9 @@ def from_rows(
 ) -> Topology:
     """Return a topology from the cells of `topo -m`: a square of words with X on the diagonal.
 
-    `pcie_rows`, the cells of `topo -mp`, give the PCIe level beneath NVLinks. Without them the
-    level is NODE between devices of one NUMA node, and SYS otherwise. The tables for picks are made
-    here, once for all nodes that are wired alike.
+    `pcie_rows`: the cells of `topo -mp`, which show the PCIe level beneath NVLinks. Without them,
+    the level is NODE between devices of one NUMA node, and SYS otherwise. The tables for picks are
+    computed here, once for all nodes with the same wiring.
 
     Raises ValueError for a table that is not square or not symmetric, and for unknown words.
     """
@@ -193,7 +193,7 @@ def _check_square(rows: Sequence[Sequence[str]], count: int) -> None:
 
 
 def _read_table(text: str) -> tuple[list[list[str]], list[int]]:
-    """Return the cells between GPUs, and each GPU's NUMA node (-1 where the text has none)."""
+    """Return the cells between GPUs, and the NUMA node of each GPU (-1 if the text has none)."""
     lines = [line for line in _ESCAPE.sub("", text).splitlines() if line.strip()]
     head = next((at for at, line in enumerate(lines) if _GPU.match(line.split()[0])), None)
     if head is None or "X" in lines[head].split():

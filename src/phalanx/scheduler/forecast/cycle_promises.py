@@ -15,10 +15,10 @@ from phalanx.scheduler.forecast.timetable import Taking
 
 
 class CyclePromises:
-    """A draft in the form of one cycle's promises, as the plugin `reservation` reads them."""
+    """A draft as the promises of one cycle, in the form that the plugin `reservation` reads."""
 
     def __init__(self, draft: Draft, others: Iterable[Job]) -> None:
-        """`others` are podgroups that were not planned and cannot start now."""
+        """`others`: podgroups that were not planned and cannot start now."""
         self._table = draft.table
         self.held_back: dict[str, float | None] = {}
         self.places: dict[str, dict[int, Counts]] = {}
@@ -30,7 +30,7 @@ class CyclePromises:
         self.held_back |= dict.fromkeys([job.uid for job in (*draft.unknown, *others)])
 
     def spare(self, length_s: float | None) -> Vector:
-        """Return what each node has left for work of this length that begins now."""
+        """Return the room that each node has left for work of this length that starts now."""
         return self._table.spare(length_s)
 
 

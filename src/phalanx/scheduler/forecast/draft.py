@@ -1,8 +1,8 @@
 """A plan while it grows: podgroups are added one after another, each at the earliest time with
 room.
 
-Each podgroup has room until its end, beside all running work and all podgroups planned before it.
-So a podgroup that starts earlier than one ahead of it delays no other podgroup.
+Each podgroup has room until its end, next to all running work and all podgroups that were planned
+before it. So a podgroup may start earlier than one that is ahead of it without delaying that one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from phalanx.scheduler.forecast.timetable import Demand, Taking, Timetable
 
 
 class Entry:
-    """A waiting podgroup with the room found for it, or with the place `kept` from an earlier
-    plan.
+    """A waiting podgroup, with the room that was found for it or the place that was `kept` from an
+    earlier plan.
     """
 
     __slots__ = ("job", "kept", "past_runs", "taking")
@@ -56,7 +56,7 @@ class Draft:
 
         No podgroup starts later than its `kept` place, unless a new podgroup is ahead of it. A
         podgroup starts earlier than its kept place only if the draft `improves` on kept places. If
-        an earlier plan has `foreseen` everything that is free now, no podgroup looks for an earlier
+        an earlier plan had `foreseen` all room that is free now, no podgroup looks for an earlier
         place.
         """
         demands = [(job, *self._demand(job)) for job in jobs]
@@ -84,7 +84,9 @@ class Draft:
     def _hold(
         self, demands: Iterable[tuple[Job, Demand | None, int]], kept: Mapping[str, Kept]
     ) -> dict[str, Taking]:
-        """Take the kept places that are still possible, up to the first podgroup that has none."""
+        """Take those kept places that are still possible, up to the first podgroup without a kept
+        place.
+        """
         names = self.session.cluster.dims.names
         held: dict[str, Taking] = {}
         for job, demand, _ in demands:
@@ -108,7 +110,9 @@ class Draft:
         return self.snapshot.demand(job, length), length.past_runs
 
     def _earlier(self, before: Taking) -> Taking:
-        """Give this room back; return earlier room if there is any, or else the same room."""
+        """Give this room back. Returns earlier room if there is any, or else the same room. The
+        caller takes it.
+        """
         self.table.give_back(before)
         taking = self._earliest(before.demand, before.first) if before.first else None
         if taking is None:
@@ -117,8 +121,8 @@ class Draft:
         return taking
 
     def alone(self, jobs: Iterable[Job]) -> dict[str, float]:
-        """Return when each of these podgroups could start if no other podgroup waited. Takes no
-        room.
+        """Return when each of these podgroups could start if no other podgroup waited. No room is
+        taken.
         """
         found = ((job, self._demand(job)[0]) for job in jobs)
         takings = ((job, self._earliest(d)) for job, d in found if d is not None)
@@ -126,9 +130,8 @@ class Draft:
         return {job.uid: grid.at(taking.first) for job, taking in takings if taking is not None}
 
     def with_room_now(self, jobs: Iterable[Job]) -> tuple[list[Job], list[Job]]:
-        """Divide these podgroups into those that may have room now and those that cannot.
-
-        A podgroup of the second list has no room now on any nodes and under any quotas.
+        """Divide these podgroups into those that may have room now and those that certainly have
+        none. Neither nodes nor quotas have room now for a podgroup of the second list.
         """
         room: dict[int, int] = {}
         may: list[Job] = []
@@ -146,7 +149,7 @@ class Draft:
         return may, cannot
 
     def start_now(self, jobs: Iterable[Job]) -> list[Job]:
-        """Plan those of these podgroups, in this order, that can start now; return all others."""
+        """Plan those of these podgroups, in this order, that can start now. Returns all others."""
         waiting: list[Job] = []
         hopeless: set[object] = set()
         for job in jobs:
@@ -170,7 +173,7 @@ class Draft:
     def foreseen(self) -> Foreseen | None:
         """Return this plan for the next plan, which may rely on it.
 
-        None where a podgroup's move may have left room for a podgroup ahead of it.
+        Returns None if a podgroup's move may have left room for a podgroup ahead of it.
         """
         if self._has_moved:
             return None
@@ -179,8 +182,7 @@ class Draft:
 
     def _earliest(self, demand: Demand, end: int | None = None) -> Taking | None:
         """Return room as `Timetable.earliest` does, but skip times that are known to have no room.
-
-        Room only shrinks while a plan grows. So no demand needs to try a time at which a smaller
+        Room only shrinks while a plan grows, so a demand need not try a time at which a smaller
         demand failed.
         """
         key = (demand.quotas, *((part.eq_class, id(part.nodes)) for part in demand.parts))
@@ -196,7 +198,9 @@ class Draft:
 
 
 class _Found:
-    """When demands of one kind found room, by the demands' numbers of tasks and lengths."""
+    """The times at which demands of one kind found room, by the number of tasks and the length of
+    the demands.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[int, ...], float], int] = {}

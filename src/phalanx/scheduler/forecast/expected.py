@@ -1,5 +1,5 @@
-"""The results of a whole plan: start times and places of waiting work, and the basis of these
-times.
+"""The results of a whole plan: start times and places of waiting work, and what these times are
+based on.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from phalanx.scheduler.forecast.track_record import Told
 from phalanx.scheduler.plugins.reservation import Reservation
 
 PROMISED = 32
-"""The number of podgroups of each queue to which places are promised: the first ones that wait."""
+"""The number of podgroups in each queue to which places are promised, counted from the first in
+order.
+"""
 
 TASKS, BY_LIMIT, BY_PAST, PAST_RUNS = range(4)
 
 
 class _Ended:
-    """How much of the planned work will have ended by each time of the grid."""
+    """The amount of planned work that will have ended by each time of the grid."""
 
     def __init__(self, rows: int) -> None:
         self._counts: Counts = np.zeros((rows + 1, 4), dtype=np.int64)
@@ -40,8 +42,8 @@ class _Ended:
             row[PAST_RUNS] += past_runs
 
     def by(self, at: int) -> tuple[int, Basis]:
-        """Return the number of tasks that will have ended by a time, and how the ends of their jobs
-        are known.
+        """Return the number of tasks that will have ended by a time, and the basis on which the
+        ends of their jobs are known.
         """
         if not at:
             return 0, Basis()
@@ -54,8 +56,8 @@ def starts(
 ) -> Iterator[PlannedStart]:
     """Yield the start of every planned podgroup.
 
-    `earliest` has the time at which each podgroup could start if nothing else waited, where this
-    time is known.
+    `earliest`: for each podgroup for which it is known, the time at which it could start if nothing
+    else waited.
     """
     cluster, grid = draft.session.cluster, draft.snapshot.grid
     is_kept = Reservation.name in draft.session.config.plugin_names()
