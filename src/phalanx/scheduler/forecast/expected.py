@@ -98,7 +98,9 @@ def starts(
 
 
 def _ends_s(draft: Draft, job: Job, at_s: float, length_s: float | None) -> float | None:
-    """Return the end of a podgroup in seconds. Its reservation may end before its time limit."""
+    """Return the time in seconds at which a podgroup ends. Its reservation may end before its time
+    limit.
+    """
     host = draft.snapshot.calendar.host(job)
     window = None if host is None else host.window_at(at_s)
     ends = [] if length_s is None else [at_s + length_s]

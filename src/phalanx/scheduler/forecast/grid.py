@@ -18,20 +18,20 @@ from phalanx.scheduler.cycle.amounts import Vector
 from phalanx.scheduler.cycle.rows import Indexes
 
 STEPS = 32
-"""The least number of steps of one length before the step length doubles."""
+"""The smallest number of steps of one length before the step length doubles."""
 SAME_S = 64
-"""The length in seconds of the periods into which time since the epoch is cut. Grids that are made
-in the same period have the same times from then on.
+"""The length in seconds of the periods into which time since the epoch is divided. Grids that are
+made in the same period have the same times after that period.
 """
 HORIZON_S = 2.0**22
-"""How many seconds a plan looks ahead: 48 days. To a plan, work that ends later never ends."""
+"""Seconds that a plan looks ahead: 48 days. For a plan, work that ends later never ends."""
 
 
 class Grid:
     """Times in seconds, the first of which is `now`."""
 
     def __init__(self, now: float, exact: Iterable[float] = ()) -> None:
-        """`exact` has times that the grid must include, if they are not beyond its end."""
+        """`exact`: times that the grid must include, unless they are beyond its end."""
         pieces = [np.array([now])]
         changes = (math.floor(now / SAME_S) + 1.0) * SAME_S
         step, begin = 1.0, math.floor(now) + 1.0
@@ -55,17 +55,17 @@ class Grid:
         return self._listed[index]
 
     def rounded_up(self, time: float) -> int:
-        """Return the index of the first time at or after the given one; the grid's length if there
-        is none.
+        """Return the index of the first time at or after `time`, or the grid's length if there is
+        none.
         """
         return bisect_left(self._listed, time)
 
     def rounded_down(self, time: float) -> int:
-        """Return the index of the last time at or before the given one; 0 if there is none."""
+        """Return the index of the last time at or before `time`, or 0 if there is none."""
         return max(bisect_right(self._listed, time) - 1, 0)
 
     def ends(self, length_s: float) -> Indexes:
-        """Return for each time of the grid the index of the end of work that begins at that
+        """For each time of the grid, return the index of the end of work that starts at that
         time.
         """
         return np.searchsorted(self.times, self.times + length_s, side="left")

@@ -1,4 +1,4 @@
-"""The holders of the resources that a podgroup waits for."""
+"""The holders of the resources for which a podgroup waits."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.wording import resource_name
 
 SHOWN = 5
-"""The most holders that are named; these are the largest ones."""
+"""The largest number of holders that are named. The largest holders are chosen."""
 _OF_QUEUES = ("queue-quota", "queue-capability")
 _OF_USERS = ("user-limit", "namespace-quota")
 _OF_NODES = ("resource", "no-room-yet", "promised", "gang-not-whole", "no-single-node")
 _OF_THE_CYCLE = frozenset({j.PENDING, j.ALLOCATED, j.PIPELINED, j.BINDING})
 """States of tasks that held nothing before the cycle."""
 OTHERS = "others"
-"""The namespace of amounts that are taken by work outside the snapshot's tasks."""
+"""The namespace under which amounts are listed that work outside the snapshot's tasks takes."""
 
 
 def holders(
@@ -34,11 +34,13 @@ def holders(
     because: Sequence[Rejection],
     ends: Iterable[tuple[str, float | None]],
 ) -> Holders | None:
-    """Return the holders of what `name`, a podgroup or task, lacks for its first main reason.
+    """Return the holders of the resource that a podgroup or task lacks by its first main reason.
+    `name`: its name.
 
-    None where others hold nothing that `name` lacks, and where `name` would wait even if the others
-    ended. The session's cycle must be over; the holders are those before the cycle. `ends` has
-    podgroups with the times at which some of their tasks end; None: unknown.
+    Returns None if others hold none of that resource, and if the podgroup or task would wait even
+    if all others ended. The session's cycle must be over; the result shows the holders before the
+    cycle. `ends`: podgroups, each with a time at which some of its tasks end, or None if the time
+    is unknown.
     """
     reason = next((one for one in because if one.reason in _OF_ANY), None)
     if reason is None or is_fixed(because[0]):
@@ -74,7 +76,7 @@ _OF_ANY = (*_OF_QUEUES, *_OF_USERS, *_OF_NODES)
 
 
 def _waiting(cluster: Cluster, name: str, job: Job | None) -> list[int]:
-    """Return one waiting task of each class of the podgroup or task."""
+    """Return one waiting task of each class in the podgroup, or the task itself."""
     if job is None:
         rows = [t for t, uid in enumerate(cluster.task_uid) if uid == name]
     else:
@@ -91,7 +93,9 @@ def _scarcest(session: Session, waiting: Sequence[int]) -> str:
 
 
 def _usable(session: Session, waiting: Sequence[int], resource: str) -> Flags:
-    """Return the nodes that may take one of the waiting tasks that ask for the resource."""
+    """Return the nodes that may take at least one of those waiting tasks that request the
+    resource.
+    """
     nodes = np.zeros(len(session.cluster.nodes), dtype=np.bool_)
     for t in waiting:
         if dict(session.cluster.eq_class[t].shape.request).get(resource):
@@ -100,8 +104,8 @@ def _usable(session: Session, waiting: Sequence[int], resource: str) -> Flags:
 
 
 def _counts(cluster: Cluster, reason: Rejection, job: Job | None) -> Callable[[Job], bool] | None:
-    """Return the jobs whose holdings count for a reason. None: all work counts, with or without a
-    job.
+    """Return a test for the jobs whose resources matter for a reason. None means that all work
+    matters, with or without a job.
     """
     if reason.reason in _OF_QUEUES:
         queues = _at_or_below(cluster, reason.detail["queue"])
@@ -126,7 +130,7 @@ def _at_or_below(cluster: Cluster, name: str) -> set[str]:
 def _held(
     cluster: Cluster, resource: str, nodes: Flags, counts: Callable[[Job], bool] | None
 ) -> dict[str, float]:
-    """Return the amount that each podgroup holds on these nodes. `counts` is a result of
+    """Return the amount that each podgroup holds on these nodes. `counts`: a result of
     `_counts`.
     """
     amounts = [dict(one.shape.request).get(resource, 0.0) for one in cluster.eq_classes]
@@ -157,7 +161,7 @@ def _held(
 
 
 def _ends_in_s(now: float, ends: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
-    """Return the seconds until the whole podgroup has ended, for each podgroup; None if unknown."""
+    """For each podgroup, return the seconds until all of it has ended; None if unknown."""
     found: dict[str, float | None] = {}
     for uid, end_s in ends:
         end = None if end_s is None else max(end_s - now, 0.0)

@@ -1,4 +1,6 @@
-"""Answers about a snapshot: why work waits, what would have to change, and when the work starts."""
+"""Answers questions about a snapshot: why work waits, what would have to change, and when the work
+starts.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,13 @@ from phalanx.scheduler.forecast.reading import ClusterSnapshot
 from phalanx.scheduler.forecast.run_times import LearntRunTimes
 
 Ends = Iterable[tuple[str, float | None]]
-"""Podgroups with the times at which some of their tasks end; None: unknown."""
+"""Podgroups, each with a time at which some of its tasks end, or None if the time is unknown."""
 
 
 class Expectation(NamedTuple):
-    """A decided snapshot, and when the remaining work starts.
-
-    `plan` is the cycle's plan. For the podgroups that still wait after the plan, `starts` has their
-    expected starts and `order` their positions in their queues, from 1.
+    """The plan of one cycle, and the expected starts of the remaining work. `plan`: the cycle's
+    plan. `starts`: the expected starts of the podgroups that still wait after the plan. `order`:
+    their positions in their queues, from 1.
     """
 
     plan: Plan
@@ -43,11 +44,11 @@ class Expectation(NamedTuple):
 def explain_snapshot(
     snapshot: Snapshot, full: str | None = None, learnt: LearntRunTimes | None = None
 ) -> list[Explanation]:
-    """Decide a snapshot, and explain why `full` (namespace/name) waits, or why all waiting work
-    does.
+    """Decide a snapshot, and explain why work waits. `full`: the podgroup or task to explain, as
+    namespace/name.
 
-    Without `full`, the answer has each waiting podgroup, and each waiting task without a podgroup.
-    A podgroup's answer includes those of its tasks.
+    Without `full`, the answer covers each waiting podgroup, and each waiting task without a
+    podgroup. The explanation of a podgroup includes those of its tasks.
     """
     session, plan, ahead = _decided(snapshot, None, learnt)
     starts, order = _starts(ahead), waiting_order(session)
@@ -87,9 +88,9 @@ def explain_group(
 ) -> Explanation:
     """Explain one podgroup as `explain_snapshot` does, on columns that cannot be used afterwards.
 
-    `tasks` are its tasks in order. `snapshot` has everything that is not in the columns. `start_of`
-    is called with a function that computes the podgroup's start, and returns the start. Computing
-    the start may cost far more than the rest.
+    `tasks`: its tasks in order. `snapshot`: everything that is not in the columns. `start_of` is
+    called with a function that computes the podgroup's start. It returns the start, which need not
+    be computed again: that may cost far more than all the rest.
     """
     planner = Planner(learnt)
     session, plan = decide(snapshot, shells={**shells, **lent(planner)}, cluster=cluster)
@@ -114,7 +115,9 @@ def explain_group(
 def decide_and_expect(
     snapshot: Snapshot, most: int | None = None, learnt: LearntRunTimes | None = None
 ) -> Expectation:
-    """Decide a snapshot; compute the starts of the first `most` podgroups."""
+    """Decide a snapshot, and compute the expected starts of the first `most` podgroups that still
+    wait.
+    """
     session, plan, ahead = _decided(snapshot, most, learnt)
     return Expectation(plan, _starts(ahead), waiting_order(session))
 
@@ -138,8 +141,8 @@ def _starts(ahead: TimePlan) -> dict[str, ExpectedStart]:
 def plan_snapshot(
     snapshot: Snapshot, most: int | None = None, learnt: LearntRunTimes | None = None
 ) -> TimePlan:
-    """Plan when waiting work starts, for the first `most` podgroups. Podgroups that can start now
-    do.
+    """Plan when waiting work starts, for the first `most` podgroups. This includes podgroups that
+    can start now.
     """
     nothing = msgspec.structs.replace(snapshot.config, actions=())
     idle = msgspec.structs.replace(snapshot, config=nothing)
@@ -148,12 +151,12 @@ def plan_snapshot(
 
 
 def names(snapshot: Snapshot) -> set[str]:
-    """Return the names that `explain_snapshot` may be asked for."""
+    """Return the names that `explain_snapshot` accepts."""
     return {g.uid for g in snapshot.podgroups} | {t.uid for t in snapshot.tasks}
 
 
 class _About(NamedTuple):
-    """A podgroup's queue, tasks, expected start (None: unknown) and position in its queue."""
+    """A podgroup's queue, tasks, expected start (None if unknown) and position in its queue."""
 
     queue: str
     tasks: Sequence[str]
@@ -208,7 +211,7 @@ def _expected(start: PlannedStart, now: float) -> ExpectedStart:
 
 
 def reasons_of(found: Sequence[Rejection]) -> list[Reason]:
-    """Return the rejections in words, each with the change that would help."""
+    """Return the rejections in words, each with the change that would remove it."""
     return [
         Reason(
             reason=r.reason,
@@ -223,7 +226,7 @@ def reasons_of(found: Sequence[Rejection]) -> list[Reason]:
 
 
 def _alike(plan: Plan, tasks: Sequence[str]) -> list[AlikeTasks]:
-    """Group tasks that were turned away for the same reasons."""
+    """Group the tasks by the reasons for which they were turned away."""
     together: list[tuple[list[str], tuple[Rejection, ...]]] = []
     for t in tasks:
         found = plan.rejections[t]

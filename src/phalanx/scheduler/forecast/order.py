@@ -1,10 +1,10 @@
-"""The order in which waiting work is promised places, kept from plan to plan.
+"""The order in which places are promised to waiting work. It is kept from plan to plan.
 
-Within a queue, the scheduler's order of jobs holds. Between queues, the first job of each queue
-comes first, in the scheduler's order of queues; then comes the second job of each queue, and so on.
-The order of queues changes whenever work starts or ends. Therefore a podgroup with a promise stays
-before podgroups that came later, in any queue, as long as each queue's own order is unchanged.
-Otherwise a promise could be postponed forever.
+Jobs of one queue are in the scheduler's order. Among queues, the first job of each queue comes
+first, in the scheduler's order of queues; then come the second jobs, and so on. The order of queues
+changes whenever work starts or ends. Therefore a podgroup with a promise stays ahead of podgroups
+of any queue that came later, as long as the order within its own queue is unchanged. Otherwise a
+promise could be postponed forever.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from phalanx.scheduler.cycle.session import Session
 
 
 def waits(job: Job) -> bool:
-    """Whether a plan can tell when the job starts.
-
-    No plan can tell the start of a job that is bound to a network domain, of a job with subgroups,
-    or of a job for which evictions have made room.
+    """Whether a plan can compute the job's start. This is impossible for a job that is bound to a
+    network domain, for a job with subgroups, and for a job for which evictions have made room.
     """
     counts = job.counts
     return bool(
@@ -33,7 +31,7 @@ def waits(job: Job) -> bool:
 
 
 def waiting_by_queue(session: Session) -> dict[int, list[Job]]:
-    """Return all waiting jobs in open queues, whether they are valid or not."""
+    """Return all waiting jobs in open queues, including invalid jobs."""
     cluster = session.cluster
     found: dict[int, list[Job]] = {
         queue: [] for queue, spec in enumerate(cluster.queues) if spec.state == "Open"
@@ -45,7 +43,9 @@ def waiting_by_queue(session: Session) -> dict[int, list[Job]]:
 
 
 def first_of(session: Session, jobs: Sequence[Job], most: int) -> list[Job]:
-    """Return the first valid ones of these jobs of one queue, in the scheduler's order."""
+    """Return the first `most` valid jobs among these jobs of one queue, in the scheduler's
+    order.
+    """
     found = session.first_jobs(jobs, most)
     if all(map(session.job_valid, found)):
         return found  # usually all jobs are valid, so only these need a check
@@ -55,7 +55,7 @@ def first_of(session: Session, jobs: Sequence[Job], most: int) -> list[Job]:
 def in_order(session: Session, jobs: Iterable[Job], before: Mapping[str, int]) -> list[Job]:
     """Return the jobs in the order in which places are promised to them.
 
-    `before` has the positions of the jobs in the last promises.
+    `before`: the positions of jobs in the last promises.
     """
     by_queue: dict[int, list[Job]] = {}
     for job in jobs:
@@ -75,10 +75,9 @@ def in_order(session: Session, jobs: Iterable[Job], before: Mapping[str, int]) -
 
 
 def _places(mine: list[Job], before: Mapping[str, int]) -> list[int]:
-    """Return the old position of each job of one queue.
-
-    A new job gets the position of the next job behind it that had a position, or the last position.
-    If the queue's order changed, all its jobs get the last position.
+    """Return the old position of each job of one queue. A new job gets the position of the next job
+    behind it that had one, or otherwise the last position. If the order within the queue has
+    changed, all its jobs get the last position.
     """
     after_all = len(before)
     places = [before.get(job.uid, -1) for job in mine]

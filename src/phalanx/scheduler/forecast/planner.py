@@ -1,12 +1,12 @@
 """Plans in time: the first waiting podgroups get promises, and others use the room that is left.
 
-Conservative backfill: podgroups are taken in their order (see `order`), each at the earliest time
-at which it has room until its end, beside all running work and all podgroups planned before it. So
-a podgroup that starts earlier than one ahead of it delays no other podgroup. A promised place is
-kept from plan to plan until an earlier one is found: otherwise, when work ends early, podgroups
-further back could take its room first. Only a podgroup that comes earlier in the order ends a
-promise. The length of work is its time limit, or the time that nine in ten past runs of the same
-work did not exceed.
+This is conservative backfill. Podgroups are planned in their order (see `order`), each at the
+earliest time at which it has room until its end, next to all running work and all podgroups planned
+before it. So a podgroup may start earlier than one that is ahead of it without delaying that one. A
+promised place is kept from plan to plan until an earlier one is found. Otherwise, when work ends
+early, podgroups further back could take the promised room first. Only a podgroup that is earlier in
+the order ends a promise. The expected length of work is its time limit, or the time that nine in
+ten past runs of the same work did not exceed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from phalanx.scheduler.plugins.reservation import PLANNER
 
 
 class Planner:
-    """Makes plans. Keeps promises, and the order of promises, from cycle to cycle."""
+    """Makes plans, and keeps promises and their order from cycle to cycle."""
 
     def __init__(self, learnt: LearntRunTimes | None = None) -> None:
         self._learnt = learnt
@@ -52,8 +52,7 @@ class Planner:
         )
 
     def expect(self, snapshot: ClusterSnapshot, podgroup: str) -> PlannedStart | None:
-        """Return when one podgroup starts by the plan; None where the plan finds no start.
-
+        """Return when one podgroup starts according to the plan; None if the plan finds no start.
         Podgroups behind this one are not planned.
         """
         session = snapshot.session
@@ -69,14 +68,14 @@ class Planner:
         return next((one for one in found if one.podgroup == podgroup), None)
 
     def _waiting(self, session: Session) -> list[Job]:
-        """Return all jobs that may start at some time, in order."""
+        """Return all jobs that can start at some time, in order."""
         by_queue = waiting_by_queue(session).values()
         valid = (job for jobs in by_queue for job in jobs if session.job_valid(job))
         return in_order(session, valid, self._places())
 
     def _add(self, draft: Draft, jobs: list[Job], told: list[Job]) -> dict[str, float]:
-        """Plan these podgroups. Return when each of the `told` podgroups could start if no other
-        one waited, where this is computed.
+        """Plan these podgroups. Return when each of the podgroups in `told` could start if no other
+        one waited. The result is empty if no length was learnt from past runs.
         """
         draft.add(
             jobs, self._kept, improves=False
@@ -119,28 +118,27 @@ class Planner:
 
     @property
     def promised(self) -> Mapping[str, Kept]:
-        """The last promises by podgroup, in the order in which the promises were made.
-
-        An unchanged promise stays the same object.
+        """The last promises by podgroup, in the order in which they were made. An unchanged promise
+        stays the same object.
         """
         return self._kept
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move all promises by a step of the clock, so that they stay as far in the future as
+        """Shift all promises by a step of the clock, so that they remain as far in the future as
         before.
         """
         self._kept = {uid: kept.later(step_s) for uid, kept in self._kept.items()}
         self._foreseen = None
 
     def restore(self, rows: Iterable[PromiseRow]) -> None:
-        """Take over the promises of an earlier planner, and drop all others."""
+        """Take over the promises of an earlier planner. All other promises are dropped."""
         listed = sorted(rows, key=lambda row: row.place)
         self._kept = {row.podgroup: Kept.read(row) for row in listed}
         self._foreseen = None
 
 
 def lent(planner: Planner | None = None) -> dict[str, Any]:
-    """Return what the caller must lend to a cycle, so that the plugin `reservation` finds this
+    """Return what the caller must lend to a cycle so that the plugin `reservation` finds this
     planner.
     """
     return {PLANNER: planner or Planner()}

@@ -1,4 +1,6 @@
-"""Promised places in time. They are kept from plan to plan, and over restarts of the head."""
+"""Promised places at promised times. They are kept from plan to plan, and across restarts of the
+head.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ class PromisedPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PromiseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A promise in the form in which it is stored."""
+    """A promise as it is stored."""
 
     podgroup: str
     place: int
@@ -33,8 +35,8 @@ class PromiseRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept:
-    """A place and a time promised to a podgroup. Nodes are kept by name, since nodes may come and
-    go.
+    """A place and a time promised to a podgroup. Nodes are stored by name, because nodes may come
+    and go.
     """
 
     __slots__ = ("_counts", "_names", "_nodes", "_wanted", "at_s")
@@ -43,7 +45,7 @@ class Kept:
         self, at_s: float, wanted: list[tuple[int, bytes]], nodes: list[list[str]],
         counts: list[np.ndarray], names: Sequence[str],
     ) -> None:  # fmt: skip
-        """`wanted` has for each part the number of tasks, and the request of each task over the
+        """`wanted`: for each part, the number of tasks and the request of each task over the
         resources `names`.
         """
         self.at_s = at_s
@@ -54,7 +56,7 @@ class Kept:
 
     @classmethod
     def of(cls, taking: Taking, grid: Grid, lines: Sequence[str], names: Sequence[str]) -> Kept:
-        """Return the found room as a promise; `lines` are the names of nodes, `names` the names of
+        """Return the found room as a promise. `lines`: the names of nodes. `names`: the names of
         resources.
         """
         return cls(
@@ -82,7 +84,7 @@ class Kept:
         return Kept(self.at_s + by_s, self._wanted, self._nodes, self._counts, self._names)
 
     def row(self, podgroup: str, place: int) -> PromiseRow:
-        """Return the row that is stored for this promise."""
+        """Return the row to store for this promise."""
         parts = [
             PromisedPart(
                 count=count,
@@ -105,9 +107,8 @@ class Kept:
     def again(
         self, table: Timetable, demand: Demand, at: Mapping[str, int], names: Sequence[str]
     ) -> Taking | None:
-        """Return the same place in a later timetable, whether the place is free or not.
-
-        None if the place is not possible any more, or the demand has changed.
+        """Return the same place in a later timetable, even if it is not free. None if the place is
+        no longer possible, or if the demand has changed.
         """
         if names is not self._names and list(names) != list(self._names):
             self._read_anew(names)
@@ -119,7 +120,7 @@ class Kept:
         return table.standing(demand, self.at_s, tuple(zip(indexes, self._counts, strict=True)))
 
     def _read_anew(self, names: Sequence[str]) -> None:
-        """Convert the requests to another list or order of resources."""
+        """Convert the requests to another list of resources, or to another order of resources."""
         known = [
             dict(zip(self._names, np.frombuffer(r).tolist(), strict=True)) for _, r in self._wanted
         ]

@@ -22,15 +22,13 @@ from phalanx.scheduler.forecast.run_times import LATE, LearntRunTimes
 from phalanx.scheduler.forecast.timetable import UNLIMITED, Demand, Part, Timetable, is_ever_room
 
 OF_LICENSE = -1
-"""Used in place of a class of tasks for the parts of a demand that are licenses."""
+"""The value that replaces a class of tasks in those parts of a demand that are licenses."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Length:
-    """How long work runs, in seconds from its start; None: unknown.
-
-    `past_runs` is the number of past runs from which the length was learnt; 0 if it is a time
-    limit.
+    """How long work runs, in seconds from its start; None if unknown. `past_runs`: the number of
+    past runs from which the length was learnt; 0 if it is a time limit.
     """
 
     seconds: float | None
@@ -42,7 +40,7 @@ UNKNOWN = Length(seconds=None)
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """Tasks of a job on one node, and the time at which they end, in seconds; None: unknown."""
+    """Tasks of a job on one node, and the time at which they end, in seconds; None if unknown."""
 
     job: Job
     node: int
@@ -53,9 +51,8 @@ class Ending:
 
 
 class ClusterSnapshot:
-    """A session as a plan sees it.
-
-    `quantile` chooses which of the past runs stands for the length of work without a limit.
+    """A session as a plan reads it. `quantile`: the quantile of past runs that is used as the
+    length of work without a limit.
     """
 
     def __init__(
@@ -87,7 +84,9 @@ class ClusterSnapshot:
     # ---- lengths -----------------------------------------------------------------------------
 
     def length(self, group: PodGroupSpec, ran_s: float = 0.0) -> Length:
-        """Return how long a podgroup runs that has already run for `ran_s` seconds."""
+        """Return how long a podgroup runs in total, after it has already run for `ran_s`
+        seconds.
+        """
         if group.run_time_s is not None:
             return Length(seconds=group.run_time_s)
         past = None if self._learnt is None else self._learnt.of(group)
@@ -100,8 +99,8 @@ class ClusterSnapshot:
         return Length(seconds=seconds, past_runs=len(past))
 
     def _may_end(self, job: Job) -> bool:
-        """Whether an end can be told for the job: it has a time limit, runs in a reservation, or
-        has a length that was learnt from past runs.
+        """Whether the job's end can be known: it has a time limit, runs in a reservation, or has a
+        length that was learnt from past runs.
         """
         group = job.spec
         is_told = group.run_time_s is not None or self.calendar.host(job) is not None
@@ -144,13 +143,13 @@ class ClusterSnapshot:
 
     @property
     def columns(self) -> tuple[object, ...]:
-        """The lines and the resources that the timetable has."""
+        """Return the timetable's lines and resources."""
         return self.lines.names, list(self._quotas), self.session.cluster.dims.names
 
     def timetable(self) -> Timetable:
         """Return the amounts that are free over time if nothing more starts.
 
-        Work that leaves, or that has run past its expected end, holds its place until the next time
+        Work that is leaving, or has run past its expected end, holds its place until the next time
         of the grid.
         """
         soon, later, ends = self._room()
@@ -165,10 +164,8 @@ class ClusterSnapshot:
         )
 
     def may_ever_start(self, job: Job) -> bool:
-        """Whether a job could have room at any time, even if no other work waited.
-
-        The usual reason for False is running work without a known end. This check is far cheaper
-        than a timetable.
+        """Whether a job would have room at any time if no other work waited. If not, the usual
+        reason is running work without a known end. This check is far cheaper than a timetable.
         """
         demand = self.demand(job, self.length(job.spec))
         if demand is None:
@@ -180,10 +177,8 @@ class ClusterSnapshot:
         return is_ever_room(demand, most)
 
     def _room(self) -> tuple[Vector, Vector, list[tuple[int, int, Vector]]]:
-        """Return the arguments of Timetable: the free amounts now, and those from the grid's next
-        time on.
-
-        The third value has (time of the grid, line, amounts): the amounts become free at that time.
+        """Return the arguments of Timetable: the free amounts now, those from the grid's next time
+        on, and a list of (time of the grid, line, amounts that become free at that time).
         """
         cluster, lines = self.session.cluster, self.lines
         for queue in dict.fromkeys(job.queue for job in cluster.jobs):
@@ -202,9 +197,9 @@ class ClusterSnapshot:
         return soon, later, [end for end in ends if end[0] < len(self.grid)]
 
     def _taken(self) -> Iterator[tuple[int, int, Vector]]:
-        """Yield (time of the grid, line, amounts): running work frees these amounts at that time.
+        """Yield (time of the grid, line, amounts that running work frees at that time).
 
-        The yielded amounts are already taken from nodes and quotas.
+        The yielded amounts are already subtracted from nodes and quotas.
         """
         never = len(self.grid)
         released = {job.uid: never for job in self.endless}
@@ -233,9 +228,7 @@ class ClusterSnapshot:
                     yield released.get(job.uid, 1), line, self.lines.slots(count)
 
     def quotas(self, queue: int) -> tuple[int, ...]:
-        """Return the timetable's lines for the quotas against which running work of a queue
-        counts.
-        """
+        """Return the timetable's lines for the quotas that count running work of a queue."""
         found = self._quotas_of.get(queue)
         if found is None:
             first = len(self.lines)
@@ -260,8 +253,8 @@ class ClusterSnapshot:
     # ---- what waits --------------------------------------------------------------------------
 
     def demand(self, job: Job, length: Length) -> Demand | None:
-        """Return what a job needs to start, or to continue once it has its minimum; None if it
-        needs nothing.
+        """Return the resources that a job needs to start or, if it has its minimum, to continue;
+        None if it needs none.
         """
         session, cluster = self.session, self.session.cluster
         least = to_start(job)
@@ -293,8 +286,7 @@ class ClusterSnapshot:
         return Demand((*parts, *licenses), length.seconds, self.quotas(job.queue), until)
 
     def _is_apart(self, eq_class: EquivalenceClass) -> bool:
-        """Whether a task keeps other tasks of its class off its node, as `sbatch --nodes` asks.
-
+        """Whether a task keeps other tasks of its class off its node, as with `sbatch --nodes`.
         Plans ignore all other rules between tasks.
         """
         affinity = eq_class.shape.affinity
@@ -324,9 +316,8 @@ class ClusterSnapshot:
         )
 
     def kind(self, job: Job) -> object:
-        """Return a value that is equal for jobs with equal demands on the same nodes.
-
-        None for a job that cannot be compared.
+        """Return a value that is equal for jobs with equal demands on the same nodes; None for a
+        job that cannot be compared with others.
         """
         group, eq_class = job.spec, job.eq_class
         if eq_class is None or (group.run_time_s is None and self._learnt is not None):
@@ -338,9 +329,8 @@ class ClusterSnapshot:
         )
 
     def _nodes_for(self, job: Job, t: int) -> Flags:
-        """Return the lines that may ever take a task, by the task's labels, taints and reservation.
-
-        Equal answers are one object.
+        """Return the lines that may ever take a task, by the task's labels, tolerations and
+        reservation. Equal answers are the same object.
         """
         placer, name = self.session.placer, job.spec.reservation
         mask = placer.static(placer.ask(t))
@@ -357,13 +347,13 @@ class ClusterSnapshot:
 
 
 def to_start(job: Job) -> int:
-    """Return how many tasks the job needs to start, or to continue once it has its minimum."""
+    """Return how many tasks the job needs to start or, if it has its minimum, to continue."""
     return min(max(job.shortfall(), 1), job.counts[j.PENDING])
 
 
 def _filling_order(capacity: Counts) -> Indexes:
-    """Return the order of filling: nodes with fewer kinds of devices first, then with fewer
-    devices, then by name.
+    """Return the order in which nodes are filled: first by the number of kinds of devices, then by
+    the number of devices, both ascending, then by name.
     """
     devices = capacity[:, PODS + 1 :]
     return np.lexsort((np.arange(len(capacity)), devices.sum(axis=1), (devices > 0).sum(axis=1)))

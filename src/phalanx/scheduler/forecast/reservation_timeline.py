@@ -1,8 +1,8 @@
 """Additional lines of a timetable: reserved parts of nodes, and counts of licenses.
 
-The amounts that a reservation keeps of a node are taken from that node while the reservation lasts.
-These amounts form a separate line, where only guests of the reservation look for room. A license is
-a line with as many slots as its count.
+While a reservation lasts, the amounts that it keeps on a node are subtracted from the node. They
+form a separate line, in which only guests of the reservation look for room. A license is a line
+with as many slots as its count.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from phalanx.scheduler.cycle.specs import LicenseSpec
 from phalanx.scheduler.forecast.grid import Grid
 
 EXACT = 512
-"""How many begins and ends of reservations are times of the grid: the first ones.
-
-Later ones are rounded so that the reservation lasts longer.
+"""The number of begins and ends of reservations that become times of the grid, counted from the
+first. Later ones are rounded so that the reservation lasts longer.
 """
 NO_NODE = -1
 
 
 def boundaries(calendar: Calendar) -> list[float]:
-    """Return the times at which reservations begin and end, only the first ones."""
+    """Return the times at which reservations begin and end; only the first EXACT of them."""
     windows = (window for kept in calendar.kept.values() for window in kept.windows)
     times = {time for window in windows for time in window if not math.isinf(time)}
     return sorted(times)[:EXACT]
@@ -73,7 +72,7 @@ class ReservationTimeline:
 
     @property
     def extra(self) -> int:
-        """How many lines there are besides the lines of nodes."""
+        """The number of lines in addition to those of nodes."""
         return len(self) - len(self._cluster.nodes)
 
     def order(self, of_nodes: Indexes) -> Indexes:
@@ -85,9 +84,7 @@ class ReservationTimeline:
         return [(line, node) for (_, node), line in self._of_guests.items()]
 
     def changes(self) -> Iterator[tuple[int, int, Vector]]:
-        """Yield (time of the grid, line, amounts): the amounts become free at that time if nothing
-        runs.
-        """
+        """Yield (time of the grid, line, amounts that become free at that time if nothing runs)."""
         grid = self._grid
         for name, kept in self._calendar.kept.items():
             for window in kept.windows:
@@ -112,7 +109,7 @@ class ReservationTimeline:
         return grid.rounded_down(begin_s), grid.rounded_up(end_s)
 
     def slots(self, count: int) -> Vector:
-        """Return the amounts in the timetable that stand for `count` of a license."""
+        """Return the timetable's amounts for `count` of a license."""
         amounts: Vector = np.zeros(len(self._cluster.dims))
         amounts[PODS] = count
         return amounts
@@ -122,7 +119,7 @@ class ReservationTimeline:
     def of_guest(self, kept: Kept | None, node: int) -> int | None:
         """Return the line that holds a task of a reservation on this node.
 
-        None for a task that is not part of the reservation.
+        Returns None if there is no reservation, or if it is not in force now.
         """
         if kept is None or kept.window_at(self._grid.now) is None:
             return None
@@ -133,16 +130,15 @@ class ReservationTimeline:
         return self._of_licenses.get(name)
 
     def ended_by(self, kept: Kept, at: int) -> int:
-        """Return the time of the grid at which a running job of the reservation has ended; `at` at
-        the latest.
+        """Return the time of the grid by which a running job of the reservation has ended, at most
+        `at`.
         """
         window = kept.window_at(self._grid.now)
         return at if window is None else min(at, self._grid.rounded_up(window.end_s))
 
     def until(self, kept: Kept) -> Indexes:
-        """Return for each time of the grid the end of jobs that begin then inside the reservation.
-
-        Where the reservation does not hold, the end is that time itself.
+        """For each time of the grid, return the end of jobs that start then inside the reservation.
+        If the reservation is not in force at that time, the end is the time itself.
         """
         name = kept.spec.name
         if name not in self._until:
@@ -155,11 +151,11 @@ class ReservationTimeline:
         return self._until[name]
 
     def for_strangers(self, nodes: Flags) -> Flags:
-        """Return the lines, on these nodes, for work outside all reservations."""
+        """Return the lines on these nodes for work outside all reservations."""
         return np.concatenate((nodes, np.zeros(self.extra, dtype=np.bool_)))
 
     def for_guests(self, nodes: Flags, kept: Kept) -> Flags:
-        """Return the lines, on these nodes, for work inside a reservation."""
+        """Return the lines on these nodes for work inside a reservation."""
         lines: Flags = np.zeros(len(self), dtype=np.bool_)
         for node in np.flatnonzero(nodes).tolist():
             line = self._of_guests.get((kept.spec.name, node))
@@ -168,14 +164,14 @@ class ReservationTimeline:
         return lines
 
     def for_license(self, name: str) -> Flags:
-        """Return the line of a license; none if the license is unknown."""
+        """Return the line of a license as an array; empty if the license is unknown."""
         lines: Flags = np.zeros(len(self), dtype=np.bool_)
         if name in self._of_licenses:
             lines[self._of_licenses[name]] = True
         return lines
 
     def loads(self, nodes: Indexes, counts: Counts) -> Iterator[tuple[int, int]]:
-        """Yield (node, tasks) for the counts on these lines; nothing for licenses."""
+        """Yield (node, tasks) for the counts on these lines. Lines of licenses are skipped."""
         for line, count in zip(nodes.tolist(), counts.tolist(), strict=True):
             if self.node_of[line] != NO_NODE:
                 yield self.node_of[line], count

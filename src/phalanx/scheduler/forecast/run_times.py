@@ -1,4 +1,4 @@
-"""How long work runs: at most its time limit, or as long as the same work ran before."""
+"""Expected run times of work: at most its time limit, or as long as past runs of the same work."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from phalanx.scheduler.forecast.track_record import TrackRecord
 EARLY, LATE = 0.1, 0.9
 """The two quantiles of run times between which 80 % of all past runs lie."""
 MIDDLE = 0.5
-"""The median. Higher quantiles are rounded up and lower ones down, so that EARLY and LATE hold."""
+"""The median. Higher quantiles are rounded up and lower ones down, so that the interval between
+EARLY and LATE is not too narrow.
+"""
 RUNS = 64
-"""How many past runs of one kind of work are remembered: the last ones."""
+"""The number of past runs that are remembered for one kind of work. The oldest are forgotten."""
 KINDS = 1_000
-"""How many kinds of work are remembered: those that ended last."""
+"""The number of kinds of work that are remembered: those that ended most recently."""
 
 
 class PastRuns:
@@ -32,18 +34,17 @@ class PastRuns:
         return len(self._ordered)
 
     def add(self, run_time_s: float) -> None:
-        """Add a run time; when there are more than RUNS, the oldest is forgotten."""
+        """Add a run time. If there are more than RUNS, the oldest is forgotten."""
         if len(self._by_age) == RUNS:
             self._ordered.remove(self._by_age.pop(0))
         self._by_age.append(run_time_s)
         insort(self._ordered, run_time_s)
 
     def quantile(self, part: float, ran_s: float = 0.0) -> float | None:
-        """Return the run time that this part of future runs does not exceed, given a run that has
-        lasted `ran_s`.
-
-        None if no past run was longer than `ran_s`. Of n longer runs in rising order, the result is
-        number (n + 1) x part: the next run falls with equal odds into any gap between two of them.
+        """Return the run time that the fraction `part` of future runs does not exceed, given that
+        the run has already lasted `ran_s`. None if no past run was longer than `ran_s`. If n past
+        runs were longer, the result is number (n + 1) x `part` of them in ascending order, because
+        the next run is equally likely to fall into any gap between two of them.
         """
         begin = bisect_right(self._ordered, ran_s)
         count = len(self._ordered) - begin
@@ -64,7 +65,9 @@ class LearntRunTimes:
         self._kind_of = kind_of
         self._runs: dict[bytes, PastRuns] = {}
         self.told = TrackRecord()
-        """The starts that were reported from these run times, and how these reports turned out."""
+        """The starts that were reported on the basis of these run times, and how accurate these
+        reports were.
+        """
 
     def add(self, kind: bytes, run_time_s: float) -> None:
         """Add the run time of work of this kind that ended successfully."""
@@ -83,8 +86,8 @@ class LearntRunTimes:
 def with_past_runs(snapshot: Snapshot, learnt: LearntRunTimes) -> Snapshot:
     """Return the snapshot with learnt run times, for readers that do not know past runs.
 
-    Consider a podgroup without a run time, and the past runs that ran at least as long as this
-    podgroup has run. The podgroup gets the length that nine in ten of these runs did not exceed.
+    A podgroup without a run time gets the length that nine in ten of its past runs did not exceed.
+    Only past runs count that lasted at least as long as the podgroup has run so far.
     """
 
     def told(group: PodGroupSpec) -> PodGroupSpec:

@@ -1,9 +1,11 @@
-"""Free amounts from now on: a row of amounts for each time, a column for each node and quota.
+"""The free amounts over time, from now on: a row for each time, and a column for each node and
+quota.
 
-To promise room to work, the table subtracts the work's amounts from the rows of the time in which
-the work runs. The search for room is arithmetic on whole blocks of rows: first sums over all nodes,
-which rule out most times, then the least that each node has between start and end. Amounts are
-whole numbers below 2**53, so doubles are exact; doubles also divide faster than integers.
+To promise room to work, the table subtracts the work's amounts from the rows of the times during
+which the work runs. The search for room is arithmetic on whole blocks of rows: first sums over all
+nodes, which rule out most times, then the least amount that each node has between start and end.
+Amounts are whole numbers below 2**53, so doubles are exact. Doubles also divide faster than
+integers.
 """
 
 from __future__ import annotations
@@ -18,17 +20,16 @@ from phalanx.scheduler.cycle.rows import Indexes
 from phalanx.scheduler.forecast.grid import Grid
 
 UNLIMITED = 2.0**52
-"""The amount that stands for no limit."""
+"""The amount that means no limit."""
 _BLOCK = 64
-"""How many rows are read at once."""
+"""The number of rows that are read at once."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Part:
-    """`count` equal tasks: the request of each, the resources in it, and the nodes that may take
-    such a task.
-
-    `nodes` ignores room. Among all parts of a demand with `is_apart`, no two tasks share a node.
+    """`count` equal tasks: the request of each, the requested resources, and the nodes that may
+    take such a task, regardless of room. Among all parts of a demand with `is_apart`, no two tasks
+    may share a node.
     """
 
     eq_class: int
@@ -40,11 +41,12 @@ class Part:
 
 
 class Demand:
-    """Tasks that start together and run for `length_s` seconds; None: the length is unknown.
+    """Tasks that start together and run for `length_s` seconds, or for an unknown time if it is
+    None.
 
-    `quotas` are the lines of the quotas against which the tasks count; `load` is the sum of their
-    requests. `until` has for each time of the grid the latest end of tasks that begin then, or that
-    time itself where no task may begin. None: nothing ends the tasks early.
+    `quotas`: the lines of the quotas against which the tasks count. `load`: the sum of the tasks'
+    requests. `until`: for each time of the grid, the latest end of tasks that start then, or that
+    time itself if no task may start then. None means that nothing ends the tasks early.
     """
 
     __slots__ = ("asked", "length_s", "load", "parts", "quotas", "until")
@@ -68,10 +70,8 @@ class Demand:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Taking:
-    """Room that was found, from time `first` to time `last` of the grid.
-
-    `places` has for each part of the demand the nodes, and the number of the part's tasks on each
-    node.
+    """Room that was found, from the time `first` to the time `last` of the grid. `places`: for each
+    part of the demand, the nodes, and the number of the part's tasks on each.
     """
 
     demand: Demand
@@ -81,11 +81,11 @@ class Taking:
 
 
 class Timetable:
-    """Free amounts over time.
+    """The free amounts over time.
 
-    `soon` and `later` have a row for each node, then one for each quota: the free amounts now, and
-    from the next time of the grid on. `order` is the order in which nodes are filled. This order
-    never changes, so that a repeated plan finds the same places.
+    `soon`: the free amounts now. `later`: the free amounts from the next time of the grid on. Both
+    have a row for each node, then one for each quota. `order`: the order in which nodes are filled.
+    It never changes, so that a repeated plan finds the same places.
     """
 
     def __init__(
@@ -97,11 +97,9 @@ class Timetable:
         ends: Iterable[tuple[int, int, Vector]],
         within: Iterable[tuple[int, int]] = (),
     ) -> None:
-        """`ends` has (time of the grid, line, amounts): the amounts become free at that time, or
-        are taken if negative.
-
-        `within` has (line, node) of reserved parts: such a line has less while the node is
-        overbooked.
+        """`ends`: a list of (time of the grid, line, amounts that become free at that time).
+        Negative amounts are taken at that time. `within`: (line, node) of each reserved part. Such
+        a line has less while its node is overbooked.
         """
         self.grid = grid
         self.nodes = len(order)
@@ -128,15 +126,14 @@ class Timetable:
     # ---- looking -----------------------------------------------------------------------------
 
     def last(self, length_s: float | None, first: int) -> int:
-        """Return the time of the grid by which work of this length that begins at `first` has
+        """Return the time of the grid by which work of this length that starts at `first` has
         ended.
         """
         return int(self._ends(length_s)[first])
 
     def earliest(self, demand: Demand, begin: int = 0, end: int | None = None) -> Taking | None:
-        """Return room for a demand at the earliest time from `begin` on, but before `end`.
-
-        None if the grid has no such time.
+        """Return room for a demand at the earliest time from `begin` on and before `end`. None if
+        there is no room at any such time.
         """
         if not all(part.nodes.any() for part in demand.parts):
             return None
@@ -157,8 +154,8 @@ class Timetable:
     def standing(
         self, demand: Demand, time: float, places: tuple[tuple[Indexes, Counts], ...]
     ) -> Taking | None:
-        """Return these places from a time on (from now, if that time has passed), whether they are
-        free or not.
+        """Return these places from a time on, or from now if that time has passed, even if they are
+        not free.
 
         None if the time is beyond the grid, or if a part may not use its nodes.
         """
@@ -184,9 +181,8 @@ class Timetable:
         return not any((low[quota] < demand.load)[demand.asked].any() for quota in demand.quotas)
 
     def is_within(self, earlier: Timetable) -> bool:
-        """Whether everything that is free here, at any time, was also free in an earlier table.
-
-        The tables must have the same lines. False where the tables' times differ.
+        """Whether all amounts that are free here, at any time, were also free in an earlier table.
+        The tables must have the same lines. False if their times differ.
         """
         passed = len(earlier.grid) - len(self.grid)
         if passed < 0 or self.grid.now < earlier.grid.times[passed]:
@@ -202,12 +198,12 @@ class Timetable:
         return int(least.sum())
 
     def spare(self, length_s: float | None) -> Vector:
-        """Return what each node has left for work of this length that begins now."""
+        """Return the amounts that each node has left for work of this length that starts now."""
         low: Vector = self._free[: self.last(length_s, 0), : self.nodes].min(axis=0)
         return low
 
     def _lasts_of(self, demand: Demand) -> Indexes:
-        """Return for each time the end of a demand that begins then."""
+        """For each time, return the end of a demand that starts then."""
         ends = self._ends(demand.length_s)
         if demand.until is None:
             return ends
@@ -229,8 +225,8 @@ class Timetable:
         return found
 
     def _candidates(self, demand: Demand, lasts: Indexes, begin: int, end: int) -> Indexes:
-        """Return the times at which the sum of all nodes, and all quotas, have enough until the
-        end.
+        """Return the times from which the sum of all nodes, and all quotas, have enough until the
+        demand's end.
         """
         rows = slice(begin, int(lasts[end - 1]))
         bad = np.zeros(rows.stop - begin + 1, dtype=np.bool_)
@@ -265,11 +261,9 @@ class Timetable:
         return Taking(demand=demand, first=first, last=last, places=tuple(places))
 
     def _last_blocked(self, demand: Demand, first: int, last: int) -> int:
-        """Return the last of these times at which some part, taken alone, has no room until the
-        end.
-
-        -1 if every part has room. A demand that begins at that time or before, and ends no earlier,
-        has no room either.
+        """Return the last of these times at which some part of the demand, taken alone, has no room
+        until the end; -1 if every part has room. A demand that starts at that time or earlier, and
+        ends no earlier, has no room either.
         """
         low: Vector | None = None
         for end in range(last, first, -_BLOCK):
@@ -287,7 +281,7 @@ class Timetable:
     # ---- taking ------------------------------------------------------------------------------
 
     def take(self, taking: Taking) -> None:
-        """Take the room of a taking, so that this room is no longer free at its times."""
+        """Take the room of a taking: it is no longer free at its times."""
         self._enter(taking, 1)
 
     def take_all(self, takings: Sequence[Taking]) -> bool:
@@ -352,7 +346,7 @@ def _are_apart(demand: Demand, places: Sequence[tuple[Indexes, Counts]]) -> bool
 
 
 def is_ever_room(demand: Demand, most: Vector) -> bool:
-    """Whether a demand would have room if each line had the most that it ever has."""
+    """Whether a demand would have room if each line had the largest amounts that it ever has."""
     free: Vector = np.maximum(most, 0.0)
     return all(
         int(_rooms(free[: len(part.nodes)], part).sum()) >= part.count for part in demand.parts

@@ -1,11 +1,11 @@
-"""The record of reported starts and how they turned out, and the margins learnt from this record.
+"""The record of reported starts with their accuracy, and the margins that are computed from it.
 
-Past runs tell how long running work will take, but not which work will come, or come first. So the
-interval between the two reported times of a start would be too narrow. Each report is kept until
-the start. The distance of the start from the interval, as a part of the expected wait, widens later
-reports (conformalized quantile regression, Romano, Patterson and Candes, 2019: with n past starts
-the margin is the ceil((n + 1) x 0.9)th smallest distance, so that nine in ten future starts are
-within it, whatever the distribution, as long as future starts resemble past ones).
+Past runs show how long running work will take, but not which work will be submitted later or start
+first. So the interval between the two reported times of a start would be too narrow. Each report is
+kept until the start. The distance of the start from the interval, as a fraction of the expected
+wait, widens later reports. This is conformalized quantile regression (Romano, Patterson and Candes,
+2019): with n past starts, the margin is the ceil((n + 1) x 0.9)th smallest distance. Then nine in
+ten future starts are within it for any distribution, as long as future starts resemble past ones.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ import math
 from typing import NamedTuple
 
 PART = 0.9
-"""The part of future starts for which each of the two reported times should be right."""
+"""The fraction of future starts for which each of the two reported times should be right."""
 KEPT = 256
-"""How many starts are remembered: the last ones."""
+"""The number of starts that are remembered. The oldest are forgotten."""
 ENOUGH = 9
-"""The fewest starts from which margins are computed. With fewer starts, the margin would have to
-exceed all of them.
+"""The smallest number of starts from which margins are computed. With fewer starts, the margin
+would have to exceed all of them.
 """
 TOLD = 10_000
 """The number of waiting podgroups whose first report is remembered."""
 SHORTEST_S = 10.0
-"""The shortest expected wait in seconds. A shorter wait counts as this long, since fractions of it
-mean nothing.
+"""The shortest expected wait in seconds. A shorter wait counts as this long, because fractions of a
+shorter one mean nothing.
 """
 
 
 class Told(NamedTuple):
-    """A report: the time when it was made, and the two times that the run times alone gave."""
+    """A report: when it was made, and the two times that followed from run times alone."""
 
     now: float
     earliest_s: float
@@ -38,17 +38,15 @@ class Told(NamedTuple):
 
 
 class TrackRecord:
-    """The reports about waiting podgroups, and how the reports turned out for podgroups that
-    started.
-    """
+    """The reports about waiting podgroups, and their accuracy for podgroups that have started."""
 
     def __init__(self) -> None:
         self._told: dict[str, Told] = {}
         self._early: list[float] = []
         self._late: list[float] = []
         self._margins: tuple[float, float] | None = None
-        """The margins before and after the two times; None if they must be computed again after a
-        start.
+        """The margins before and after the two times; None if they must be computed again because a
+        podgroup has started.
         """
 
     def __len__(self) -> int:
@@ -56,8 +54,8 @@ class TrackRecord:
         return len(self._late)
 
     def tell(self, uid: str, told: Told) -> tuple[float, float]:
-        """Return the two times to report for a waiting podgroup: the times from run times, plus a
-        margin.
+        """Return the two times to report for a waiting podgroup: the times that follow from run
+        times, widened by the margins.
         """
         if uid not in self._told:
             if len(self._told) >= TOLD:
@@ -86,7 +84,7 @@ class TrackRecord:
         self._margins = None
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move all reports by a step of the clock, so that they stay as far in the future as
+        """Shift all reports by a step of the clock, so that they remain as far in the future as
         before.
         """
         self._told = {
@@ -103,9 +101,8 @@ def _wait_s(told: Told) -> float:
 
 
 def _margin(outside: list[float]) -> float:
-    """Return the margin that nine in ten future starts do not exceed; at least 0.
-
-    So the interval that run times alone give is never narrowed.
+    """Return the margin that nine in ten future starts do not exceed. It is at least 0, so the
+    interval that follows from run times is never narrowed.
     """
     at = math.ceil((len(outside) + 1) * PART) - 1
     return max(0.0, sorted(outside)[at])

@@ -1,7 +1,5 @@
-"""What-if plans: a snapshot, and the same snapshot with changes, are planned side by side.
-
-Nothing is applied anywhere. Both plans consider the same number of podgroups, each in its own
-order.
+"""What-if plans: plans a snapshot, and the same snapshot with changes, for comparison. Nothing is
+applied. Both plans cover the same number of podgroups, each in its own order.
 """
 
 from __future__ import annotations
@@ -16,25 +14,24 @@ from phalanx.scheduler.cycle.specs import Amounts, NodeSpec, PodGroupSpec, Snaps
 from phalanx.scheduler.forecast.inquiry import plan_snapshot
 
 PLANNED = 500
-"""How many waiting podgroups are planned: the first ones."""
+"""The number of waiting podgroups that are planned, counted from the first."""
 PODS = 10_000
-"""The number of tasks that fit on a node of which only the resources are given."""
+"""The number of tasks that fit on a node of which only the resources are stated."""
 HOSTNAME = "kubernetes.io/hostname"
 MOST_NODES = 10_000
-"""The most nodes that may be added at once."""
+"""The largest number of nodes that may be added at once."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """A podgroup to add; it waits like the others."""
+    """A podgroup to add. It waits like all others."""
 
     podgroup: PodGroupSpec
     tasks: tuple[TaskSpec, ...]
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """A podgroup's start before and after the changes, in seconds from now.
-
-    None: the start is unknown, or the podgroup does not exist before or after the changes.
+    """A podgroup's start before and after the changes, in seconds from now. None means that the
+    start is unknown, or that the podgroup does not exist before or after the changes.
     """
 
     podgroup: str
@@ -42,12 +39,12 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     before_s: float | None
     after_s: float | None
     is_new: bool = False
-    """Whether the podgroup is one of the submissions to add."""
+    """Whether the podgroup is one of the added submissions."""
 
     @property
     def gain_s(self) -> float | None:
-        """How many seconds earlier the podgroup starts; below 0: later. None where either start is
-        unknown.
+        """How many seconds earlier the podgroup starts because of the changes; negative if it
+        starts later. None if either start is unknown.
         """
         if self.before_s is None or self.after_s is None:
             return None
@@ -59,7 +56,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     starts: tuple[Start, ...]
     stopped: tuple[str, ...] = ()
-    """Podgroups that now run on nodes that the changes remove."""
+    """Podgroups that now run on nodes which the changes remove."""
 
 
 def start_words(in_s: float | None) -> str:
@@ -70,9 +67,7 @@ def start_words(in_s: float | None) -> str:
 
 
 def change_words(one: Start, stopped: Collection[str]) -> str:
-    """Return in words what the changes do to a podgroup; `stopped` has the same meaning as in
-    Comparison.
-    """
+    """Return in words what the changes do to a podgroup. `stopped`: as in Comparison."""
     if one.podgroup in stopped:
         return "stopped"
     if one.is_new:
@@ -92,7 +87,7 @@ def change_words(one: Start, stopped: Collection[str]) -> str:
 def compare(
     snapshot: Snapshot, changed: Snapshot, submissions: Sequence[Submission] = ()
 ) -> Comparison:
-    """Plan both snapshots; the submissions come after all waiting work of the second snapshot."""
+    """Plan both snapshots. The submissions come after all waiting work of the second snapshot."""
     with_new = replace(
         changed,
         podgroups=changed.podgroups + tuple(one.podgroup for one in submissions),
@@ -133,7 +128,7 @@ def _stopped(snapshot: Snapshot, changed: Snapshot) -> tuple[str, ...]:
 def with_nodes(snapshot: Snapshot, count: int, like: str) -> Snapshot:
     """Return the snapshot with `count` more empty nodes like an existing one.
 
-    `like` is the existing node's name, the beginning of that name, or its host. Raises ValueError
+    `like`: the existing node's name, the beginning of the name, or the host name. Raises ValueError
     for an unknown node and for an invalid count.
     """
     model = _nodes_called(snapshot, like)[0]
@@ -165,8 +160,8 @@ def _with_more(snapshot: Snapshot, count: int, model: NodeSpec) -> Snapshot:
 def without_nodes(snapshot: Snapshot, names: Iterable[str]) -> Snapshot:
     """Return the snapshot without these nodes.
 
-    Work that runs there waits again, and its podgroups start over. Raises ValueError for a name
-    that fits no node or several nodes.
+    Work that runs there waits again, and its podgroups start over. Raises ValueError if a name
+    matches no node or several nodes.
     """
     gone = {_one_node(snapshot, name) for name in names}
     lost = {(t.namespace, t.podgroup) for t in snapshot.tasks if t.node in gone and t.podgroup}

@@ -1,3 +1,3 @@
-"""Pure choices of a node, of bundles, or of workers to end, with the reasons for every
-rejection.
+"""Pure decisions about the placement of single tasks, actors and bundles, and about workers to end,
+with the reasons for every rejection.
 """

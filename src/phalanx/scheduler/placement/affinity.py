@@ -18,8 +18,8 @@ from phalanx.scheduler.placement.strategy import Asking, Strategy, placed
 
 @dataclass(frozen=True, kw_only=True)
 class NodeAffinity:
-    """The strategy that names one node by its id. An alive and feasible node is taken even when it
-    is busy.
+    """The strategy that names one node by its id. The node is chosen if it is alive and feasible,
+    even if it is busy.
 
     `soft`: the strategy `otherwise` decides if the node is dead or infeasible.
     `spill_on_unavailable` (soft only): `otherwise` also decides if the node is busy.
@@ -62,10 +62,9 @@ class NodeAffinity:
 
 @dataclass(frozen=True, kw_only=True)
 class WithFallbacks:
-    """Label selectors in order of preference; the first one with an available node wins.
-
-    If no selector has an available node, the request waits for a node of the first selector that
-    has a feasible one.
+    """Label selectors in order of preference. The first one that an available node satisfies
+    decides. If there is none, the request waits for a node of the first selector that a feasible
+    node satisfies.
     """
 
     fallbacks: Sequence[LabelSelector] = ()
@@ -74,7 +73,7 @@ class WithFallbacks:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Try `request.selector`, then each fallback in its place."""
+        """Try `request.selector`, then each fallback instead of it."""
         busy: Placed | None = None
         noes: list[Rejection] = []
         for selector in (request.selector, *self.fallbacks):
@@ -89,7 +88,9 @@ class WithFallbacks:
 
 
 def random_flagged(flags: Flags, excluded: list[int], rng: RandomSource) -> int | None:
-    """Return a random flagged row that is not excluded, each with equal probability."""
+    """Return a random row that is flagged and not excluded, each with equal probability; None if
+    there is none.
+    """
     rows = np.flatnonzero(flags)
     if excluded:
         rows = rows[~np.isin(rows, excluded)]
@@ -97,8 +98,8 @@ def random_flagged(flags: Flags, excluded: list[int], rng: RandomSource) -> int 
 
 
 def _least_final(noes: list[Rejection]) -> Rejection:
-    """Return the first rejection that may still turn into a placement; if there is none, the first
-    rejection.
+    """Return the first rejection that is not final. If all are final, return an infeasible
+    rejection for the first selector.
     """
     turned_away: tuple[TurnedAway, ...] = noes[0].turned_away
     for no in noes:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Average:
-    """An exponential average: each sample moves the average by `weight` of the distance to the
-    sample.
-
-    The first sample becomes the average.
+    """An exponential average. Each sample moves the average toward the sample by the fraction
+    `weight` of their distance. The first sample becomes the average.
     """
 
     value: float = 0.0

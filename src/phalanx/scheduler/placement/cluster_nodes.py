@@ -1,4 +1,4 @@
-"""The cluster's nodes as the deciding code sees them: at the head, and as copies on the nodes."""
+"""The cluster's nodes as placement reads them: at the head, and as copies on the nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phalanx.scheduler.placement.waiting_time import Backlog, LeastWaiting
 
 
 class NodeRow(Protocol):
-    """One node as it is reported: amounts by resource; `devices` has the units left on each
+    """One node as it was reported: amounts by resource. `devices`: the units left on each
     device.
     """
 
@@ -45,27 +45,26 @@ class NodeRow(Protocol):
 
 
 class ClusterNodes:
-    """The nodes as the strategies and the waiting times read them; rows are changed and never
-    rebuilt.
-
-    Copies lag behind: a decision on a copy is a hint, which the chosen node confirms.
+    """The nodes as strategies and estimates of waits read them. Rows are changed in place and never
+    rebuilt. Copies lag behind, so a decision on a copy is only a hint that the chosen node must
+    confirm.
     """
 
     def __init__(self) -> None:
         self.view = ClusterView(NodeTable())
         self.waiting = LeastWaiting()
         self.shape = 0
-        """The number of changes of nodes, totals or labels: such changes may make work feasible."""
+        """The number of changes of nodes, totals or labels so far. Such a change may make work
+        feasible.
+        """
         self._backlogs: dict[str, Backlog] = {}
         self._rows: dict[str, NodeRow] = {}
         self._counted: set[str] = set()
         self._rng = Seeded(0)  # required, but least-waiting draws no number
 
     def put(self, row: NodeRow, load: ResourceSet = EMPTY) -> bool:
-        """Take over a node's row, or forget a dead node; return whether the node's resources
-        changed.
-
-        `load` has the amounts that are queued there. Raises ValueError for invalid amounts.
+        """Take over a node's row, or forget a dead node. Returns whether the node's resources
+        changed. `load`: the amounts that are queued there. Raises ValueError for invalid amounts.
         """
         if row.state == DEAD:
             return self.remove(row.node_id)
@@ -97,8 +96,8 @@ class ClusterNodes:
     def count_in(self, node_id: str, request: ResourceSet, is_available: bool) -> None:
         """Count a request that was just sent to a node, until the node's next report includes it.
 
-        The request counts as taken if `is_available`, otherwise as waiting. So a series of choices
-        does not pick the same node each time.
+        With `is_available` the request counts as taken, and otherwise as waiting. So a series of
+        choices does not pick the same node each time.
         """
         self._counted.add(node_id)
         if is_available:
@@ -108,10 +107,8 @@ class ClusterNodes:
         self._report(node_id, replace(backlog, queue_length=backlog.queue_length + 1))
 
     def count_no_more(self, node_id: str) -> None:
-        """Forget all requests that were counted since the node's last row, once some of them have
-        ended.
-
-        This is needed since a node sends no further row while its state equals its last row.
+        """Forget all requests that were counted since the node's last row. Called once some of them
+        have ended, because a node sends no new row while its state equals its last row.
         """
         if node_id in self._counted:
             self.put(self._rows[node_id])
@@ -121,7 +118,7 @@ class ClusterNodes:
         return node_id in self._counted
 
     def remove(self, node_id: str) -> bool:
-        """Forget a node; return whether it was known."""
+        """Forget a node. Returns whether it was known."""
         if node_id not in self.view.nodes.row_of:
             return False
         self.view.nodes.remove(node_id)
@@ -132,11 +129,9 @@ class ClusterNodes:
         return True
 
     def pick_least_wait(self, request: Request, asking: Asking = NOBODY) -> Outcome:
-        """Return the node where a demand would wait least, or how many nodes each filter turned
-        away.
-
-        The wait is estimated as queue length × mean run time + missing bytes ÷ bandwidth, as the
-        global scheduler of Moritz et al., "Ray: A Distributed Framework for Emerging AI
+        """Return the node where a request would wait least, or how many nodes each filter turned
+        away. The wait is estimated as queue length × mean run time + missing bytes ÷ bandwidth, as
+        the global scheduler of Moritz et al., "Ray: A Distributed Framework for Emerging AI
         Applications", OSDI 2018, section 4.2.2. Among nodes with the same wait, a node with room
         now is preferred.
         """
@@ -160,9 +155,8 @@ def _extent(row: NodeRow) -> object:
 
 
 def _whole(row: NodeRow) -> ResourceSet:
-    """Return the node's totals, including those of devices that are closed for now.
-
-    Closed devices count, since they may be opened before the request runs.
+    """Return the node's totals, including those of closed devices. These count because they may be
+    reopened before the request runs.
     """
     counts = {name: float(len(left)) for name, left in row.devices.items()}
     total = dict(row.total)

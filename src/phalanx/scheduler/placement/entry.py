@@ -1,5 +1,5 @@
-"""The entry to placement: the strategy that decides for a request, and the cases decided
-before it.
+"""The entry to placement: finds the strategy for a request, and handles the cases that no strategy
+decides.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ _MAKERS: Mapping[str, Callable[[PlacementPolicy], Strategy]] = {
 
 
 def placement_strategy(placement: PlacementPolicy, waiting: LeastWaiting) -> Strategy:
-    """Return the strategy for work that names none, under a cluster's policy.
-
-    `waiting` is the strategy for the policy `least-waiting`, which knows the nodes' reports. Raises
-    ValueError for an unknown policy.
+    """Return the strategy for work that names none, under the policy of a cluster. `waiting`: the
+    strategy for the policy `least-waiting`, which uses the nodes' reports. Raises ValueError for an
+    unknown policy.
     """
     if placement.policy == "least-waiting":
         return waiting
@@ -54,13 +53,13 @@ def pick_node(
     fallbacks: Sequence[LabelSelector] = (),
     creates_actor: bool = False,
 ) -> Outcome:
-    """Return the node for one task or for one actor's creation.
+    """Return the node for one task or for the creation of one actor.
 
-    An actor that asks for no resources goes to a random node; otherwise all such actors would pile
-    up on one node. Two cases differ: a hard affinity names the node, and the policy `selector`
-    places such actors itself. DEFAULT takes a preferred, available node at once, whether the node
-    is used or not. The preferred node holds most of the arguments, or is the local node (unless the
-    policy weighs the local node like others).
+    An actor that requests no resources goes to a random node, because otherwise all such actors
+    would pile up on one node. There are two exceptions: a hard affinity names the node, and the
+    policy `selector` places such actors itself. DEFAULT takes the preferred node at once if it is
+    available, regardless of its utilization. The preferred node is the one that holds most of the
+    arguments, or the local node, unless the policy weighs the local node like others.
     """
     is_hard_affinity = isinstance(strategy, NodeAffinity) and not strategy.soft
     chooses_itself = is_hard_affinity or isinstance(strategy, Selector)

@@ -1,4 +1,4 @@
-"""Explanations, for users, why a task or an actor finds no node now."""
+"""Explanations for users: why a task or an actor finds no node now."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def explain_waiting(kind: str, name: str, *reasons: Reason) -> Explanation:
 
 
 def plain_reason(sentence: str) -> Reason:
-    """Return a reason that consists of a sentence only."""
+    """Return a reason that consists only of a sentence."""
     return Reason(reason="waiting", count=1, detail={}, sentence=sentence, change="")
 
 

@@ -1,4 +1,4 @@
-"""DEFAULT: fills nodes up to a threshold, then spreads work; one of the best nodes is taken at
+"""DEFAULT: fills nodes up to a threshold, then spreads work. One of the best nodes is taken at
 random.
 """
 
@@ -14,16 +14,15 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 
 @dataclass(frozen=True, kw_only=True)
 class Hybrid:
-    """The strategy that takes nodes by their utilization before the request, then by their ids.
+    """The strategy that orders nodes by their utilization before the request, then by their ids.
 
-    `spread_threshold`: a node used less than this counts as unused. `top_k_absolute` and
-    `top_k_fraction` (of all nodes): one of this number of best nodes is taken at random; the larger
-    of the two numbers counts. `avoid_gpu_nodes`: work that asks for no GPU goes to a node with GPUs
-    only when no other node is free. `weighs_local`: the local node is weighed like the others (see
+    Available nodes come first, then nodes that are feasible but busy. The preferred node is taken
+    if its score is no worse than the best. `spread_threshold`: a node that is utilized less than
+    this counts as unused. `top_k_absolute` and `top_k_fraction` (of all nodes): the number of best
+    nodes from which one is taken at random; the larger of the two numbers counts.
+    `avoid_gpu_nodes`: whether work that requests no GPU goes to a node with GPUs only if no other
+    node is free. `weighs_local`: whether the local node is weighed like the others (see
     `pick_node`).
-
-    The preferred node wins when its score is no worse than the best. Available nodes come first,
-    then feasible, busy ones.
     """
 
     spread_threshold: float = 0.5
@@ -35,9 +34,7 @@ class Hybrid:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Pick a node by the rules of the request's class. A local node to avoid is not preferred
-        either.
-        """
+        """Pick a node by the rules above. A local node that should be avoided is not preferred."""
         groups = ["available"]
         if self.avoid_gpu_nodes and not request.resources.get("GPU", 0):
             groups.insert(0, "plain")

@@ -1,4 +1,4 @@
-"""Labels on nodes, and the conditions that a request puts on them."""
+"""Labels of nodes, and the conditions that a request puts on them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ OPERATORS: Mapping[str, Operator] = {
     "Exists": "exists",
     "DoesNotExist": "does not exist",
 }
-"""The operators, by the names that node-label strategies use for them."""
+"""The operators, by the names that strategies for node labels use."""
 
 NODE_LABEL = "ray.io/node-id"
-"""A label that every node has; its value is the node's id."""
+"""A label that every node has. Its value is the node's id."""
 
 _CALL = re.compile(r"(!?)([^()!]*)\((.*)\)")
 _VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
@@ -27,16 +27,17 @@ _PREFIX = re.compile(r"(?=.{1,253}$)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9][A-Za
 
 @dataclass(frozen=True, kw_only=True)
 class LabelCondition:
-    """A condition on one label. `values` are sorted, and empty for "exists" and "does not
-    exist"."""
+    """A condition on one label. `values` are sorted; they are empty for "exists" and "does not
+    exist".
+    """
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels meets the condition; a node without the label is in no
-        list.
+        """Whether a node with these labels meets the condition. A node without the label is in no
+        list of values.
         """
         present = labels.get(self.key)
         if self.operator == "in":
@@ -56,7 +57,7 @@ class LabelCondition:
 
 @dataclass(frozen=True)
 class LabelSelector:
-    """Conditions that must all hold; a selector without conditions accepts every node."""
+    """Conditions that must all hold. A selector without conditions accepts every node."""
 
     conditions: tuple[LabelCondition, ...] = ()
 
@@ -79,8 +80,8 @@ ANY_NODE = LabelSelector()
 def is_value(text: str) -> bool:
     """Whether the text can be a label's value.
 
-    A value has 1 to 63 letters, digits, `-`, `_` and `.`, and begins and ends with a letter or
-    digit.
+    A value consists of 1 to 63 letters, digits, `-`, `_` and `.`, and begins and ends with a letter
+    or digit.
     """
     return _VALUE.fullmatch(text) is not None
 
@@ -92,12 +93,9 @@ def parse_selector(texts: Mapping[str, str] | None) -> LabelSelector:
 
 
 def parse_condition(key: str, text: str) -> LabelCondition:
-    """Read the condition on one label: `v`, `!v`, `in(a,b)` or `!in(a,b)`; empty text requires the
-    value "".
-
-    Raises ValueError for an empty list, an operator other than `in`, an invalid key, and for values
-    other than 1 to 63 letters, digits, `-`, `_` and `.`, beginning and ending with a letter or
-    digit.
+    """Read the condition on one label: `v`, `!v`, `in(a,b)` or `!in(a,b)`. An empty text requires
+    the value "". Raises ValueError for an empty list, an operator other than `in`, an invalid key,
+    and an invalid value (see `is_value`).
     """
     prefix, slash, name = key.rpartition("/") if isinstance(key, str) else ("", "", "")
     if not _VALUE.fullmatch(name) or (slash and not _PREFIX.fullmatch(prefix)):
@@ -133,10 +131,8 @@ def parse_condition(key: str, text: str) -> LabelCondition:
 
 
 def condition(key: str, operator: str, values: Iterable[str] = ()) -> LabelCondition:
-    """Return a condition by the operator names In, NotIn, Exists and DoesNotExist.
-
-    Raises ValueError for any other operator, for In or NotIn without values, and for values with
-    the other two.
+    """Return a condition with the operator In, NotIn, Exists or DoesNotExist. Raises ValueError for
+    any other operator, for In or NotIn without values, and for values with Exists or DoesNotExist.
     """
     if operator not in OPERATORS:
         raise ValueError(f"unknown label operator {operator!r}; allowed: {', '.join(OPERATORS)}")

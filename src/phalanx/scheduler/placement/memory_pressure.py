@@ -1,4 +1,6 @@
-"""The workers to end when a node runs short of memory, and which of their tasks run again."""
+"""Chooses the workers to end when a node runs short of memory, and which of their tasks run
+again.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MEMORY_LIMIT = 0.95
-"""The part of its memory, 0 to 1, that a node may use before it ends workers."""
+"""The fraction of its memory, 0 to 1, that a node may use before it ends workers."""
 IDLE_WORTH_ENDING_BYTES = 1 << 30
-"""The bytes that an idle worker must hold, at least, to be ended before any busy worker."""
+"""The smallest number of bytes held by an idle worker for which it is ended before any busy
+worker.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerMemory:
-    """One worker as the memory watch sees it.
-
-    `started_s` is when the worker's task began, on a clock that all workers share. An idle worker
-    has no task to lose.
+    """One worker with the facts on which the choice depends. `started_s`: when the worker's task
+    began, on a clock that all workers share. An idle worker has no task to lose.
     """
 
     name: str
@@ -28,7 +30,7 @@ class WorkerMemory:
 
 @dataclass(frozen=True, kw_only=True)
 class Kill:
-    """One worker to end; `retry` tells whether the worker's task is to run again."""
+    """One worker to end. `retry`: whether the worker's task will be run again."""
 
     worker: str
     retry: bool
@@ -42,12 +44,13 @@ def kills_by_time(
     buffer_bytes: int = 0,
     idle_bytes: int = IDLE_WORTH_ENDING_BYTES,
 ) -> tuple[Kill, ...]:
-    """Return the workers to end, in order, until at most `threshold - buffer` would be used.
+    """Return the workers to end, in order, so that at most `threshold - buffer` bytes stay in use.
+    The list is empty while no more than the threshold is used.
 
-    None while no more than the threshold is used. Large idle workers come first, the largest before
-    the others. Then come workers with retriable tasks, then all others; in both groups the newest
-    task comes first, so that the least work is lost. Small idle workers are never ended, since a
-    new start would cost more. Ties are broken by name.
+    Large idle workers come first, the largest before the others. Then come workers with retriable
+    tasks, then all other busy workers. In both groups the newest task comes first, so that the
+    least work is lost. Small idle workers are never ended, because starting new ones would cost
+    more. Ties are broken by name.
     """
     if used_bytes <= threshold_bytes:
         return ()

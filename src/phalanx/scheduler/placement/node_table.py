@@ -1,4 +1,4 @@
-"""A snapshot of all nodes as arrays, one value for each node, kept up to date row by row."""
+"""All nodes as arrays, with one value for each node, updated row by row."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ from phalanx.scheduler.devices.quantities import SCALE
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 Amounts = npt.NDArray[np.int64]
-"""Units of 1/10000, one number for each node, in order of node ids."""
+"""Units of 1/10000, one number for each node, in the order of node ids."""
 
 Flags = npt.NDArray[np.bool_]
 AnyArray = npt.NDArray[Any]
 
 UTILIZED = ("CPU", "memory", "object_store_memory")
-"""The resources that make up a node's utilization; GPUs and custom resources are ignored."""
+"""The resources that a node's utilization is computed from. GPUs and custom resources are
+ignored.
+"""
 
 
 class NodeState(msgspec.Struct, frozen=True, kw_only=True):
-    """One node as the placement code sees it.
-
-    `available` may be negative after a blocked task resumed. `load` has the amounts that are queued
-    there and not yet running. `devices` has the units left on each numbered device. Without
-    `devices`, the available amount counts as whole devices and one shared device.
+    """One node as placement reads it. `available` may be negative after a blocked task has resumed.
+    `load`: the amounts that are queued there and not running yet. `devices`: the units left on each
+    numbered device. Without `devices`, the available amount counts as whole devices and one shared
+    device.
     """
 
     id: str
@@ -52,7 +53,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     is_schedulable: bool = True
     devices: Mapping[str, tuple[int, ...]] = {}
     cards: Cards = PLAIN
-    """The facts about the node's GPUs beyond the units left on each."""
+    """The facts about the node's GPUs, apart from the units left on each."""
 
     def units_left(self, name: str) -> tuple[int, ...]:
         """Return the units left on each device of a numbered resource."""
@@ -62,8 +63,8 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
         return (SCALE,) * whole + ((share,) if share else ())
 
     def without(self, request: ResourceSet) -> NodeState:
-        """Return this node after `request` was taken. Devices with the lowest numbers are taken
-        first.
+        """Return this node as it is after `request` was taken. Devices with the lowest numbers are
+        taken first.
         """
         devices, cards = dict(self.devices), self.cards
         ask = card_ask(request)
@@ -88,21 +89,20 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def card_memory(self) -> int:
-        """The bytes of the largest GPU of the node; 0 where they are not known."""
+        """The memory of the node's largest GPU in bytes; 0 if it is unknown."""
         return self.total.get(MEMORY, 0) // SCALE
 
     def pick(self, ask: CardAsk, left: Mapping[int, int] | None = None) -> Taken | None:
-        """Return the cards that a request would get, with `left` units on each card; None if there
-        are too few.
+        """Return the cards that a request would get, given the units `left` on each card; None if
+        there are too few.
         """
         if left is None:
             left = dict(enumerate(self.units_left(GPU)))
         return pick_cards(left, ask, self.cards, self.card_memory)
 
     def most_on_cards(self, ask: CardAsk, when_empty: bool = False) -> int:
-        """Return the most that a request could get of the cards, in units of 1/10000: bytes on each
-        card, the share of each card, or for whole cards the number of free cards. `when_empty`: as
-        if nothing ran.
+        """Return the most that a request could get of the cards, in units of 1/10000, as
+        `most_free` does. `when_empty`: whether to count as if nothing ran.
         """
         left: Sequence[int] = self.units_left(GPU)
         if when_empty:
@@ -111,8 +111,8 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
         return most_free(left, ask, self.cards, self.card_memory)
 
     def utilization(self) -> float:
-        """Return the largest used part of CPU, memory and object store memory; 0 if the node has
-        none of these.
+        """Return the largest used fraction of CPU, memory and object store memory; 0 if the node
+        has none of these.
         """
         used = [
             1 - self.available.get(name, 0) / self.total[name]
@@ -125,18 +125,16 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
 class NodeTable:
     """The nodes in order of their ids, as one array for each resource.
 
-    Readers that derive something from the table remember `generation` and a position in `touched`:
-    while `generation` is unchanged, only the rows that were added to `touched` after that position
-    have changed.
+    Readers that derive values from the table remember `generation` and a position in `touched`.
+    While `generation` stays the same, only those rows have changed that were added to `touched`
+    after that position.
     """
 
     def __init__(
         self, nodes: Iterable[NodeState] = (), numbered: frozenset[str] = frozenset({"GPU"})
     ) -> None:
-        """`numbered` names the resources that come as devices; a share of such a resource must fit
-        one device.
-
-        Raises ValueError when two nodes have one id.
+        """`numbered`: the names of resources that consist of devices. A share of such a resource
+        must fit one device. Raises ValueError if two nodes have the same id.
         """
         self.numbered = numbered
         self.generation = 0
@@ -176,7 +174,7 @@ class NodeTable:
             self.generation += 1
 
     def remove(self, node_id: str) -> None:
-        """Forget a node. Raises KeyError when no node has that id."""
+        """Forget a node. Raises KeyError if no node has that id."""
         row = self.row_of.pop(node_id)
         del self.states[row]
         self._respace(row, lambda column: np.delete(column, row))
@@ -209,7 +207,7 @@ class NodeTable:
         self.generation += 1
 
     def _write(self, row: int, node: NodeState, before: NodeState | None) -> None:
-        """Write a row. Values that equal those `before` are skipped, as most values do."""
+        """Write a row. Values that equal those in `before` are skipped; most values do."""
         self.is_schedulable[row] = node.is_schedulable
         if before is None or node.load != before.load:
             self._write_amounts(row, node, self.load, node.load)
@@ -244,7 +242,7 @@ class NodeTable:
 
 
 def _in_turns(left: tuple[int, ...], cards: Cards) -> tuple[int, ...]:
-    """Return the units left on each card for a request that shares the card's time."""
+    """Return the units left on each card for a request that shares the card by time."""
     return tuple(
         units if units == SCALE or cards.mode_of(number) in ("", TIME) else 0
         for number, units in enumerate(left)

@@ -10,22 +10,21 @@ from phalanx.model.gpu_sharing import LIMIT, MEMORY, amount_text
 from phalanx.model.readable import size
 
 Reason = Literal["infeasible", "unavailable"]
-"""`infeasible`: no node could ever run the work; `unavailable`: some node could, but none can
-now.
+"""`infeasible`: no node could ever run the work. `unavailable`: some node could run it, but none
+can now.
 """
 
 Filter = Literal[
     "draining", "excluded", "labels", "gpu type", "cpu only", "tried", "rack", "total", "free",
 ]  # fmt: skip
-"""The reasons why filters turn nodes away.
-
-Only the selector gives these: "gpu type" (GPUs of another type), "cpu only" (the node has GPUs and
-the work needs none), "tried" (tried a moment ago without success), "rack" (another rack).
+"""The reasons why filters turn nodes away. The following come only from the policy `selector`: "gpu
+type" (GPUs of another type), "cpu only" (the node has GPUs and the work needs none), "tried" (the
+node was tried a moment ago without success), "rack" (another rack).
 """
 
 GPU_TYPE_RESOURCE = "accelerator_type:"
-"""The prefix of the resources by which the option `accelerator_type` names a type of GPU; a request
-asks for a small amount.
+"""The prefix of the resources by which the option `accelerator_type` names a type of GPU. A request
+contains a small amount of such a resource.
 """
 
 _WORDS: Mapping[Filter, str] = {
@@ -44,8 +43,8 @@ class TurnedAway:
     """How many nodes one filter turned away. A node counts only for the first filter that turned it
     away.
 
-    `resource`, `asked` and `most` (the most that any of these nodes has or has free) are given by
-    the filters `total` and `free`.
+    The filters `total` and `free` also set `resource`, `asked`, and `most`: the largest amount that
+    any of these nodes has in total or free.
     """
 
     filter: Filter
@@ -69,7 +68,7 @@ class TurnedAway:
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """A chosen node. `is_available` is False where the request must wait for room on that node."""
+    """A chosen node. `is_available` is False if the request must wait for room on that node."""
 
     node: str
     is_available: bool
@@ -77,7 +76,7 @@ class Placed:
 
 @dataclass(frozen=True, kw_only=True)
 class Rejection:
-    """No node was chosen. `turned_away` has the reasons, in the order of the filters."""
+    """No node was chosen. `turned_away`: the reasons, in the order of the filters."""
 
     reason: Reason
     turned_away: tuple[TurnedAway, ...] = ()

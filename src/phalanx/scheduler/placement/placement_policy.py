@@ -1,4 +1,4 @@
-"""The policy by which a cluster places its work: read once, and sent to every node."""
+"""The policy by which a cluster places its work. It is read once, and sent to every node."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ POLICIES = ("default", "hybrid", "least-waiting", "selector", "two-pass-random")
 
 
 class PlacementPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy's name, and the settings of policies that have settings."""
+    """A policy's name, and the settings of those policies that have settings."""
 
     policy: str = "default"
     selector: SelectorSettings = SelectorSettings()
     spread_threshold: float = 0.5
-    """For the policy hybrid: a node that is used less than this counts as unused."""
+    """For the policy hybrid: a node that is utilized less than this counts as unused."""
 
     @property
     def starts_here_first(self) -> bool:
-        """Whether a node starts work for which it has room without considering any other node."""
+        """Whether a node starts work for which it has room without considering other nodes."""
         return self.policy in ("default", "least-waiting")
 
     def spreading(self, threshold: float | None) -> PlacementPolicy:
-        """Return this policy; if a threshold is set, `hybrid` instead of the default policy."""
+        """Return this policy. If a threshold is given and this is the default policy, return
+        `hybrid` with the threshold.
+        """
         if threshold is None or self.policy != "default":
             return self
         return PlacementPolicy(policy="hybrid", spread_threshold=threshold)
 
 
 def read_placement_policy(given: str | Mapping[str, Any] | None) -> PlacementPolicy:
-    """Read a policy's name, or `{"policy": "selector", "candidate_factor": 3}`; None is the default
-    policy.
+    """Read a policy's name, or a mapping such as `{"policy": "selector", "candidate_factor": 3}`.
+    None means the default policy.
 
     Raises ValueError for an unknown name, and for unknown settings.
     """

@@ -1,4 +1,4 @@
-"""Facts about every node for one class of equal requests; only touched nodes are computed again."""
+"""Facts about every node for one class of equal requests. Only changed nodes are computed again."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from phalanx.scheduler.placement.outcome import Filter, Reason, Rejection, Turne
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """A request to one node: an amount of each resource, and the labels that the node must have.
-
-    `exact_devices`: a share of a numbered device must fit one device. Without it only sums are
+    `exact_devices`: whether a share of a numbered device must fit one device. If not, only sums are
     compared, as in Ray, and a request may be sent to a node where it never starts.
     """
 
@@ -32,16 +31,14 @@ class Request:
 
 
 class Ranking:
-    """Rows in order of (score, row). The order is maintained while single rows come, go and
-    change.
-    """
+    """Rows ordered by (score, row). The order is updated when single rows come, go or change."""
 
     def __init__(self, scores: Sequence[float], rows: Sequence[int]) -> None:
         self._key_of = {row: (scores[row], row) for row in rows}
         self.order = sorted(self._key_of.values())
 
     def place(self, row: int, score: float | None) -> None:
-        """Put `row` where its score belongs; a score of None removes the row."""
+        """Put `row` at the position of its score. A score of None removes the row."""
         old = self._key_of.pop(row, None)
         if old is not None:
             del self.order[bisect_left(self.order, old)]
@@ -50,28 +47,28 @@ class Ranking:
             insort(self.order, key)
 
     def score_of(self, row: int) -> float | None:
-        """Return the score of `row`; None when the row is not ranked."""
+        """Return the score of `row`; None if the row is not ranked."""
         key = self._key_of.get(row)
         return key[0] if key is not None else None
 
     def place_of(self, row: int) -> int | None:
-        """Return how many rows come before `row`; None when the row is not ranked."""
+        """Return how many rows come before `row`; None if the row is not ranked."""
         key = self._key_of.get(row)
         return bisect_left(self.order, key) if key is not None else None
 
 
 class RequestClass:
-    """For one class of requests, the feasible nodes and the nodes that are available now."""
+    """For one class of requests: the feasible nodes, and the nodes that are available now."""
 
     def __init__(self, nodes: NodeTable, request: Request) -> None:
-        """Raises ValueError for a fractional number above one of numbered devices."""
+        """Raises ValueError for a fractional number of devices above one."""
         if request.exact_devices:
             check_whole(request.resources, nodes.numbered)
         self.request = request
         self._nodes = nodes
         self._ask = _special_ask(request, nodes)
-        """The request to cards, if the columns of shares and whole devices cannot answer it; else
-        None.
+        """The request for cards, if it cannot be answered from the columns of shares and whole
+        devices; otherwise None.
         """
         self._decides = MEMORY if self._ask is not None and self._ask.memory else GPU
         self._rankings: dict[tuple[str, float], Ranking] = {}
@@ -103,8 +100,8 @@ class RequestClass:
     def rejection(self, turned_away_before: Mapping[Filter, Flags]) -> Rejection:
         """Return why no node was chosen. Each node counts for the first filter that turns it away.
 
-        `turned_away_before` has nodes that other filters turn away; those filters come after
-        `draining` and before the labels and amounts of this class.
+        `turned_away_before`: nodes that other filters turn away. These filters come after
+        `draining`, and before the labels and amounts of this class.
         """
         nodes = self._nodes
         left = nodes.is_schedulable.copy()
@@ -127,7 +124,7 @@ class RequestClass:
         return Rejection(reason=reason, turned_away=tuple(turned_away))
 
     def has_room_beside(self, row: int, taken: ResourceSet) -> bool:
-        """Whether a node has room for the request after `taken` is subtracted."""
+        """Whether a node still has room for the request after `taken` is subtracted."""
         return bool(self.available[row]) and all(
             int(self._free(name, units)[row]) - taken.get(name, 0) >= units
             for name, units in self.request.resources.items()
@@ -188,13 +185,13 @@ class RequestClass:
         return self.available & without_gpus
 
     def _has(self, name: str) -> Amounts:
-        """Return what the nodes have of a resource when nothing runs."""
+        """Return the amounts of a resource that nodes have when nothing runs."""
         if self._ask is not None and name == self._decides:
             return self._of_cards
         return self._nodes.column(self._nodes.total, name)
 
     def gpu_units(self) -> Amounts:
-        """Return the units of GPUs that each node would give to the request, by the memory of the
+        """Return the units of GPUs that the request would get on each node, by the memory of the
         node's largest card.
         """
         ask, nodes = self._ask, self._nodes
@@ -206,8 +203,8 @@ class RequestClass:
         return units
 
     def _free(self, name: str, units: int) -> Amounts:
-        """Return the free amounts of a resource for a demand of `units`: on whole devices, or on
-        one device.
+        """Return the free amounts of a resource for a demand of `units`. For numbered devices, only
+        whole devices count or, below one device, the largest free share of one device.
         """
         nodes = self._nodes
         if self._ask is not None:

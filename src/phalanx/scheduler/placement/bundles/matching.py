@@ -1,4 +1,4 @@
-"""A different node for each bundle, found whenever such a choice exists."""
+"""Finds a different node for each bundle, whenever such a choice exists."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 
 
 def match(choices: Mapping[int, Sequence[int]]) -> dict[int, int] | None:
-    """Return a different row for every bundle from its `choices`; None when that is impossible.
-
-    Bundles choose in the mapping's order, and each takes its first free row. If all rows of a
-    bundle are taken, other bundles move to other rows by the fewest moves.
+    """Return a different row for every bundle from its `choices`; None if that is impossible.
+    Bundles choose in the order of the mapping, and each takes its first free row. If all rows of a
+    bundle are taken, as few other bundles as possible move to other rows.
     """
     holder: dict[int, int] = {}
     for bundle in choices:

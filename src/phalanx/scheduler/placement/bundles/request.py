@@ -11,11 +11,11 @@ from phalanx.scheduler.placement.labels import ANY_NODE, LabelSelector
 from phalanx.scheduler.placement.outcome import Rejection
 
 BundleStrategy = Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"]
-"""PACK prefers one node, SPREAD prefers different nodes; the STRICT forms require it."""
+"""PACK prefers one node, and SPREAD prefers different nodes. The STRICT forms require it."""
 _STRATEGIES = get_args(BundleStrategy)
 
 Compat = Literal["none", "ray"]
-"""`ray`: PACK takes the emptiest node, and STRICT_SPREAD fails where a greedy choice fails."""
+"""`ray`: PACK takes the emptiest node, and STRICT_SPREAD fails if a greedy choice fails."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +23,9 @@ class BundleRequest:
     """Bundles that are placed together: all of them, or none.
 
     `selectors`: one for each bundle, or none at all. `soft_target`: the node that STRICT_PACK takes
-    if possible. `occupied`: nodes of bundles that are already placed; STRICT_SPREAD avoids these
-    nodes. `domain_label`: all bundles go to nodes that share one value of this label; that value is
-    `domain` if it is given.
-
-    Raises ValueError for a request that no cluster could place.
+    if possible. `occupied`: nodes of bundles that are already placed, which STRICT_SPREAD avoids.
+    `domain_label`: the label of which all the bundles' nodes must share one value. `domain`: that
+    value, if it is prescribed. Raises ValueError for a request that no cluster could place.
     """
 
     bundles: tuple[ResourceSet, ...]
@@ -57,19 +55,18 @@ class BundleRequest:
             raise ValueError(f"a soft target node goes with STRICT_PACK, not {self.strategy}")
 
     def selector(self, bundle: int) -> LabelSelector:
-        """Return the bundles' numbers; bundles that need scarcer resources come first."""
+        """Return the label selector of a bundle."""
         return self.selectors[bundle] if self.selectors else ANY_NODE
 
     def summed(self) -> ResourceSet:
-        """Return the sum of all bundles' requests without terms, since a sum of terms has no
+        """Return the sum of all bundles' requests without terms, because a sum of terms has no
         meaning.
         """
         return sum(map(without_terms, self.bundles), EMPTY)
 
     def hardest_first(self) -> list[int]:
-        """Return the bundles' numbers, ordered by the scarcest resource that each bundle needs.
-
-        GPU is the scarcest; then come custom resources, object store, memory and CPU.
+        """Return the bundles' numbers, ordered by the scarcest resource that each bundle needs. GPU
+        is the scarcest, followed by custom resources, object store memory, memory and CPU.
         """
         if len(self.bundles) == 1:
             return [0]
@@ -92,8 +89,8 @@ class BundlesPlaced:
 
 @dataclass(frozen=True, kw_only=True)
 class BundleRejection(Rejection):
-    """No placement was found. `bundle` is the first bundle that found no node; None if all bundles
-    are concerned.
+    """No placement was found. `bundle`: the first bundle that found no node; None if the reason
+    concerns all bundles.
     """
 
     bundle: int | None = None

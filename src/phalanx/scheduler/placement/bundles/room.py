@@ -1,5 +1,5 @@
-"""Rooms for bundles: the nodes that have room, how well a bundle would fit, and one node while it
-is filled.
+"""Room for bundles: the nodes that have room, how well a bundle would fit there, and the state of
+one node while it is filled.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Scores = npt.NDArray[np.float64]
 
 
 def leftover(view: ClusterView, resources: ResourceSet, rows: Rows) -> Scores:
-    """Return for each row the part of the available amounts that would be left, summed over
-    resources.
+    """For each row, return the fraction of the available amount that would be left, summed over the
+    requested resources.
     """
     scores = np.zeros(rows.size)
     for name, units in without_terms(resources).items():
@@ -33,7 +33,7 @@ def leftover(view: ClusterView, resources: ResourceSet, rows: Rows) -> Scores:
 
 
 def leftover_of(available: ResourceSet, resources: ResourceSet) -> float:
-    """Return `leftover` of one node; -1 if the resources do not fit."""
+    """Return the same as `leftover` for one node; -1 if the resources do not fit."""
     score = 0.0
     for name, units in without_terms(resources).items():
         has = available.get(name, 0)
@@ -46,10 +46,9 @@ def leftover_of(available: ResourceSet, resources: ResourceSet) -> float:
 def stuffed(
     view: ClusterView, requests: Sequence[Request], rows: Rows
 ) -> tuple[npt.NDArray[np.int64], Scores]:
-    """Return for each row how many of the requests fit one after another, and what part is then
-    left.
-
-    Here shares of devices count as sums, without regard to single devices; `Room` is exact.
+    """For each row, return how many of the requests fit one after another, and which fraction is
+    then left. Shares of devices are only added up here, without regard to single devices. `Room` is
+    exact.
     """
     nodes = view.nodes
     plain = [without_terms(request.resources) for request in requests]
@@ -87,10 +86,10 @@ def stuffed(
 
 
 class Room:
-    """The amounts left on one node while bundles are placed there, device by device."""
+    """The amounts left on one node, device by device, while bundles are placed there."""
 
     def __init__(self, node: NodeState, numbered: frozenset[str], exact_devices: bool) -> None:
-        """Without `exact_devices` only sums are compared, except for terms of cards."""
+        """Without `exact_devices`, only sums are compared, except for terms of cards."""
         self.node = node
         self.available = node.available
         self._cards = node.cards
@@ -102,7 +101,7 @@ class Room:
         }
 
     def add(self, resources: ResourceSet) -> bool:
-        """Put a bundle on this node if all of it fits; return whether it did."""
+        """Put a bundle on this node if all of it fits. Returns whether it did."""
         left, amounts = self.available, without_terms(resources)
         if any(units > left.get(name, 0) for name, units in amounts.items()):
             return False  # an overdrawn resource that the bundle does not ask for does not matter

@@ -1,4 +1,4 @@
-"""The choice of the bundle of a placed group in which a task runs."""
+"""The choice of the bundle in a placed group that runs a task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from phalanx.scheduler.placement.outcome import Rejection, TurnedAway
 
 @dataclass(frozen=True, kw_only=True)
 class PlacedBundle:
-    """One bundle on its node: what it reserved, and the part of it that tasks have not taken."""
+    """One bundle on its node: the resources that it reserved, and those of them that tasks have not
+    taken.
+    """
 
     node: str
     total: ResourceSet
@@ -31,12 +33,11 @@ class Slot:
 def pick_bundle(
     bundles: Sequence[PlacedBundle], request: ResourceSet, index: int = -1
 ) -> Slot | Rejection:
-    """Return the bundle `index`; for -1 the first bundle with room, or else the first that could
-    ever have room.
-
-    A bundle that holds resources which the task does not ask for, such as devices, comes after the
-    others, so that it is left to tasks that use these resources. Nodes choose in the same way. One
-    bundle serves all resources of a task. Raises ValueError for an index out of range.
+    """Return the bundle with this index. For -1, return the first bundle with room or, if there is
+    none, the first that could ever have room. Bundles with resources that the task does not
+    request, such as devices, are tried last, so that they are left to tasks that use these
+    resources. Nodes choose in the same way. All resources of a task come from the same bundle.
+    Raises ValueError for an index out of range.
     """
     if not -1 <= index < len(bundles):
         raise ValueError(

@@ -30,16 +30,15 @@ from phalanx.scheduler.placement.request_class import ClusterView, Request, Requ
 BundleOutcome = BundlesPlaced | BundleRejection
 
 _AFTER_OTHERS = 1e6
-"""Added to a node's score to put nodes with GPUs behind all others; scores are far below this
-number.
+"""A number that is added to the scores of nodes with GPUs, to put them behind all others. All
+scores are far below it.
 """
 
 
 def place(view: ClusterView, asked: BundleRequest, within: Flags | None = None) -> BundleOutcome:
     """Return a node for every bundle, or the reason why not all of them have one.
 
-    `within` flags the nodes to choose from; without it, all nodes may be chosen. Nothing is
-    reserved.
+    `within` flags the nodes that may be chosen; without it, all nodes may be. Nothing is reserved.
     """
     if (only := _only_one(view, asked, within)) is not None:
         return only
@@ -60,8 +59,8 @@ def place(view: ClusterView, asked: BundleRequest, within: Flags | None = None) 
 def _only_one(
     view: ClusterView, asked: BundleRequest, within: Flags | None
 ) -> BundlesPlaced | None:
-    """Return the node of a single bundle if only that node has room; no strategy has to decide
-    then.
+    """Return the node of a single bundle if only that node has room, so that no strategy has to
+    decide.
     """
     if len(asked.bundles) > 1 or asked.occupied or asked.strategy == "STRICT_PACK":
         return None
@@ -79,7 +78,7 @@ def _request(asked: BundleRequest, bundle: int) -> Request:
 
 
 class _Choice:
-    """The placement of one group; room on the nodes shrinks while bundles are placed."""
+    """The placement of one group. The room on nodes shrinks while bundles are placed."""
 
     def __init__(self, view: ClusterView, asked: BundleRequest, among: Flags) -> None:
         self.order = asked.hardest_first()
@@ -94,8 +93,8 @@ class _Choice:
         return self._view.of(self._request(bundle))
 
     def no(self, reason: Reason, bundle: int | None = None, detail: str = "") -> BundleRejection:
-        """Return the rejection, with the numbers of nodes that filters turned away, for one bundle
-        or for all.
+        """Return a rejection, with the numbers of nodes that filters turned away, for one bundle or
+        for all bundles.
         """
         about = self._summed() if bundle is None else self._request(bundle)
         turned_away = self._view.of(about).rejection({}).turned_away
@@ -132,7 +131,7 @@ class _Choice:
         return self._done_by_name()
 
     def spread(self) -> BundleOutcome:
-        """Give each bundle its own node while unused nodes are left, then use the same nodes
+        """Give each bundle its own node while unused nodes are left. After that, use nodes
         again.
         """
         rooms: list[Room] = []
@@ -168,7 +167,7 @@ class _Choice:
 
     def _matched(self, among: Flags, failed: int) -> BundleOutcome:
         """Find a choice that the greedy search missed, in which bundles leave their best nodes to
-        others.
+        other bundles.
         """
         rows = {
             bundle: np.flatnonzero(self.known(bundle).available & among).tolist()
@@ -190,8 +189,8 @@ class _Choice:
         return Request(resources=self._asked.summed(), selector=selector, exact_devices=False)
 
     def _scores(self, resources: ResourceSet, rows: Rows, *, emptiest: bool) -> Scores:
-        """Return scores, lower is better: nodes with most left come first if `emptiest`, otherwise
-        nodes with least left.
+        """Return scores, where lower is better. With `emptiest`, nodes with the most left are best,
+        and otherwise nodes with the least left.
         """
         scores = leftover(self._view, resources, rows)
         return -scores if emptiest else scores + self._gpu_nodes_last(resources, rows)
@@ -210,7 +209,8 @@ class _Choice:
     def _on_emptiest(self, bundle: int) -> Room | None:
         """Put the bundle on the emptiest unused node that can take it.
 
-        A node whose sum is overdrawn may have a free device and still take no bundle.
+        A node that has a free device may still take no bundle, if the sum of its amounts is
+        overdrawn.
         """
         full: list[int] = []
         own = None
@@ -224,8 +224,8 @@ class _Choice:
         return own
 
     def _takes_most(self, left: list[int]) -> int | None:
-        """Return the node that takes most of the remaining bundles; among equals, the node that
-        they fill best.
+        """Return the node that takes the most of the remaining bundles. Among equals, return the
+        one that they fill best.
         """
         requests = [self._request(bundle) for bundle in left]
         rows = np.flatnonzero(self._unused)
@@ -264,8 +264,8 @@ class _Choice:
 
 
 def _best_first(rows: Rows, scores: Scores) -> Iterator[int]:
-    """Yield rows by ascending score, the lower row first among equals. Only the consumed rows are
-    computed.
+    """Yield rows by ascending score; among equals, the lower row comes first. Rows are sorted only
+    as far as the caller reads them.
     """
     scores = scores.copy()
     for _ in range(rows.size):

@@ -1,3 +1,3 @@
-"""Places pods on GPU nodes so that as little of the GPUs as possible becomes useless for later
+"""Places pods on GPU nodes so that as little GPU capacity as possible becomes unusable for later
 pods.
 """

@@ -1,4 +1,4 @@
-"""The node policies by name, and how each is made."""
+"""The node policies by name, and the maker of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 Past = Iterable[Shape] | Mapping[Shape, int]
 Maker = Callable[[GpuNodes, Past, published.Draws], NodePolicy]
-"""Makes a policy from the nodes, the pods seen in the past, and a source of randomness."""
+"""Makes a policy from the nodes, the pods of the past, and a source of randomness."""
 
 POLICIES: dict[str, Maker] = {
     "random": lambda nodes, past, draws: published.Random(nodes, draws),
@@ -29,11 +29,11 @@ POLICIES: dict[str, Maker] = {
 
 
 RECOMMENDED = "scarcity"
-"""The policy that is used where no other is named."""
+"""The policy that is used if none is named."""
 
 
 class UnknownPolicyError(PhalanxError, ValueError):
-    """A name that no node policy has."""
+    """A name that belongs to no node policy."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -44,9 +44,8 @@ class UnknownPolicyError(PhalanxError, ValueError):
 
 
 def canonical(name: str) -> str:
-    """Return a policy's name as `POLICIES` has it; case and hyphens do not matter.
-
-    Raises UnknownPolicyError.
+    """Return a policy's name as it is in `POLICIES`. Case and hyphens do not matter. Raises
+    UnknownPolicyError.
     """
     plain = name.lower().replace("-", "").replace("_", "")
     if plain not in POLICIES:
@@ -55,5 +54,5 @@ def canonical(name: str) -> str:
 
 
 def maker_of(name: str) -> Maker:
-    """Return the maker of the policy of that name. Raises UnknownPolicyError."""
+    """Return the maker of the policy with that name. Raises UnknownPolicyError."""
     return POLICIES[canonical(name)]

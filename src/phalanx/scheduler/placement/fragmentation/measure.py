@@ -1,10 +1,10 @@
-"""A measure: the part of the idle GPUs that typical pods cannot use.
+"""The fragmentation measure: the part of the idle GPUs that typical pods cannot use.
 
-Source: the fragmentation measure of FGD (USENIX ATC 2023). For a node with idle GPU share R and a
-typical shape m: all of R is lost for m if the node cannot host it (or m needs no GPU). Otherwise,
-what is idle on GPUs with less left than m asks of one GPU is lost. The node's value is the mean
-over the mix. It is written here as R - sum_m share_m * usable_m, with usable_m the idle share on
-GPUs where m fits, 0 on nodes that cannot host m.
+Source: FGD (USENIX ATC 2023). Take a node whose GPUs have the idle share R in total, and a typical
+shape m. If the node cannot host m, or m needs no GPU, all of R is lost for m. Otherwise the idle
+share is lost on each GPU that has less left than m requests of one GPU. The node's value is the
+mean over the mix. It is computed here as R - sum_m share_m * usable_m, where usable_m is the idle
+share on GPUs on which m fits, and 0 on nodes that cannot host m.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Fragmentation:
         self._usable = Potential(nodes, mix, self._mean)
 
     def now(self, rows: Rows) -> Floats:
-        """Return (T,): the present fragmentation of the nodes in `rows`."""
+        """Return (T,): the current fragmentation of the nodes in `rows`."""
         return self._nodes.gpu_sum[rows] - self._usable.now(rows)
 
     def growth(self, rows: Rows, shape: Shape) -> tuple[Rows, Rows, Floats]:
-        """Return how much the fragmentation would grow with one more pod; entries as in
+        """Return by how much the fragmentation would grow with one more pod. The entries are as in
         `Potential.falls`.
         """
         where, device, fall = self._usable.falls(rows, shape)

@@ -1,4 +1,4 @@
-"""The pods that a cluster typically sees: the frequency of each shape."""
+"""The pods that a cluster typically sees: the shapes and their frequency."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from phalanx.scheduler.placement.fragmentation.nodes import Flags, Floats, Ints,
 from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 COVERED = 0.95
-"""The share of all pods that the typical shapes must cover (FGD, USENIX ATC 2023)."""
+"""The fraction of all pods that the typical shapes must cover (FGD, USENIX ATC 2023)."""
 
 
 class Mix:
-    """M typical shapes with their popularity, as arrays.
+    """M typical shapes with their frequencies, as arrays.
 
-    `share`: (M,), sums to 1. `cpu`, `memory`, `num`, `milli`: (M,). `thresholds`: the different
-    `milli` above 0 in rising order, (K,); `level`: (M,), each shape's index in `thresholds`.
+    `share`: (M,), the frequencies, which sum to 1. `cpu`, `memory`, `num`, `milli`: (M,).
+    `thresholds`: (K,), the different values of `milli` above 0 in ascending order. `level`: (M,),
+    each shape's index in `thresholds`.
     """
 
     def __init__(self, shares: Mapping[Shape, float]) -> None:
-        """`shares` has the shapes with their popularity, in the order to keep. Raises ValueError
-        when it is empty.
+        """`shares`: the shapes with their frequencies, in the order to keep. Raises ValueError if
+        it is empty.
         """
         if not shares:
             raise ValueError("a mix needs at least one shape")
@@ -39,7 +40,7 @@ class Mix:
         self.level: Rows = np.searchsorted(self.thresholds, self.milli).astype(np.intp)
 
     def accepted(self, model_names: tuple[str, ...]) -> Flags:
-        """Return (models, M): which shapes can run on which GPU model; shapes without GPUs run on
+        """Return (models, M): which shapes can run on which GPU model. Shapes without GPUs run on
         no model.
         """
         table = [
@@ -50,10 +51,9 @@ class Mix:
 
 
 def typical_mix(pods: Iterable[Shape] | Mapping[Shape, int], covered: float = COVERED) -> Mix:
-    """Return the most frequent shapes, until they make up `covered` of all pods.
-
-    Equally frequent shapes come in order of their numbers. Shapes that differ only in memory count
-    as one.
+    """Return the most frequent shapes that together make up the fraction `covered` of all pods.
+    Equally frequent shapes are in the order of their numbers. Shapes that differ only in memory
+    count as one.
     """
     counts: Counter[Shape] = Counter()
     for shape, count in Counter(pods).items():
@@ -62,8 +62,8 @@ def typical_mix(pods: Iterable[Shape] | Mapping[Shape, int], covered: float = CO
 
 
 def heaviest_mix(weights: Mapping[Shape, int], covered: float) -> Mix:
-    """Return the shapes of most weight, until they have `covered` of the total weight; the heaviest
-    comes first.
+    """Return the shapes with the most weight that together have the fraction `covered` of the total
+    weight, heaviest first.
     """
     ranked = sorted(weights.items(), key=lambda item: (-item[1], *_numbers(item[0])))
     enough = covered * sum(weights.values())

@@ -1,4 +1,6 @@
-"""GPU nodes as arrays: the cores and memory that are left, and the share left of each GPU."""
+"""GPU nodes as arrays: the cores and memory that are left, and the share of each GPU that is
+left.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ class GpuNodes:
     """N nodes with up to G GPUs each, in the order in which equal nodes are preferred.
 
     `cpu_left`, `memory_left`: (N,), thousandths of a core and MiB. `gpu_left`: (N, G), thousandths
-    of each GPU; 0 where a node has no such GPU, so nothing ever fits there. `model`: (N,), an index
-    into `model_names`. `hosted`: (N, G + 1), pods by how many GPUs they use; pods that share one
-    GPU are in column 0. `version`: (N,), the number of the change that last touched a row;
-    `changes` is the number of changes. So a cache of answers knows which rows to compute again.
+    of each GPU; 0 if a node has no such GPU, so that nothing ever fits there. `model`: (N,), an
+    index into `model_names`. `hosted`: (N, G + 1), the number of pods by how many GPUs they use;
+    pods that share one GPU are in column 0. `version`: (N,), the number of the change that last
+    touched a row. `changes`: the number of changes. From both, a cache of answers knows which rows
+    to compute again.
     """
 
     def __init__(
@@ -53,18 +56,18 @@ class GpuNodes:
 
     @property
     def capacity_milli(self) -> int:
-        """Thousandths of GPUs of all nodes together."""
+        """Thousandths of a GPU that all nodes have in total."""
         return int(self.gpus.sum()) * WHOLE
 
     @property
     def largest(self) -> tuple[int, int]:
-        """The most thousandths of cores and of GPUs that a node has; amounts are divided by these
-        numbers.
+        """The largest numbers of thousandths of cores and of GPUs that a node has. Amounts are
+        divided by them.
         """
         return int(self.cpu_total.max(initial=1)), int(self.gpus.max(initial=1)) * WHOLE
 
     def accepting(self, models: tuple[str, ...]) -> Flags:
-        """Return (N,): the nodes whose GPU model is one of `models`; all nodes if `models` is
+        """Return (N,): the nodes whose GPU model is one of `models`, or all nodes if `models` is
         empty.
         """
         known = self._accepting.get(models)
@@ -88,7 +91,7 @@ class GpuNodes:
         return np.asarray(good, dtype=np.bool_)
 
     def take(self, row: int, devices: Sequence[int], shape: Shape) -> None:
-        """Book a pod on a node and its GPUs. Raises ValueError when the pod does not fit there."""
+        """Book a pod on a node and its GPUs. Raises ValueError if the pod does not fit there."""
         self._check(row, devices, shape)
         left = self.gpu_left[row, list(devices)]
         if (
@@ -100,7 +103,7 @@ class GpuNodes:
         self._book(row, devices, shape, -1)
 
     def give_back(self, row: int, devices: Sequence[int], shape: Shape) -> None:
-        """Undo a booking. Raises ValueError when more would come back than was taken."""
+        """Undo a booking. Raises ValueError if more would be given back than was taken."""
         self._check(row, devices, shape)
         left = self.gpu_left[row, list(devices)]
         if (

@@ -1,4 +1,4 @@
-"""Picks a node and its GPUs for one pod after another; only changed nodes are scored again."""
+"""Picks a node and its GPUs for one pod after another. Only changed nodes are scored again."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from phalanx.scheduler.placement.fragmentation.shape import Shape
 NEVER = -np.inf
 """The score of a node without room for the pod."""
 MAX_REMEMBERED = 4096
-"""The most shapes whose scores are remembered. A workload with more shapes takes more time, with
-equal results.
+"""The largest number of shapes whose scores are remembered. With more shapes, results are the same
+but take more time.
 """
 
 
@@ -22,16 +22,18 @@ class NodePolicy(Protocol):
 
     name: str
     generation: int
-    """A number that rises when all earlier scores are outdated on every node."""
+    """A number that increases when all earlier scores are outdated, on every node."""
 
     def observe(self, shape: Shape, count: int = 1) -> None:
-        """Learn that `count` pods of this shape arrived; they are placed already or will be
+        """Note that `count` pods of this shape have arrived. They are placed already, or will be
         soon.
         """
         ...
 
     def score(self, rows: Rows, shape: Shape) -> Floats:
-        """Return one score for each node in `rows`, all of which have room; higher is better."""
+        """Return one score for each node in `rows`; higher is better. All of these nodes have
+        room.
+        """
         ...
 
     def pick_node(self, scores: Floats) -> int:
@@ -41,7 +43,7 @@ class NodePolicy(Protocol):
         ...
 
     def pick_devices(self, row: int, shape: Shape) -> tuple[int, ...]:
-        """Return the indices of the GPUs to use on that node."""
+        """Return the indexes of the GPUs to use on that node."""
         ...
 
 
@@ -55,7 +57,7 @@ class _Scored:
 
 
 class Placer:
-    """Places pods on `nodes` by `policy`; remembers scores by shape."""
+    """Places pods on `nodes` by `policy`, and remembers scores by shape."""
 
     def __init__(self, nodes: GpuNodes, policy: NodePolicy) -> None:
         self._nodes = nodes
@@ -64,7 +66,7 @@ class Placer:
         self._all: Rows = np.arange(len(nodes), dtype=np.intp)
 
     def place(self, shape: Shape) -> tuple[int, tuple[int, ...]] | None:
-        """Pick a node and GPUs for a pod, and book them; None when no node has room now."""
+        """Pick a node and GPUs for a pod, and book them. Returns None if no node has room now."""
         self._policy.observe(shape)
         scores = self.scores(shape)
         if not len(scores) or scores.max() == NEVER:
@@ -75,7 +77,7 @@ class Placer:
         return row, devices
 
     def scores(self, shape: Shape) -> Floats:
-        """Return (N,): the policy's present scores; -inf for nodes without room."""
+        """Return (N,): the policy's current scores; -inf for nodes without room."""
         nodes = self._nodes
         known = self._scored.get(shape)
         if known is None:

@@ -1,6 +1,4 @@
-"""The worth of a node for the pods that may come, and how the worth falls when a pod is placed
-there.
-"""
+"""The worth of a node for the pods that may come, and its decrease when a pod is placed there."""
 
 from __future__ import annotations
 
@@ -19,14 +17,14 @@ class Worth(Protocol):
     def __call__(self, cpu: Ints, memory: Ints, hosts: Flags, idle: Ints) -> Floats:
         """Return (T,): the worth of room on T nodes.
 
-        `cpu` and `memory` (T,) are the cores and MiB left. `hosts` (T, M) tells which shapes of the
-        mix would fit. `idle` (T, M) has what is idle on the GPUs on which each shape would fit.
+        `cpu` and `memory`: (T,), the cores and MiB left. `hosts`: (T, M), whether each shape of the
+        mix would fit. `idle`: (T, M), the idle share of those GPUs on which each shape would fit.
         """
         ...
 
 
 class Potential:
-    """The worth of nodes in their present state, and with one more pod."""
+    """The worth of nodes in their current state, and with one more pod."""
 
     def __init__(self, nodes: GpuNodes, mix: Mix, worth: Worth) -> None:
         self._nodes = nodes
@@ -40,17 +38,17 @@ class Potential:
         return self._worth(*self.room(rows))
 
     def room(self, rows: Rows) -> tuple[Ints, Ints, Flags, Ints]:
-        """Return the arguments of `Worth` for nodes in their present state."""
+        """Return the arguments of `Worth` for nodes in their current state."""
         count, idle = self._by_threshold(self._nodes.gpu_left[rows])
         cpu, memory = self._nodes.cpu_left[rows], self._nodes.memory_left[rows]
         return self._for_shapes(rows, cpu, memory, count, idle)
 
     def falls(self, rows: Rows, shape: Shape) -> tuple[Rows, Rows, Floats]:
-        """Return how much worth a pod would take from nodes that have room for it.
+        """Return by how much the worth of nodes with room for a pod would fall with the pod.
 
-        Returns (which of `rows`, GPU, fall): for a part of a GPU, one entry for each different
-        amount left on a node's GPUs (the first such GPU); otherwise one entry a node, with whole
-        GPUs taken from the lowest number up.
+        Returns the arrays (index in `rows`, GPU, fall). For a part of a GPU, there is one entry for
+        each different amount left on a node's GPUs, with the first such GPU. Otherwise there is one
+        entry for each node, where whole GPUs are taken from the lowest number up.
         """
         nodes = self._nodes
         left = nodes.gpu_left[rows]
@@ -73,8 +71,8 @@ class Potential:
         return where, device, before[where] - after
 
     def _by_threshold(self, left: Ints) -> tuple[Ints, Ints]:
-        """Return two arrays (T, K): how many GPUs have at least a threshold left, and how much is
-        idle on them.
+        """Return two arrays (T, K): the number of GPUs with at least a threshold left, and the
+        total that is idle on them.
         """
         at = left[:, :, None] >= self._mix.thresholds
         return at.sum(axis=1), np.where(at, left[:, :, None], 0).sum(axis=1)
@@ -92,7 +90,7 @@ class Potential:
 
 
 def _repeated(left: Ints) -> Flags:
-    """Return (T, G): True where a GPU with a lower number on the same node has an equal amount
+    """Return (T, G): True if a GPU with a lower number on the same node has the same amount
     left.
     """
     order = left.argsort(axis=1, kind="stable")

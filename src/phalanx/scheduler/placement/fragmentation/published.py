@@ -1,7 +1,7 @@
 """The node policies of the fragmentation experiment (FGD, USENIX ATC 2023), and FirstFit.
 
-Scores are cut to whole numbers where the originals do so: equal scores go to the first node, which
-affects their results considerably.
+Scores are truncated to whole numbers where the originals do so. With equal scores the first node is
+taken, so truncation affects the results considerably.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class Draws(Protocol):
     """The methods of numpy's Generator that the policies use."""
 
     def integers(self, high: int, /) -> Any:
-        """Return a whole number from 0 up to, not including, `high`."""
+        """Return a whole number from 0 to `high` - 1."""
         ...
 
 
 class FirstFit:
-    """The policy that takes the first node with room, and its tightest GPU; the other policies
-    derive from it.
+    """The policy that takes the first node with room, and its tightest GPU. The other policies
+    derive from this one.
     """
 
     name = "firstfit"
@@ -36,7 +36,7 @@ class FirstFit:
         self.nodes = nodes
 
     def observe(self, shape: Shape, count: int = 1) -> None:
-        """Do nothing, since this policy does not learn."""
+        """Do nothing, because this policy does not learn."""
 
     def score(self, rows: Rows, shape: Shape) -> Floats:
         return np.zeros(len(rows))
@@ -72,7 +72,9 @@ class Random(FirstFit):
 
 
 class BestFit(FirstFit):
-    """The policy that leaves the least cores and GPU share on a node; both count half."""
+    """The policy that leaves the fewest cores and the smallest GPU share on a node, both with equal
+    weight.
+    """
 
     name = "bestfit"
 
@@ -120,8 +122,8 @@ class GpuPacking(FirstFit):
 
 
 class GpuClustering(FirstFit):
-    """The policy that prefers nodes with pods of the same number of GPUs (or with pods that also
-    share a GPU).
+    """The policy that prefers nodes whose pods have the same number of GPUs or, for a pod that
+    shares a GPU, nodes with such pods.
     """
 
     name = "gpuclustering"
@@ -168,14 +170,14 @@ def best_of(where: Rows, scores: Floats, count: int) -> Floats:
 
 
 def lowest_free(nodes: GpuNodes, row: int, shape: Shape) -> tuple[int, ...]:
-    """Return the free GPUs with the lowest numbers, as many GPUs as the pod asks for."""
+    """Return as many free GPUs as the pod requests, those with the lowest numbers."""
     free = np.flatnonzero(nodes.gpu_left[row] >= WHOLE)
     return tuple(int(d) for d in free[: shape.num_gpu])
 
 
 def _hundredths(growth: Floats) -> Floats:
-    """Return growth in thousandths of a GPU as a whole number from 0 to 100, as the original
-    program does.
+    """Return a growth, given in thousandths of a GPU, as a whole-number score from 0 to 100, as in
+    the original program.
     """
     # Without growth the result must be 50, however its sum was rounded.
     return np.trunc(100 / (1 + np.exp(growth / WHOLE)) + 1e-9)

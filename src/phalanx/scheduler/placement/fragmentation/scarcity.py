@@ -1,25 +1,27 @@
-"""The policy scarcity: each pod takes as little as possible of what is scarce for later pods.
+"""The policy scarcity: each pod takes as little as possible of the resources that are scarce for
+later pods.
 
 This policy is Phalanx's own. Like FGD it follows a gradient, but of another potential. For each
-shape m seen so far, c_m is its share of the pods with GPUs, and d_m is this share weighted by a
-pod's request to the power 0.4. i_m(n) is what is idle on those GPUs of node n on which m fits, and
-0 where n cannot host m. u_m(n) is the same, but no more than the node's cores and memory suffice
-for. U_m is the sum of u_m over the nodes. A node is worth
+shape m seen so far, c_m is its share of the pods with GPUs, and d_m is this share times a pod's
+request to the power 0.4. i_m(n) is the idle share of those GPUs of node n on which m fits; it is 0
+if n cannot host m. u_m(n) is the same, but limited to the amount for which the node's cores and
+memory are enough. U_m is the sum of u_m over all nodes. The worth of a node is
 
     V(n) = sum_m d_m / U_m * f(u_m(n)) + 1/2 * sum_m c_m * i_m(n)
     f(u) = (4 GPUs / p) * (u / 4 GPUs)^p,  p = 0.6
 
-(d_m / U_m scaled to sum 1), and a pod goes where V falls least. d_m / U_m is the gradient of the
-sum of d_m log U_m: shapes that ask for a rare GPU model, for a whole node or for many cores per GPU
-gain weight as the nodes that can host them run out. By f, the last room for a shape on a node is
-worth more than the first. The second sum is FGD's measure with the opposite sign; it distinguishes
-nodes on which nothing is scarce. Pods that differ only in memory are one shape, which asks for
-their mean memory. Falls of V are counted in steps of 40 thousandths, and the first of equal nodes
-is taken, so that nodes fill up one after another unless there is a reason against it.
+where the d_m / U_m are scaled to a sum of 1. A pod goes to the node where V falls least. d_m / U_m
+is the gradient of the sum of d_m log U_m. Shapes that request a rare GPU model, a whole node or
+many cores per GPU gain weight as the nodes that can host them run out. Because of f, the last room
+for a shape on a node is worth more than the first. The second sum is FGD's measure with the
+opposite sign. It distinguishes nodes on which nothing is scarce. Pods that differ only in memory
+count as one shape, with their mean memory. Falls of V are rounded to steps of 40 thousandths, and
+among equal nodes the first is taken. So nodes fill up one after another unless there is a reason
+against it.
 
 The mix is not known in advance but learned from arrivals. Weights are computed again when the
-number of arrivals has doubled, or when 3 % of the cluster's GPUs were requested since the last
-time. With 10 % instead, a shape whose room ran out in between had a wrong weight for too long, and
+number of arrivals has doubled, or when 3 % of the cluster's GPUs have been requested since the last
+time. With 10 % instead, shapes whose room ran out in between had a wrong weight for too long, and
 some orders of arrival lost one or two percentage points.
 """
 
@@ -38,7 +40,7 @@ from phalanx.scheduler.placement.fragmentation.shape import WHOLE, Shape
 
 POWER = 0.6
 DEMAND_POWER = 0.4
-"""The power to which a pod's request is raised for its shape's demand."""
+"""The power to which a pod's request is raised in the demand of its shape."""
 REFERENCE_MILLI = 4 * WHOLE
 """The room, in thousandths of a GPU, at which f has the slope 1."""
 COMMON_PART = 0.5
@@ -46,16 +48,16 @@ COMMON_PART = 0.5
 STEP_MILLI = 40
 """The step, in thousandths of a GPU, to which losses of value are rounded."""
 MIN_ROOM_MILLI = 8 * WHOLE
-"""Smaller amounts of room count as this amount, so that a shape that fits nowhere does not outweigh
+"""The smallest room that is used in weights. Without it, a shape that fits nowhere would outweigh
 all others.
 """
 TINY = 1e-12
 RENEWED_AFTER = 0.03
-"""The share of the cluster that arrivals must ask for before weights are computed again."""
+"""The fraction of the cluster that arrivals must request before weights are computed again."""
 
 
 class ScarcityDescent(FirstFit):
-    """The policy described above; recommended where pods share GPUs."""
+    """The policy described above. It is recommended where pods share GPUs."""
 
     name = "scarcity"
 
@@ -100,8 +102,8 @@ class ScarcityDescent(FirstFit):
         return (int(device[_steps(fall).argmax()]),)
 
     def _learned(self) -> Potential:
-        """Return the potential; it is computed again from the present mix and room if it is out of
-        date.
+        """Return the potential. If it is out of date, it is computed again from the current mix and
+        room.
         """
         if self._value is None:
             seen = {
@@ -117,7 +119,7 @@ class ScarcityDescent(FirstFit):
 
 
 class _Usable:
-    """V(n) for a mix, computed from what the mix's shapes could use of a node."""
+    """V(n) for a mix, computed from the amounts on a node that the mix's shapes could use."""
 
     def __init__(self, mix: Mix) -> None:
         asked = mix.num * mix.milli
@@ -128,7 +130,9 @@ class _Usable:
         self._milli_per_mib = asked / np.maximum(mix.memory, 1)
 
     def weigh(self, room: Floats) -> None:
-        """Set the shapes' weights by scarcity, from the room for each shape, (M,)."""
+        """Set the shapes' weights by scarcity. `room`: (M,), the room for each shape in the
+        cluster.
+        """
         weight = np.where(room > 0, self._demand / np.maximum(room, MIN_ROOM_MILLI), 0.0)
         self._weight = weight / max(weight.sum(), TINY)
 
@@ -145,7 +149,7 @@ class _Usable:
 
 
 def _steps(fall: Floats) -> Floats:
-    """Return the loss in whole steps as a score; a tolerance keeps rounding errors from
+    """Return the loss as a score in whole steps. A tolerance keeps rounding errors from
     deciding.
     """
     return np.floor(-fall / STEP_MILLI + 1e-9)

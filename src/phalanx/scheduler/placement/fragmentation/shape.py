@@ -1,4 +1,4 @@
-"""A pod's request as placement on GPU nodes sees it."""
+"""A pod's request, as placement on GPU nodes reads it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ WHOLE = 1000
 class Shape:
     """A request in thousandths of a core, MiB, GPUs and thousandths of each of those GPUs.
 
-    `gpu_milli` is the share of the GPU if `num_gpu` is 1, 1000 for several GPUs, and 0 without
-    GPUs. `models` has the allowed GPU models, in order of their names; empty: any model. Raises
-    ValueError when an amount is negative or GPUs and their share contradict each other.
+    `gpu_milli`: the share of the GPU if `num_gpu` is 1, 1000 for several GPUs, and 0 without GPUs.
+    `models`: the allowed GPU models, sorted by name; empty if any model is allowed. Raises
+    ValueError if an amount is negative, or if `num_gpu` and `gpu_milli` contradict each other.
     """
 
     cpu_milli: int
@@ -41,12 +41,10 @@ class Shape:
 
     @property
     def kind(self) -> int:
-        """The number of whole GPUs that the pod takes; 0 for a part of one GPU, and without
-        GPUs.
-        """
+        """The number of whole GPUs that the pod takes; 0 for a part of one GPU and for no GPU."""
         return 0 if self.is_shared else self.num_gpu
 
     @property
     def milli(self) -> int:
-        """Thousandths of all GPUs of the request together."""
+        """The thousandths of all requested GPUs together."""
         return self.num_gpu * self.gpu_milli
