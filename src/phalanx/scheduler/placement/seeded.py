@@ -1,5 +1,5 @@
-"""A seeded source of randomness for code that gets no source from its caller, such as tables of
-cases.
+"""A seeded source of random numbers, for code that gets no source from its caller, such as tables
+of cases.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ _MASK = (1 << 64) - 1
 
 
 class Seeded:
-    """SplitMix64 (Steele, Lea and Flood, 2014): the same seed gives the same numbers on every
+    """SplitMix64 (Steele, Lea and Flood, 2014). The same seed gives the same numbers on every
     machine.
     """
 
@@ -16,7 +16,7 @@ class Seeded:
         self._state = seed & _MASK
 
     def randrange(self, stop: int, /) -> int:
-        """Return a whole number from 0 up to, not including, `stop`; raises ValueError below 1."""
+        """Return a whole number from 0 to `stop` - 1. Raises ValueError if `stop` is below 1."""
         if stop < 1:
             raise ValueError(f"a range of numbers needs at least one, not {stop}")
         self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK

@@ -1,4 +1,6 @@
-"""SPREAD and RANDOM: the next node in turn, or a random node, among the possible ones."""
+"""The strategies SPREAD and RANDOM. Among the possible nodes, SPREAD takes the next one in turn,
+and RANDOM a random one.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ class Spread:
     """Round robin over the nodes in order of ids: first over available nodes, then over feasible
     ones.
 
-    The position of the next turn is kept between picks, so each asker needs its own `Spread`.
+    The position is kept between picks, so each asker needs its own `Spread`.
     """
 
     def __init__(self) -> None:
@@ -46,8 +48,8 @@ class RandomAvailable:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Return an available node, never a busy one, since an asker that asks again draws
-        again.
+        """Return an available node, and never a busy one: an asker that asks again gets another
+        random node.
         """
         known = view.of(request)
         if len(view.nodes):

@@ -1,7 +1,7 @@
-"""A strategy in the form in which messages carry it: its allowed keys, and the labels that it asks
-for.
+"""Strategies in the form in which messages carry them: the allowed keys, and the labels that a
+strategy asks for.
 
-Nodes read this module when they start; the policies, which need numpy, are imported later.
+Nodes import this module when they start. The policies need numpy and are imported later.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import msgspec
 from phalanx.scheduler.placement.labels import ANY_NODE, LabelSelector, condition
 
 WHOLE_GROUP = -2
-"""Instead of a bundle's index: any bundle, but no bundle while one of them waits for another
-place.
+"""A value for a bundle's index that means any bundle of the group, but none while any bundle waits
+for a new place.
 """
 
 
@@ -37,8 +37,8 @@ class _Wire(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def check_strategy(wire: Mapping[str, Any]) -> None:
-    """Raise ValueError for a strategy that no policy can read, since a process may send
-    anything.
+    """Raise ValueError for a strategy that no policy can read. The check is needed because a
+    process may send anything.
     """
     try:
         read = msgspec.convert(wire, _Wire)
@@ -52,8 +52,8 @@ def check_strategy(wire: Mapping[str, Any]) -> None:
 
 
 def selectors_of(wire: Mapping[str, Any]) -> list[LabelSelector]:
-    """Return the label selectors in order of preference; one that accepts every node if none is
-    requested.
+    """Return the label selectors in order of preference. If none is requested, return one that
+    accepts every node.
 
     Raises ValueError for an invalid condition.
     """

@@ -1,5 +1,6 @@
-"""The interface of strategies: a strategy chooses one node for one request, on the asker's
-terms."""
+"""The interface of strategies. A strategy chooses one node for one request, by the terms of its
+asker.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ ENTRY_POINT_GROUP = "phalanx.strategies"
 class Asking:
     """The asker, and its terms.
 
-    `local`: the node that decides. `preferred`: the node that wins when it is no worse than the
-    best. `require_available`: nodes where the request would have to wait do not count.
-    `avoid_local`: the local node is skipped, since its queue is being emptied. `argument_bytes`:
-    the bytes of all large arguments; `held_bytes`: how many of these bytes each node holds.
-    `waiting`: how many requests like this one wait, itself included. `tried`: the amounts that
-    nodes did not give to the asker shortly before. `beside`: the nodes where the asker's job
-    already runs.
+    `local`: the node that decides. `preferred`: the node that is taken if it is no worse than the
+    best. `require_available`: whether nodes are excluded where the request would have to wait.
+    `avoid_local`: whether the local node is skipped, because its queue is being emptied.
+    `argument_bytes`: the bytes of all large arguments. `held_bytes`: how many of these bytes each
+    node holds. `waiting`: the number of waiting requests like this one, including this one.
+    `tried`: the amounts that nodes recently did not give to the asker. `beside`: the nodes where
+    the asker's job already runs.
     """
 
     local: str | None = None
@@ -43,15 +44,14 @@ class Asking:
 
 
 class Strategy(Protocol):
-    """Chooses a node. Built-in strategies and users' own strategies have the same interface.
-
+    """Chooses a node. Built-in strategies and strategies of users have the same interface.
     docs/explanation/placement.md shows how to write a strategy.
     """
 
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Return a node for `request`, or the reasons why none was found. Reserves nothing."""
+        """Return a node for `request`, or the reasons why none was found. Nothing is reserved."""
 
 
 NOBODY_ELSE: Mapping[Filter, Flags] = {}
@@ -65,9 +65,8 @@ def reject(
     asking: Asking,
     turned_away: Mapping[Filter, Flags] = NOBODY_ELSE,
 ) -> Rejection:
-    """Return the rejection of a strategy that found no node, with what each filter turned away.
-
-    `turned_away` has the nodes that the strategy's own filters turned away.
+    """Return the rejection of a strategy that found no node, with the number of nodes that each
+    filter turned away. `turned_away`: the entries of the strategy's own filters.
     """
     excluded = np.zeros(len(view.nodes), np.bool_)
     excluded[excluded_rows(view, asking)] = True
@@ -75,7 +74,7 @@ def reject(
 
 
 def excluded_rows(view: ClusterView, asking: Asking) -> list[int]:
-    """Return the row of the local node if that node must be skipped."""
+    """Return the row of the local node if that node must be skipped; otherwise nothing."""
     if asking.avoid_local and asking.local in view.nodes.row_of:
         return [view.nodes.row_of[asking.local]]
     return []
@@ -89,7 +88,7 @@ def placed(view: ClusterView, row: int, is_available: bool) -> Placed:
 def load_strategy(name: str) -> Callable[..., Any]:
     """Return the factory that a distribution offers as entry point `name` of `phalanx.strategies`.
 
-    Raises ValueError, with the installed names, when no strategy has that name.
+    Raises ValueError, with the installed names, if no strategy has that name.
     """
     from importlib.metadata import entry_points  # slow to import and rarely needed
 

@@ -16,8 +16,8 @@ from phalanx.scheduler.placement.strategy import Strategy
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """The terms of one request: the affinity to a named node, and the selectors to try one after
-    another.
+    """The terms of one request: the affinity to a named node, and the selectors, which are tried
+    one after another.
     """
 
     request: Request
@@ -26,10 +26,11 @@ class Terms:
 
 
 def terms_of(wire: Mapping[str, Any], place: ResourceSet, otherwise: Strategy) -> Terms:
-    """Read what a task asks of a node, from the keys node_id, soft and labels. Raises ValueError.
+    """Read a task's terms from the keys node_id, soft and labels. Raises ValueError.
 
-    A task that must not wait for a busy node is still sent to that node, which refuses it.
-    `otherwise` decides when the named node is not possible and the task is not bound to that node.
+    A task that must not wait for a busy node is still sent to that node, and the node refuses it.
+    `otherwise`: the strategy that decides if the named node is not possible and the task is not
+    bound to that node.
     """
     first, *fallbacks = selectors_of(wire)
     return Terms(

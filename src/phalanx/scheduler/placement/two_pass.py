@@ -1,4 +1,6 @@
-"""The oldest policy, which can still be chosen: any node with room, otherwise any feasible node."""
+"""The oldest policy, which can still be chosen: any node with room or, if there is none, any
+feasible node.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,17 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 
 
 class TwoPassRandom:
-    """Picks at random among nodes whose available minus load suffices, otherwise among feasible
-    nodes.
+    """Picks at random among nodes whose available minus queued amounts are enough or, if there are
+    none, among feasible nodes.
 
-    Random choices need no agreement between the deciding processes. With weights from outdated
-    reports, all these processes would send their requests to the same node at once.
+    Random choices need no agreement among the deciding processes. If they weighed nodes by outdated
+    reports, all of them would send their requests to the same node at once.
     """
 
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Pick a node by the rules of the request's class. The caller adds the request to that
-        node's load.
-        """
+        """Pick a node by the rules above. The caller adds the request to that node's load."""
         excluded = excluded_rows(view, asking)
         row = random_flagged(self._unloaded(view, request), excluded, rng)
         if row is not None:

@@ -1,4 +1,4 @@
-"""The global choice: among the nodes that can take a task, the one where the task would wait
+"""The policy least-waiting: among the nodes that can take a task, the one where the task would wait
 least.
 """
 
@@ -17,10 +17,9 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 
 @dataclass(frozen=True, kw_only=True)
 class Backlog:
-    """A node's last report: the tasks in its queue, and its averages.
-
-    `run_s`: mean run time of a task in seconds. `bandwidth`: bytes a second at which objects reach
-    the node; 0 before the first object.
+    """A node's last report: the number of tasks in its queue, and its averages. `run_s`: the mean
+    run time of a task in seconds. `bandwidth`: the bytes per second at which objects reach the
+    node; 0 before the first object.
     """
 
     queue_length: int = 0
@@ -32,12 +31,15 @@ class LeastWaiting:
     """The strategy that minimizes queue length x mean run time + missing argument bytes /
     bandwidth.
 
-    A node that never reported counts as a node with an empty queue. Ties go to the preferred node,
-    then to the lowest id. The reports are kept as arrays in the order of the nodes.
+    A node that has never reported counts as having an empty queue. Among equal nodes, the preferred
+    one is taken, or else the one with the lowest id. The reports are kept as arrays in the order of
+    the nodes.
     """
 
     def __init__(self, default_bandwidth: float = 1e9) -> None:
-        """`default_bandwidth`: the bytes a second of nodes for which no bandwidth was measured."""
+        """`default_bandwidth`: the bytes per second that are assumed for nodes without a measured
+        bandwidth.
+        """
         self._default_bandwidth = default_bandwidth
         self._backlogs: dict[str, Backlog] = {}
         self._laid_out: tuple[NodeTable | None, int] = (None, 0)
@@ -62,10 +64,8 @@ class LeastWaiting:
         return backlog.queue_length * backlog.run_s + self.transfer_s(node, missing)
 
     def starts_within(self, node: str, seconds: float) -> int:
-        """Return how many further tasks, behind the queued ones, a busy node is likely to start in
-        this time.
-
-        0 if the node's run times are unknown.
+        """Return how many more tasks, in addition to the queued ones, a busy node is likely to
+        start within `seconds`; 0 if the node's run times are unknown.
         """
         backlog = self._backlogs.get(node, Backlog())
         return int(seconds / backlog.run_s) - backlog.queue_length if backlog.run_s else 0
@@ -99,7 +99,7 @@ class LeastWaiting:
         return placed(view, row, bool(known.available[row]))
 
     def _catch_up(self, view: ClusterView) -> None:
-        """Arrange the reports in the nodes' order again, after nodes joined or left."""
+        """Put the reports into the order of the nodes again, after nodes joined or left."""
         if self._is_laid_out(view.nodes):
             return
         self._laid_out = (view.nodes, view.nodes.generation)

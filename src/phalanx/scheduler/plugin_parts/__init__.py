@@ -1,1 +1,1 @@
-"""Parts of plugins that are long enough for their own files."""
+"""Parts of plugins that are large enough for files of their own."""

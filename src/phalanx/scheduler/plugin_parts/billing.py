@@ -1,4 +1,4 @@
-"""The cost of work to its user, and how long that cost is remembered."""
+"""The price of work to its user, and how long usage is remembered."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Terms(NamedTuple):
     """The terms by which usage is billed.
 
     After `half_life_s` seconds, half of the usage is forgotten. Work that has started counts for at
-    least `penalty_s` seconds. `billing` weighs one counted unit of each resource: a core, a GPU, a
-    byte.
+    least `penalty_s` seconds. `billing`: the weight of one unit of each resource, such as a core, a
+    GPU or a byte.
     """
 
     half_life_s: float
@@ -31,8 +31,8 @@ class Terms(NamedTuple):
     billing: Mapping[str, float]
 
     def rate(self, amounts: Iterable[tuple[str, float]]) -> float:
-        """Return the billing units of work with these amounts: the largest product of weight and
-        amount.
+        """Return the billing units per second of work with these amounts: the largest product of
+        weight and amount.
 
         Slurm calls this rule MAX_TRES. The rate does not depend on the node.
         """
@@ -52,7 +52,7 @@ def terms_of(arguments: Arguments) -> Terms:
 
 
 def terms_in(config: Configuration) -> Terms:
-    """Return the terms of the first plugin that reads users' usage; the defaults if there is no
+    """Return the terms of the first plugin that reads users' usage, or the defaults if there is no
     such plugin.
     """
     for tier in config.tiers:

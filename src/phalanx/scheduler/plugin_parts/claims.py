@@ -14,7 +14,7 @@ from phalanx.scheduler.cycle.plan import Rejection
 from phalanx.scheduler.plugin_parts.quota_tree import QuotaNode
 
 _SHOWN = 4
-"""The most queues that a reason names: those that hold most."""
+"""The largest number of queues that a reason names. Those that hold the most are chosen."""
 
 
 def why_nothing_is_taken_back(
@@ -25,11 +25,10 @@ def why_nothing_is_taken_back(
     count: int,
     resources: Sequence[str],
 ) -> list[Rejection]:
-    """Return for each resource that nodes lack the reasons why reclaim makes no room for `count`
-    more tasks.
-
-    The reasons are that the job's queue deserves no more, or that the other queues hold the
-    resource by right. A resource gives no reason if some other queue holds too much of it.
+    """For each resource that nodes lack, return the reasons why reclaim makes no room for `count`
+    more tasks. Either the job's queue deserves no more, or the other queues are entitled to the
+    amounts that they hold. There is no reason for a resource of which some other queue holds too
+    much.
     """
     out = []
     for name in resources:
@@ -58,9 +57,7 @@ def why_nothing_is_taken_back(
 
 
 def _holding(nodes: Mapping[int, QuotaNode], r: int) -> list[int]:
-    """Return the queues whose own work holds some of a resource; the queue that holds most comes
-    first.
-    """
+    """Return the queues whose work holds some of a resource, largest amount first."""
     held = {q: n.account.allocated.v[r] for q, n in nodes.items() if n.is_leaf()}
     return sorted((q for q, x in held.items() if x >= EPSILON), key=lambda q: (-held[q], q))
 

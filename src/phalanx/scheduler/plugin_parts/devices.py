@@ -1,4 +1,4 @@
-"""A limit on the number of devices of a node, since a snapshot may claim any number."""
+"""Limits the number of devices of a node, because a snapshot may claim any number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phalanx.scheduler.cycle.session import Session
 def numbered_devices(
     session: Session, plugin: str, counts: Sequence[int] | Counts, most: int
 ) -> Counts:
-    """Return each node's number of devices, at most `most`; if a number is cut, the plan gets a
+    """Return each node's number of devices, at most `most`. If a number is reduced, the plan gets a
     warning.
     """
     given = np.asarray(counts, dtype=np.int64)

@@ -1,13 +1,16 @@
-"""Rules of reclaim that cause no endless exchange: what a queue may take, and from which queues.
+"""Rules of reclaim that prevent endless exchanges: how much a queue may take, and from which
+queues.
 
-By Volcano's rule a queue may reclaim while one of the resources that it asks for is within what it
-deserves, and from any queue above what it deserves of a resource that the victim uses. With two
-resources, two queues can then take the same room from each other forever (volcano#4808, #4947).
-Here only short resources count. A reclaimer stays within what its queue deserves of each of them,
-and a victim's queue holds more than it deserves of at least one. So a queue whose work was placed
-in this way exceeds no deserved amount of these resources, and the work cannot be evicted again
-because of them. If a queue's quota does not name a short resource, the resources that the quota
-names decide whether the task has a right.
+By Volcano's rule, a queue may reclaim while it is within its deserved amount of any one resource
+that it requests. It may take from any queue that exceeds its deserved amount of a resource that the
+victim uses. With two resources, two queues can then take the same room from each other forever
+(volcano#4808, #4947).
+
+Here only short resources count. The reclaiming queue must stay within its deserved amount of each
+of them, and the victim's queue must exceed its deserved amount of at least one. So work that was
+placed in this way keeps its queue within the deserved amounts of these resources, and cannot be
+evicted again because of them. If a queue's quota does not name a short resource, the resources that
+the quota does name decide.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ from phalanx.scheduler.cycle.amounts import EPSILON, Amount, Counts, Dimensions,
 def short_of(dims: Dimensions, room: Counts, request: Counts) -> Flags:
     """Return the resources that a node lacks.
 
-    If the node's sums suffice, for example where no single device has enough, return all requested
-    resources.
+    If the node's sums are enough, for example because only no single device has enough, return all
+    requested resources.
     """
     asked = (request > 0) & dims.weighed
     short: Flags = asked & (room < request)
@@ -31,8 +34,8 @@ def short_of(dims: Dimensions, room: Counts, request: Counts) -> Flags:
 def may_take(
     dims: Dimensions, used: Vector, deserved: Amount, request: Vector, short: Flags
 ) -> bool:
-    """Whether a queue that uses `used` (this request included) has a right to the short
-    resources.
+    """Whether a queue is entitled to the short resources. `used`: the amounts that it uses,
+    including this request.
     """
     within = used - deserved.v < EPSILON
     named = _named(dims, deserved)

@@ -1,14 +1,15 @@
 """Ranks of the users in a tree of shares, by the rule that Slurm documents as Fair Tree.
 
-Among siblings, level fairshare = S / U: S is a member's part of all the siblings' shares, U is its
-part of all the siblings' usage. The tree is walked depth first by falling level fairshare, so that
-all users of a better account come before all users of a worse one. Ranks fall from the number of
-users; users without use are ranked, too. Without use, level fairshare is infinite. Without shares
-it is 0, with or without use.
+The level fairshare of a member is S / U, where S is the member's fraction of all its siblings'
+shares, and U its fraction of all their usage. The tree is walked depth first, by descending level
+fairshare, so that all users of a better account come before all users of a worse one. The first
+user's rank is the number of users, and ranks descend from there. Users without usage are ranked,
+too. Without usage, level fairshare is infinite. Without shares it is 0, whether there is usage or
+not.
 
-Ties: equal users share a rank; a user equal to an account shares the best rank in it; the members
-of equal accounts are ranked as if they were one account's. Source: Slurm's page "Fair Tree
-Fairshare Algorithm".
+Ties: equal users share a rank. A user who is equal to an account shares the best rank in it. The
+members of equal accounts are ranked as if they belonged to one account. Source: Slurm's page "Fair
+Tree Fairshare Algorithm".
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple
 
 
 class Member(NamedTuple):
-    """A user, or (with `members`) an account; an account's usage is the sum of its members'
+    """A user or, with `members`, an account. The usage of an account is the sum of its members'
     usage.
     """
 
@@ -31,15 +32,15 @@ class Member(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """A user's place. The highest rank comes first, and equal users have equal ranks."""
+    """A user's rank. The highest rank comes first, and equal users have equal ranks."""
 
     level_fairshare: float
     rank: int
 
 
 def level_fairshares(siblings: Sequence[Member]) -> list[float]:
-    """Return each sibling's level fairshare S / U: 0 without shares, otherwise infinite without
-    usage.
+    """Return the level fairshare S / U of each sibling. It is 0 without shares, and otherwise
+    infinite without usage.
     """
     shares = sum(one.shares for one in siblings)
     used = sum(one.use for one in siblings)
@@ -54,7 +55,7 @@ def level_fairshares(siblings: Sequence[Member]) -> list[float]:
 
 
 def standings(siblings: Sequence[Member]) -> dict[str, Standing]:
-    """Return the standing of every user among `siblings` and below them; users' names must
+    """Return the standing of every user among `siblings` and below them. The names of users must
     differ.
     """
     if all(one.members is None for one in siblings):
@@ -65,8 +66,8 @@ def standings(siblings: Sequence[Member]) -> dict[str, Standing]:
 
 
 def _of_users(siblings: Sequence[Member]) -> dict[str, Standing]:
-    """Return the standings of siblings that are all users, in a fast way since there may be
-    thousands.
+    """Return the standings of siblings that are all users. This is a faster way, because there may
+    be thousands.
     """
     levels = level_fairshares(siblings)
     order = sorted(range(len(levels)), key=levels.__getitem__, reverse=True)
@@ -90,7 +91,7 @@ def _count(siblings: Iterable[Member]) -> int:
 def _walk(
     level: list[tuple[float, Member]], rank: int, best: int | None, out: dict[str, Standing]
 ) -> None:
-    """Hand out ranks from `rank` downwards. The siblings that tie for the first place get `best` if
+    """Assign ranks from `rank` downwards. The siblings that tie for the first place get `best` if
     it is given.
     """
     level.sort(key=lambda row: -row[0])

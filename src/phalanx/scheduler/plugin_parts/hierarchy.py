@@ -12,7 +12,7 @@ from phalanx.scheduler.cycle.amounts import EPSILON, Counts, Flags, Vector
 
 
 class Branch:
-    """The level of a queue in the tree, or (if `request` is set) a job."""
+    """A queue's level in the tree or, if `request` is set, a job."""
 
     __slots__ = ("children", "held", "request", "saturated", "share", "weight")
 
@@ -32,7 +32,7 @@ class Branch:
         return twin
 
     def compare(self, left: list[str], right: list[str]) -> int:
-        """Return which of two paths goes first: a negative number for the left one."""
+        """Return which of two paths comes first. The result is negative if it is the left one."""
         a = b = self
         depth = min(len(left), len(right))
         for i in range(depth):
@@ -49,7 +49,9 @@ class Branch:
 
 
 class ShareTree:
-    """The tree of the queues' paths, with the jobs as leaves, for a cluster of `total`."""
+    """The tree of the queues' paths, with jobs as leaves, for a cluster with the resources
+    `total`.
+    """
 
     def __init__(self, total: Vector) -> None:
         self._total = total
@@ -67,7 +69,7 @@ class ShareTree:
 
     @property
     def root(self) -> Branch:
-        """The root of the tree, after the levels were brought up to date with the jobs."""
+        """The root of the tree, after all levels were updated from the jobs."""
         if self._is_stale:
             self._is_stale = False
             self._refresh(self._root, (self.allocated < self._total) & self._of)
@@ -76,7 +78,9 @@ class ShareTree:
     def put(
         self, path: list[str], weights: list[str], job: str, held: Vector, request: Counts
     ) -> None:
-        """Set what a job holds; the levels above are updated when next read."""
+        """Set the amounts that a job holds. The levels above it are updated when they are next
+        read.
+        """
         branch = self._root
         for i, name in enumerate(path[1:], 1):
             child = branch.children.get(name)
@@ -123,8 +127,8 @@ def weight_of(weights: list[str], i: int) -> float:
 
 
 def _saturated(held: Vector, request: Vector, demanding: Flags) -> bool:
-    """Whether the branch has all it asked for of some resource, or asks for a resource that is used
-    up.
+    """Whether the branch has all that it requested of some resource, or requests a resource that is
+    used up.
     """
     asked = request != 0
     has_all = (held != 0) & asked & (held >= request)

@@ -1,4 +1,5 @@
-"""The effect of tasks on a node, and in its domain, on one more task: affinity, spread, ports.
+"""The effect that tasks on a node, or in its domain, have on one more task: affinity, spread and
+ports.
 
 Source: kube-scheduler's interpodaffinity, podtopologyspread and nodeports.
 """
@@ -19,8 +20,8 @@ from phalanx.scheduler.cycle.specs import PodTerm, Spread
 
 
 class Neighbours:
-    """Computes answers about tasks on nodes each time, so that only classes with such rules cost
-    time.
+    """Answers questions about tasks on nodes. Answers are computed each time, so that only classes
+    with such rules cost time.
     """
 
     def __init__(self, session: Session) -> None:
@@ -30,7 +31,9 @@ class Neighbours:
         self.any_required = any(a.pod_required or a.pod_anti_required for a in found)
         self._any_preferred = any(a.pod_preferred or a.pod_anti_preferred for a in found)
         self.absent = not any(a.between_tasks for a in found) and not any(x.spread for x in shapes)
-        """Whether no task has rules about other tasks, so that nothing here changes any answer."""
+        """Whether no task has rules about other tasks, so that nothing here can change an
+        answer.
+        """
         self._domains: dict[str, list[str | None]] = {}
 
     def _domain(self, key: str) -> list[str | None]:
@@ -41,7 +44,7 @@ class Neighbours:
         return known
 
     def _present(self) -> Iterator[tuple[int, EquivalenceClass]]:
-        """Yield (node, class) of every task that stands on a node and is not being evicted."""
+        """Yield (node, class) of every task that is on a node and is not being evicted."""
         cluster = self._cluster
         for node, tasks in enumerate(cluster.on_node):
             for t in tasks:
@@ -58,9 +61,8 @@ class Neighbours:
         return ALWAYS
 
     def near(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes whose domain has a match for every required affinity term.
-
-        In a group of tasks that require each other, the first task may go to any labelled domain.
+        """Return the nodes whose domain has a matching task for every required affinity term. If
+        tasks require each other, the first of them may go to any labelled domain.
         """
         affinity = ask.eq_class.shape.affinity
         good = np.ones(len(rows), dtype=np.bool_)
@@ -86,8 +88,8 @@ class Neighbours:
         return good
 
     def apart(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes where no anti-affinity is broken, neither the asker's nor that of a task
-        in place.
+        """Return the nodes where no anti-affinity is violated, neither the asker's nor that of a
+        task that is already there.
         """
         affinity = ask.eq_class.shape.affinity
         mine = affinity.pod_anti_required if affinity else ()
@@ -146,7 +148,7 @@ class Neighbours:
         return good
 
     def _spread_counts(self, rule: Spread, ask: Ask) -> dict[str, int]:
-        """Return the number of matching tasks in each domain, for the domains that the task's
+        """Return the number of matching tasks in each domain, for the domains that the task's own
         selector allows.
         """
         cluster = self._cluster
@@ -167,8 +169,8 @@ class Neighbours:
         return counts
 
     def spread(self, rows: Rows, ask: Ask) -> Vector:
-        """Return scores from 0 to 100; the fewer matching tasks a node's domain has, the higher its
-        score.
+        """Return scores from 0 to 100. The fewer matching tasks a node's domain has, the higher is
+        its score.
         """
         soft = [x for x in ask.eq_class.shape.spread if not x.hard]
         if not soft:
@@ -191,8 +193,8 @@ class Neighbours:
         return ALWAYS if self._any_preferred else NEVER
 
     def affinity(self, rows: Rows, ask: Ask) -> Vector:
-        """Return scores from 0 to 100 by the weights of preferred terms: the asker's, and those of
-        tasks in place.
+        """Return scores from 0 to 100, by the weights of preferred terms: the asker's, and those of
+        tasks that are already there.
         """
         if not self._any_preferred:
             return np.zeros(len(rows))

@@ -1,4 +1,4 @@
-"""Usage with a half-life, computed exactly: an amount, and the time at which it holds.
+"""Usage with a half-life, computed exactly: an amount, and the time for which it is valid.
 
 After `half_life_s` seconds, half of the usage is left. Running work adds `rate` in every second.
 One unit added at time s counts 2^(-(t - s) / H) at time t, so work that runs from s to t adds the
@@ -6,8 +6,8 @@ integral
 
     rate * H / ln 2 * (1 - 2^(-(t - s) / H)).
 
-Nothing is sampled, so any division of an interval into parts gives the same result. When a clock is
-set back, nothing is forgotten or added, since a negative time counts as zero.
+Nothing is sampled, so any division of an interval into parts gives the same result. If a clock is
+set back, nothing is forgotten or added, because negative time counts as zero.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class Use(NamedTuple):
-    """An amount of usage (billing units times seconds), as it is at the time `at` (seconds)."""
+    """An amount of usage (billing units times seconds) at the time `at` (seconds)."""
 
     amount: float
     at: float
@@ -28,6 +28,8 @@ class Use(NamedTuple):
 
 
 def accrued(rate: float, elapsed_s: float, half_life_s: float) -> float:
-    """Return the usage, at their end, from work of this rate over the last `elapsed_s` seconds."""
+    """Return the usage from work of this rate over the last `elapsed_s` seconds, as it is at the
+    end of that time.
+    """
     decay = math.log(2) / half_life_s
     return rate / decay * -math.expm1(-max(elapsed_s, 0.0) * decay)

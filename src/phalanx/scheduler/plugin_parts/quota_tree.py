@@ -1,4 +1,5 @@
-"""Quotas of queues as a tree: what a child inherits, and what its parent leaves to it.
+"""Quotas of queues as a tree: the quotas that a child inherits, and the amounts that its parent
+leaves to it.
 
 Source: Volcano's capacity plugin with hierarchy.
 """
@@ -15,11 +16,11 @@ from phalanx.scheduler.plugin_parts.quotas import Holding
 
 ROOT = "root"
 DEEPEST = 100
-"""The most levels of queues above a queue (Volcano admits five)."""
+"""The largest number of levels of queues above a queue. Volcano allows five."""
 
 
 class QuotaNode(Holding):
-    """One queue's quotas and account; `ancestors` has the numbers of the queues above, the root
+    """One queue's quotas and account. `ancestors`: the numbers of the queues above it, root
     first.
     """
 
@@ -46,7 +47,7 @@ class QuotaNode(Holding):
         self.children: list[int] = []
 
     def with_account(self, account: QueueAccount) -> QuotaNode:
-        """Return the same queue with another account. Both share the quotas, which must not be
+        """Return the same queue with another account. Both share the quotas, so these must not be
         changed.
         """
         twin = QuotaNode(
@@ -65,8 +66,8 @@ class QuotaNode(Holding):
         return not self.children
 
     def share(self) -> float:
-        """Return the queue's share: 1 for a queue that deserves nothing, whatever the queue
-        holds.
+        """The queue's share. It is 1 for a queue that deserves nothing, regardless of the amounts
+        that the queue holds.
         """
         return 1.0 if self.deserved.is_empty() else super().share()
 
@@ -79,9 +80,8 @@ class QuotaTree:
         self.ready = True
 
     def connect(self, parents: Mapping[int, str], index: Mapping[str, int]) -> bool:
-        """Set the ancestors and children of all queues.
-
-        Returns False for a missing parent, a cycle, or a tree that is too deep.
+        """Set the ancestors and children of all queues. Returns False if a parent is missing, if
+        there is a cycle, or if the tree is too deep.
         """
         for queue, node in self.nodes.items():
             path: list[int] = []
@@ -98,10 +98,9 @@ class QuotaTree:
         return True
 
     def descend(self, top: QuotaNode) -> None:
-        """Pass capabilities down to the children.
-
-        A child takes unset resources from its parent. Guarantees of siblings are set aside. A
-        child's real capability is at most its capability.
+        """Compute the capabilities of the children from those of their parents. A child inherits
+        the resources that its own capability does not name. Its real capability excludes the
+        guarantees of its siblings, and is at most its capability.
         """
         children = [self.nodes[c] for c in top.children]
         guaranteed = deserved = None

@@ -1,5 +1,5 @@
-"""The common part of queue quotas, both for queues that deserve by weight and for those that
-declare what they deserve.
+"""The common part of the plugins for queue quotas, whether queues deserve amounts by weight or
+declare them.
 
 Source: Volcano's proportion and capacity plugins.
 """
@@ -17,8 +17,8 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class Holding:
-    """The account of a queue, and the amounts that it deserves and may have. The computed share is
-    kept until the account changes.
+    """The account of a queue, the amounts that it deserves, and the amounts that it may have. The
+    computed share is kept until the account changes.
     """
 
     def __init__(
@@ -51,10 +51,8 @@ class Holding:
 
 
 def real_capabilities(cluster: Cluster) -> list[tuple[Amount, Amount]]:
-    """Return for every queue its real capability and its guarantee.
-
-    The real capability is the total, minus the guarantees of all other queues, and at most the
-    queue's capability.
+    """For every queue, return its real capability and its guarantee. The real capability is the
+    total minus the guarantees of all other queues, and at most the queue's capability.
     """
     dims = cluster.dims
     guarantees = [dims.amount(q.guarantee) for q in cluster.queues]
@@ -71,9 +69,8 @@ def real_capabilities(cluster: Cluster) -> list[tuple[Amount, Amount]]:
 
 
 def admit(session: Session, job: Job, chain: Sequence[Holding], plugin: str) -> bool:
-    """Return whether the job's queue and all queues above may use the job's minimum.
-
-    If they may not, refuse the job in the name of `plugin`, with the amounts.
+    """Return whether the quotas of the job's queue and of all queues above it allow the job's
+    minimum. If they do not, refuse the job in the name of `plugin`, with the amounts.
     """
     least = job.min_resources
     if least is None:
@@ -113,8 +110,8 @@ def above(
 
 
 def set_aside(job: Job, chain: Sequence[Holding]) -> None:
-    """Count the minimum of a job that was let in, by whatever plugin, in its queue and the queues
-    above.
+    """Add the minimum of a job that was let in, by any plugin, to the accounts of its queue and the
+    queues above.
     """
     if job.min_resources is not None:
         for node in chain:
@@ -122,9 +119,8 @@ def set_aside(job: Job, chain: Sequence[Holding]) -> None:
 
 
 def kept_on_trial(session: Session, plugin: str) -> bool:
-    """Whether trial evictions can read this plugin's state.
-
-    Trials update the state only while the predicate hook is on.
+    """Whether trial evictions can use this plugin's state. They update the state only while the
+    predicate hook is on.
     """
     used = session.is_on(plugin, "allocatable") or session.is_on(plugin, "preemptable")
     return session.is_on(plugin, "predicate") or not used

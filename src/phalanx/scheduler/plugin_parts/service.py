@@ -1,4 +1,6 @@
-"""Jobs' past and remaining run times, and orders by them that may preempt running jobs."""
+"""Past and remaining run times of jobs, and orders of jobs by run time, in which running jobs may
+be preempted.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ Key = Callable[[Job], Any]
 
 
 class Service:
-    """Run times of the session's jobs in seconds, as their podgroups declare them."""
+    """Run times of the session's jobs in seconds, as the podgroups declare them."""
 
     def __init__(self, session: Session) -> None:
         self._now = session.now
@@ -38,8 +40,8 @@ class Service:
         return left if started is None else max(0.0, left - (self._now - started))
 
     def gpus(self, job: Job) -> float:
-        """Return the GPUs of all the job's tasks together; 1 for a job without GPUs, so that time
-        alone ranks it.
+        """Return the number of GPUs of all the job's tasks together. It is 1 for a job without
+        GPUs, so that only time ranks the job.
         """
         asked = 0 if self._gpu is None else int(job.total_request[self._gpu])
         return asked / 1000 if asked else 1.0
@@ -48,8 +50,8 @@ class Service:
 def rank_jobs(session: Session, plugin: str, key: Key, *, preemptive: bool) -> None:
     """Order jobs by `key`.
 
-    If `preemptive`, jobs with a smaller key may preempt jobs with a larger key, and a job counts as
-    starving while one of its tasks waits.
+    With `preemptive`, jobs with a smaller key may preempt jobs with a larger key, and a job counts
+    as starving while any of its tasks waits.
     """
     session.add("job_order", plugin, key)
     if not preemptive:

@@ -1,7 +1,8 @@
-"""The limits of users in queues: how many jobs of each user run, and how many GPUs these hold.
+"""The limits of users in queues: on the number of each user's running jobs, and on the GPUs that
+these jobs hold.
 
-A queue's annotation has its limits (`model.user_limits`). A limit counts the user's work in the
-queue and in all queues below it.
+Each queue states its limits in an annotation (`model.user_limits`). A limit counts the user's work
+in the queue and in all queues below it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Key = tuple[str, str]
 
 
 class UserRooms:
-    """The room that limits leave to each user; it shrinks while a cycle places work."""
+    """The room that limits leave to each user. It shrinks while a cycle places work."""
 
     def __init__(self, session: Session) -> None:
         cluster = session.cluster
@@ -37,13 +38,13 @@ class UserRooms:
         self._running: dict[Key, int] = {}
         self._gpus: dict[Key, float] = {}
         self._places: dict[str, int] = {}
-        """How many tasks of each job have places."""
+        """The number of tasks of each job that have places."""
         for job in cluster.jobs if self.is_needed else ():
             self._move(job, sum(job.counts[status] for status in _PLACED))
             self._hold(job, job.held.astype("float64"))
 
     def changed(self, job: Job, count: int, vector: Vector) -> None:
-        """Record that tasks of a job got places or, with a negative number, lost places."""
+        """Record that tasks of a job got places or, with a negative number, lost them."""
         self._move(job, count)
         self._hold(job, vector)
 
@@ -60,12 +61,12 @@ class UserRooms:
             self._gpus[key] = self._gpus.get(key, 0.0) + float(vector[self._gpu])
 
     def _limited(self, job: Job) -> list[tuple[str, UserLimits]]:
-        """Return the limits of the job's user, with the queues that set them."""
+        """Return the limits that apply to the job's user, with the queues that set them."""
         user = job.spec.user
         return [(queue, limits_of(rows, user)) for queue, rows in self._paths[job.queue]]
 
     def room(self, job: Job, asked: Vector) -> int:
-        """Return how many tasks with these amounts the limits still admit."""
+        """Return how many tasks with these amounts the limits still allow."""
         room = _PLENTY
         for queue, limits in self._limited(job):
             if self._is_full(queue, job, limits):
@@ -109,7 +110,7 @@ class UserRooms:
 
 
 def _paths(cluster: Cluster) -> list[tuple[tuple[str, Rows], ...]]:
-    """Return for each queue the queues that have limits, from this queue upwards."""
+    """For each queue, return the queues with limits on its path, from this queue upwards."""
     by_name = {queue.name: queue for queue in cluster.queues}
     found = []
     for queue in cluster.queues:
@@ -127,8 +128,8 @@ def _paths(cluster: Cluster) -> list[tuple[tuple[str, Rows], ...]]:
 
 
 def _readable(text: str) -> Rows:
-    """Return the limits in an annotation; no limits if the head would have refused the
-    annotation.
+    """Return the limits in an annotation. If the head would refuse the annotation, there are no
+    limits.
     """
     try:
         return read_user_limits(text)

@@ -1,12 +1,13 @@
 """The recent use of each user of a queue, and the users' order by Fair Tree's rule.
 
-Queues declare how much their users had used by a given time (`users`: `use`, `at`). Running work
-counts from that time or from its start, and at least for the penalty. A head that keeps a usage
-ledger lends the ledger (`shells["books"]`), so that no cycle has to read all running work.
+Queues declare how much each user had used by a given time (`users`: `use`, `at`). Running work
+counts from that time or from its start, and at least for the penalty. If the head keeps a usage
+ledger, it lends the ledger to cycles (`shells["books"]`), so that no cycle has to read all running
+work.
 
-For a user's second waiting job, the first one counts as started, with the penalty; for the third,
-the first two do, and so on. Kueue's entry penalty is the model. So users take turns, and plans also
-know the order before anything starts.
+For a user's second waiting job, the first one counts as started, with the penalty. For the third
+job, the first two count as started, and so on. So users take turns, and the order is known to plans
+before anything starts. The model is Kueue's entry penalty.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from phalanx.scheduler.plugin_parts.fair_tree import Member, Standing, standings
 from phalanx.scheduler.plugin_parts.past_use import Use, accrued
 
 _NOBODY = UserShare(name="")
-"""The share of a user whom no ledger lists."""
+"""The share of a user who is not in the ledger."""
 BOOKS = "books"
 """The name under which the caller lends a usage ledger."""
 
@@ -38,14 +39,14 @@ class LentLedger(Protocol):
     def users(self, queue: str, now: float) -> Mapping[str, UserShare]:
         """Return the users of a queue by name.
 
-        `use` is the usage at `now`. It includes running work, and the penalty of work that has just
+        `use`: the usage at `now`, including running work and the penalty of work that has just
         begun.
         """
         ...
 
 
 class Users:
-    """The users of all queues of a session, in their state at its beginning."""
+    """The users of all queues of a session, in the state at the session's start."""
 
     def __init__(self, session: Session, terms: Terms) -> None:
         self._session = session
@@ -58,7 +59,7 @@ class Users:
                 at = dims.index[name]
                 self._weights[at] = weight / dims.scale[at]
         self._rates: dict[int, float] = {}
-        """Billing units per second of one task, by the index of its class."""
+        """Billing units per second of one task, by the index of the task's class."""
         lent: LentLedger | None = session.shells.get(BOOKS)
         self._users: Sequence[Mapping[str, UserShare]] = (
             self._of_snapshot()
@@ -68,13 +69,13 @@ class Users:
         self._standings = self._stand()
 
     def standing(self, job: Job) -> Standing | None:
-        """Return the standing of a waiting job among all jobs that wait in its queue; None if the
-        job has none.
+        """Return the standing of a waiting job among all jobs that wait in its queue; None if it
+        has none.
         """
         return self._standings.get(job.uid)
 
     def count(self, job: Job) -> int:
-        """Return the number of places in the job's queue."""
+        """Return the number of ranked jobs in the job's queue, which is also the highest rank."""
         return self._counts[job.queue]
 
     def of(self, job: Job) -> UserShare:
@@ -91,7 +92,7 @@ class Users:
         return float((self._weights * vector).max(initial=0.0))
 
     def asked(self, job: Job) -> float:
-        """Return the billing units of the job's waiting tasks."""
+        """Return the billing units of all the job's waiting tasks."""
         if job.eq_class is not None:
             return job.counts[PENDING] * self._rate_of(job.eq_class)
         cluster = self._session.cluster
@@ -99,7 +100,7 @@ class Users:
         return sum(self._rate_of(cluster.eq_class[t]) for t in waiting)
 
     def _rate_of(self, alike: EquivalenceClass) -> float:
-        """Return the billing units of one task."""
+        """Return the billing units of one task of this class."""
         found = self._rates.get(alike.index)
         if found is None:
             found = self._rates[alike.index] = self.rate(alike.vector)
@@ -134,7 +135,7 @@ class Users:
         ]
 
     def _running(self, job: Job, since: float | None) -> float:
-        """Return what the job's running tasks have used since its user's ledger entry was last
+        """Return the usage of the job's running tasks since its user's ledger entry was last
         updated.
         """
         cluster, now = self._session.cluster, self._session.now
@@ -152,8 +153,8 @@ class Users:
         return out
 
     def _stand(self) -> dict[str, Standing]:
-        """Return the standings of waiting jobs, by queue. Each job counts as a sibling with its
-        user's shares.
+        """Return the standings of waiting jobs, by queue. Each job counts as a sibling with the
+        shares of its user.
         """
         siblings: list[list[Member]] = [[] for _ in self._users]
         ahead: dict[tuple[int, str], float] = {}
@@ -173,6 +174,6 @@ def _waits(job: Job) -> bool:
 
 
 def _own_order(job: Job) -> tuple[int, float, str]:
-    """Return a sort key: the order in which a user's own jobs are counted."""
+    """Return a sort key for the order in which one user's jobs are counted."""
     created = job.spec.created
     return -job.priority, -math.inf if created is None else created, job.uid

@@ -1,8 +1,8 @@
 """The plugin binpack: fills nodes that are already in use.
 
-Source: Volcano's binpack plugin. score = 100 * binpack.weight * sum_r w_r * (used_r + req_r) /
-capacity_r / sum_r w_r, over the resources that the task requests and that have a weight. The score
-is 0 if any of these resources would not fit, or if the node has none of it.
+Source: Volcano's binpack plugin. The score of a node is 100 * binpack.weight * sum_r w_r * (used_r
++ req_r) / capacity_r / sum_r w_r, over the resources r that the task requests and that have a
+weight w_r. The score is 0 if any of these resources would not fit, or if the node has none of it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from phalanx.scheduler.cycle.session import Session
 
 class _Asked(NamedTuple):
     """The resources that count for a class of tasks: the class's request of each, and the weights.
-
-    `weights` is None if all weights are 1. `whole_nodes` tells whether every node has some of each
-    of these resources.
+    `weights` is None if all weights are 1. `whole_nodes`: whether every node has some of each of
+    these resources.
     """
 
     resources: list[int] | slice

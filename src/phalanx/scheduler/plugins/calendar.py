@@ -1,10 +1,10 @@
 """The plugin calendar: keeps reservations free of jobs that may not use them.
 
-For each time at which a reservation begins, the plugin counts what jobs outside it would still hold
-of each node. A task may go onto a node if, at every such time before the end of its job's time
-limit, the task fits beside those jobs and everything reserved. A job without a time limit runs into
-all reservations. A job that names a reservation uses only the reserved nodes, while the reservation
-lasts.
+For each time at which a reservation begins, the plugin computes the amounts that jobs outside the
+reservation would then still hold on each node. A task may go onto a node if it fits next to these
+jobs and all reserved amounts at every such time before the end of its job's time limit. A job
+without a time limit overlaps with all reservations. A job that names a reservation uses only the
+reserved nodes, and only while the reservation lasts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from phalanx.scheduler.cycle.rows import Ask, Change, Filter, Rows, touched
 from phalanx.scheduler.cycle.session import Session
 
 _NAMED = 3
-"""The most reservations that a reason names."""
+"""The largest number of reservations that a reason names."""
 
 
 class CalendarPlugin:
@@ -52,13 +52,15 @@ class CalendarPlugin:
             return
         begins = {max(w.begin_s, now) for one in kept for w in one.windows if w.end_s > now}
         self._times = sorted(begins)
-        """The times in seconds at which work without a reservation gets less room than before."""
+        """The times in seconds at which reservations begin: from then on, other work has less
+        room.
+        """
         self._there: list[list[Kept]] = [
             [one for one in kept if one.window_at(time) is not None] for time in self._times
         ]
-        """The reservations that hold, for each of the times."""
+        """The reservations that are in force at each of the times."""
         self._left: Counts = np.repeat(cluster.future[None], max(len(self._times), 1), axis=0)
-        """The amounts of each node that reservations and work outside them leave free, for each of
+        """The amounts on each node that reservations, and work outside them, leave free at each of
         the times.
         """
         self._of_guests: dict[str, Counts] = {
@@ -86,7 +88,7 @@ class CalendarPlugin:
             session.add("filter", self.name, rule)
 
     def _count_running(self) -> None:
-        """Enter running work. Jobs inside a reservation take reserved amounts; other jobs may end
+        """Count running work. Jobs inside a reservation take reserved amounts. Other jobs may end
         before a reservation begins.
         """
         cluster = self._session.cluster
@@ -109,16 +111,16 @@ class CalendarPlugin:
                     self._left[first:, node] += load
 
     def _begun(self, job: Job) -> Kept | None:
-        """Return the reservation inside which a job may run now."""
+        """Return the reservation inside which a job may run now; None if there is none."""
         kept = self._calendar.host(job)
         return kept if kept is not None and kept.window_at(self._session.now) else None
 
     def _kind(self, job: Job) -> Hashable:
-        """Return a value that is equal for jobs that touch the same reservations."""
+        """Return a value that is equal for jobs that are affected by the same reservations."""
         return job.spec.reservation, self._begun(job) is not None, self._until(job)
 
     def _until(self, job: Job) -> int:
-        """Return how many of the times come before the job's end."""
+        """Return the number of times that come before the job's end."""
         ends = self._calendar.ends(job)
         kept = self._begun(job)
         if kept is not None:
@@ -151,7 +153,9 @@ class CalendarPlugin:
     # ---- nodes -------------------------------------------------------------------------------
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes on which the job leaves free what is reserved for others."""
+        """Return the nodes on which the job leaves the amounts free that are reserved for
+        others.
+        """
         until, own = self._until(ask.job), self._begun(ask.job)
         good = ~self._kept_whole(own, until)[rows.index]
         if own is not None or not until:
@@ -166,7 +170,7 @@ class CalendarPlugin:
         return good & (has_room | ~self._reserved(until)[rows.index])
 
     def _is_inside(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes with room inside the reservation that the job names; all nodes if it
+        """Return the nodes with room inside the reservation that the job names, or all nodes if it
         names none.
         """
         if not ask.job.spec.reservation:
@@ -197,7 +201,7 @@ class CalendarPlugin:
         return found
 
     def _reserved(self, until: int) -> Flags:
-        """Return the nodes of which any amount is reserved at one of the first `until` times."""
+        """Return the nodes on which any amount is reserved at one of the first `until` times."""
         found = np.zeros(len(self._session.cluster.nodes), dtype=np.bool_)
         for there in self._there[:until]:
             for one in there:

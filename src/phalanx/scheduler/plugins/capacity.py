@@ -1,17 +1,21 @@
 """The plugin capacity: queues have hard quotas, and lend deserved amounts until they need them.
 
-Source: Volcano's capacity plugin. real capability = total - all guarantees + its own, at most its
-capability; deserved = the queue's own, at least its guarantee (flat: at most its real capability);
-share = max of allocated / deserved, 1 for a queue that deserves nothing. A victim must use a
-resource that the reclaimer requests, and its queue must keep its guarantee. The victim's queue must
-also have more than it deserves of a resource that the victim uses (or deserve none of these
-resources).
+Source: Volcano's capacity plugin. The terms are:
+- real capability: the total, minus all guarantees, plus the queue's own guarantee, and at most the
+  queue's capability;
+- deserved: the amount that the queue declares, at least its guarantee and, without hierarchy, at
+  most its real capability;
+- share: the largest allocated / deserved of all resources, or 1 for a queue that deserves nothing.
 
-With hierarchy, children inherit the resources that only their parent's capability names. Checks run
-up to the root. Queues are compared at the first level where their paths differ. Victims that are
-nearest in the tree come first. With `ancestorReclaimLevel` n, the first n ancestors are also
-checked, for victims and for the right to reclaim. Beyond Volcano, `onlyExcess` makes reclaim follow
-`plugin_parts.excess`.
+A victim must use a resource that the reclaimer requests, and its queue must keep its guarantee. The
+victim's queue must also exceed its deserved amount of a resource that the victim uses, or deserve
+none of these resources.
+
+With hierarchy, children inherit the resources that only their parent's capability names. Checks
+continue up to the root. Queues are compared at the first level where their paths differ. Victims
+that are nearest in the tree come first. With `ancestorReclaimLevel` n, the first n ancestors are
+also checked, both for victims and for the right to reclaim. `onlyExcess`, which Volcano does not
+have, makes reclaim follow `plugin_parts.excess`.
 """
 
 from __future__ import annotations
@@ -55,9 +59,8 @@ from phalanx.scheduler.plugin_parts.quotas import (
 
 
 class Capacity:
-    """Arguments: `ancestorReclaimLevel` (0), `onlyExcess` (false).
-
-    The switch `hierarchy` turns the tree on.
+    """The plugin capacity. Arguments: `ancestorReclaimLevel` (0), `onlyExcess` (false). The switch
+    `hierarchy` turns the tree of queues on.
     """
 
     name = "capacity"
@@ -173,8 +176,8 @@ class Capacity:
         )
 
     def _quotas(self, queue: int) -> list[tuple[str, Vector]]:
-        """Return what is left of each quota that limits a queue; the queue's own quota comes
-        first.
+        """Return the amount that is left of each quota that limits a queue, beginning with the
+        queue's own quota.
         """
         if self._unusable(queue) is not None:
             return [(f"{self.name}/unusable", np.zeros(len(self._cluster.dims)))]
@@ -214,7 +217,7 @@ class Capacity:
         return False
 
     def _ancestor(self, node: QuotaNode, level: int) -> QuotaNode | None:
-        """Return the ancestor `level` steps up; never the root."""
+        """Return the ancestor `level` steps up, but never the root."""
         if len(node.ancestors) < level:
             return None
         above = self._nodes[node.ancestors[-level]]
@@ -272,9 +275,7 @@ class Capacity:
 
     def _stays_in_family(self, mine: QuotaNode, theirs: QuotaNode, request: Vector) -> bool:
         """Whether both queues are below a near common ancestor and `mine` deserves none of the
-        request.
-
-        Then there is nothing to reclaim.
+        requested resources. Then there is nothing to reclaim.
         """
         if not self._hierarchy or self._level == 0:
             return False
@@ -314,8 +315,8 @@ class Capacity:
     # -- books ----------------------------------------------------------------------------------
 
     def _dry_run(self, queue: int) -> bool:
-        """Whether trials can place work in the queue: only in leaf queues, and if trials update the
-        state.
+        """Whether trials can place work in the queue. They can only in leaf queues, and only if
+        trials update the state.
         """
         on = self._session.is_on
         if not (on(self.name, "allocatable") or on(self.name, "preemptable")):
@@ -330,7 +331,7 @@ class Capacity:
 
 
 def _common_level(a: QuotaNode, b: QuotaNode) -> int:
-    """Return the last position from the root at which both paths agree."""
+    """Return the last level, counted from the root, at which both paths are the same."""
     level = 0
     for i, (x, y) in enumerate(zip(a.ancestors, b.ancestors, strict=False)):
         if x != y:
@@ -358,7 +359,9 @@ def _flat(cluster: Cluster) -> QuotaTree:
 
 
 def _tree_of(cluster: Cluster) -> QuotaTree:
-    """Return the tree of queues with their jobs' holdings; these also count in the queues above."""
+    """Return the tree of queues with the amounts that their jobs hold. These also count in the
+    queues above.
+    """
     quotas = cluster.of_queues("quotas", _quotas)
     tree = QuotaTree()
     tree.ready = quotas.ready

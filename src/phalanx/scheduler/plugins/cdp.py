@@ -17,7 +17,7 @@ KEY = "volcano.sh/cooldown-time"
 
 
 class Cooldown:
-    """Takes no arguments."""
+    """The plugin cdp. It takes no arguments."""
 
     name = "cdp"
     accepts: ClassVar[Accepted] = {}

@@ -2,9 +2,10 @@
 
 Modelled on Kueue's cohorts. A queue may hold what it deserves, plus the smaller of two amounts: its
 borrowing limit, and what the other queues of its cohort can lend. Each queue lends at most its
-lending limit, minus what is already lent. So the queues of a cohort together never hold more than
-they deserve together. Lent amounts come back by reclaim. A queue without a cohort may hold only
-what it deserves; if it deserves nothing at all, the plugin does not limit it.
+lending limit, minus the amounts that are already lent. So the queues of a cohort together never
+hold more than they deserve together. Lent amounts are returned by reclaim. A queue without a cohort
+may hold only the amounts that it deserves. If it deserves nothing at all, the plugin does not limit
+it.
 """
 
 from __future__ import annotations
@@ -27,9 +28,8 @@ from phalanx.scheduler.plugin_parts.quotas import above
 
 
 class Cohort:
-    """Takes no arguments.
-
-    Queues declare `cohort`, `deserved`, `borrowing_limit` and `lending_limit`.
+    """The plugin cohort. It takes no arguments. Queues declare `cohort`, `deserved`,
+    `borrowing_limit` and `lending_limit`.
     """
 
     name = "cohort"
@@ -55,7 +55,7 @@ class Cohort:
         session.add("changed", self.name, self._changed)
 
     def _limit(self, written: Amounts | None) -> Vector:
-        """Return the limit as a vector; resources without a limit are unlimited."""
+        """Return the limit as a vector. Resources that it does not name are unlimited."""
         out = np.full(len(self._cluster.dims), np.inf)
         dims = self._cluster.dims
         for name, _ in written or ():
@@ -80,8 +80,8 @@ class Cohort:
         return above(self._cluster, "queue-quota", queue, used, most, eq_class.vector * count)
 
     def _most(self, queue: int) -> Vector | None:
-        """Return the most that the queue may hold now; None if the plugin does not limit the
-        queue.
+        """Return the largest amounts that the queue may hold now; None if the plugin does not limit
+        the queue.
         """
         spec = self._cluster.queues[queue]
         if not spec.cohort and not spec.deserved:
@@ -92,8 +92,8 @@ class Cohort:
         return most
 
     def _lendable(self, queue: int) -> Vector:
-        """Return what the rest of the cohort lends, minus what queues other than `queue` have
-        borrowed.
+        """Return the amounts that the rest of the cohort lends, minus the amounts that queues other
+        than `queue` have borrowed.
         """
         total = np.zeros(len(self._cluster.dims))
         name = self._cluster.queues[queue].cohort

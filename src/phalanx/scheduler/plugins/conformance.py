@@ -1,7 +1,7 @@
-"""The plugin conformance: spares work that the cluster itself needs.
+"""The plugin conformance: never evicts work that the cluster itself needs.
 
-Source: Volcano's conformance plugin. It spares tasks of a job with the priority class
-system-cluster-critical or system-node-critical, and tasks in the namespace kube-system.
+Source: Volcano's conformance plugin. Such work is the tasks of a job with the priority class
+system-cluster-critical or system-node-critical, and all tasks in the namespace kube-system.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
 class Conformance:
-    """Takes no arguments."""
+    """The plugin conformance. It takes no arguments."""
 
     name = "conformance"
     accepts: ClassVar[Accepted] = {}

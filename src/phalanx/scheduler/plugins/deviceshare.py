@@ -1,13 +1,16 @@
-"""The plugin deviceshare: parts of devices, as memory of a card, whole cards, or virtual cards.
+"""The plugin deviceshare: requests for parts of devices, as memory of a card, as whole cards, or as
+virtual cards.
 
-Source: Volcano's deviceshare plugin. Shared cards: a task asks for volcano.sh/gpu-memory (MiB of
-one card; the first card with that much left) or volcano.sh/gpu-number (unused cards). Virtual
-cards: volcano.sh/vgpu-number (1 if only memory is asked for) with volcano.sh/vgpu-memory MiB, or
--memory-percentage, or all of it, and volcano.sh/vgpu-cores percent each. A task with 100 cores
-needs a card for itself, and a card without free cores admits no further task. Cards are tried from
-the last to the first. The score is for virtual cards with a `SchedulePolicy`: with `binpack`, 100 *
-the used part of the memory of each card that the task would get; with `spread`, 100 for each unused
-card that it would get. The sum is rounded and multiplied by `ScheduleWeight`.
+Source: Volcano's deviceshare plugin. Shared cards are requested by volcano.sh/gpu-memory (MiB of
+one card; the first card with that much left is taken) or volcano.sh/gpu-number (unused cards).
+Virtual cards are requested by volcano.sh/vgpu-number (1 if only memory is requested). Each card is
+requested with volcano.sh/vgpu-memory MiB, with -memory-percentage, or with all its memory, and with
+volcano.sh/vgpu-cores percent of its cores. A task with 100 cores needs a card for itself, and a
+card without free cores takes no more tasks. Cards are tried from the last to the first.
+
+Only virtual cards with a `SchedulePolicy` have a score. With `binpack` it is, for each card that
+the task would get, 100 * the used fraction of the card's memory. With `spread` it is 100 for each
+unused card that the task would get. The sum is rounded and multiplied by `ScheduleWeight`.
 """
 
 from __future__ import annotations
@@ -32,13 +35,13 @@ CARDS, MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 PERCENT, CORES = "volcano.sh/vgpu-memory-percentage", "volcano.sh/vgpu-cores"
 _ALL = 100.0
 MAX_CARDS = 256
-"""The most cards of a node that are used if the node declares only their number."""
+"""The largest number of a node's cards that are used if the node declares only their number."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """A number of cards, and for each card the MiB (or percent of its memory) and the percent of
-    its cores.
+    """A number of cards, and for each card the MiB (or the percentage of its memory) and the
+    percentage of its cores.
     """
 
     cards: int
@@ -50,7 +53,7 @@ class Need:
 
 
 class Card:
-    """One device: its MiB, and the amounts that are taken."""
+    """One device: its memory in MiB, and the amounts that are taken."""
 
     __slots__ = ("cores", "memory", "taken", "tasks")
 
@@ -61,7 +64,7 @@ class Card:
         self.tasks = 1 if used > 0 else 0
 
     def asked(self, need: Need) -> float:
-        """Return the MiB that the need takes of this card."""
+        """Return the MiB that the need takes on this card."""
         return need.memory or self.memory * need.percent / _ALL
 
     def admits(self, need: Need) -> bool:
@@ -75,10 +78,10 @@ class Card:
 
 
 class DeviceShare:
-    """Arguments: `deviceshare.GPUSharingEnable`, `.GPUNumberEnable` and `.VGPUEnable` choose which
-    requests are honoured. At most one may be true; without any, all are honoured.
-    `deviceshare.SchedulePolicy` is binpack or spread (default: none), `deviceshare.ScheduleWeight`
-    0.
+    """The plugin deviceshare. Arguments: `deviceshare.GPUSharingEnable`, `.GPUNumberEnable` and
+    `.VGPUEnable` choose which requests are honoured. At most one may be true; without any, all are
+    honoured. `deviceshare.SchedulePolicy` is binpack or spread (default: none),
+    `deviceshare.ScheduleWeight` 0.
 
     Nodes declare their cards in `devices`, or by their totals of gpu-memory and gpu-number
     (vgpu-memory and vgpu-number).
@@ -152,7 +155,7 @@ class DeviceShare:
         )
 
     def _choose(self, node: int, need: Need) -> list[Card]:
-        """Return as many cards as the task needs; empty if too few cards admit the task."""
+        """Return as many cards as the task needs; empty if too few cards can take the task."""
         cards = self._cards[node]
         fitting = [c for c in (cards[::-1] if need.virtual else cards) if c.admits(need)]
         return fitting[: need.cards] if len(fitting) >= need.cards else []
@@ -195,8 +198,8 @@ class DeviceShare:
 
 
 def _counted(node: NodeSpec) -> tuple[int, float]:
-    """Return the number of a node's cards by its capacity, and each card's MiB; 0 if the node lists
-    its cards.
+    """Return the number of a node's cards, and the MiB of each, from its capacity. The number is 0
+    if the node lists its cards.
     """
     capacity = dict(node.capacity)
     for memory, number in ((SHARED_MEMORY, SHARED_CARDS), (MEMORY, CARDS)):

@@ -1,11 +1,13 @@
 """The plugin drf: dominant resource fairness, where the smallest dominant share goes first.
 
-Source: Volcano's drf plugin. share = max over the cluster's resources of allocated / total. A task
-is a victim if its job, without it, still has at least the share that the preemptor's job would have
-(within 1e-6). With hierarchy, queues are compared level by level down their paths: saturated queues
-come later, then share / weight decides. A parent's allocation is the sum of its children's.
-Saturated children count fully; each unsaturated child is first scaled down to the smallest dominant
-share among the unsaturated children.
+Source: Volcano's drf plugin. The share is the largest allocated / total of all the cluster's
+resources. A task can be a victim if its job, without the task, still has at least the share that
+the preemptor's job would have (within 1e-6).
+
+With hierarchy, queues are compared level by level down their paths. Saturated queues come later;
+among the others, the smaller share / weight comes first. A parent's allocation is the sum of its
+children's. Saturated children count fully. Each unsaturated child is first scaled down to the
+smallest dominant share among the unsaturated children.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ TOLERANCE = 1e-6
 
 
 class DominantShare:
-    """Takes no arguments; the switch `hierarchy` turns the tree of queues on."""
+    """The plugin drf. It takes no arguments. The switch `hierarchy` turns the tree of queues on."""
 
     name = "drf"
     accepts: ClassVar[Accepted] = {}
@@ -40,7 +42,7 @@ class DominantShare:
         self._total = session.cluster.total.v
         self._of = np.flatnonzero(self._total >= EPSILON)
         self._moved: dict[int, Vector] = {}
-        """The present holdings of the jobs that gained or lost places in this cycle."""
+        """The current holdings of the jobs that gained or lost places in this cycle."""
         self._shares: list[float | None] = [None] * len(session.cluster.jobs)
         session.add("preemptable", self.name, self._victims)
         session.add("job_order", self.name, lambda job: self.share(job.index))

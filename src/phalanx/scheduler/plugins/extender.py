@@ -2,10 +2,12 @@
 victims.
 
 Source: Volcano's extender plugin. The plugin itself opens no socket: the caller lends
-`shells["extender"]`, a function (url, payload, timeout_s) -> answer. A server that fails, hangs
-past its timeout or gives an invalid answer costs one call and a warning. Such a server is not asked
-again in this cycle, which continues without it. A missing answer counts as a no only with
-`extender.ignorable: false`; in Volcano, it also does so without this argument.
+`shells["extender"]`, a function (url, payload, timeout_s) -> answer.
+
+If a server fails, exceeds its timeout or gives an invalid answer, the plan gets a warning. The
+server is then not asked again in this cycle, which continues without it. A missing answer counts as
+a refusal only with `extender.ignorable: false`. In Volcano it also counts as one without this
+argument.
 """
 
 from __future__ import annotations
@@ -39,10 +41,10 @@ POINTS = (
 
 
 class Extender:
-    """Arguments: `extender.urlPrefix`, `extender.httpTimeout` (1s), `extender.ignorable` (true),
-    and a verb for each point that the server handles: `extender.onSessionOpenVerb`,
-    `onSessionCloseVerb`, `predicateVerb`, `prioritizeVerb`, `preemptableVerb`, `reclaimableVerb`,
-    `queueOverusedVerb`, `jobEnqueueableVerb`, `jobReadyVerb`.
+    """The plugin extender. Arguments: `extender.urlPrefix`, `extender.httpTimeout` (1s),
+    `extender.ignorable` (true), and a verb for each point that the server handles:
+    `extender.onSessionOpenVerb`, `onSessionCloseVerb`, `predicateVerb`, `prioritizeVerb`,
+    `preemptableVerb`, `reclaimableVerb`, `queueOverusedVerb`, `jobEnqueueableVerb`, `jobReadyVerb`.
     """
 
     name = "extender"
@@ -87,7 +89,7 @@ class Extender:
                 session.add(hook, self.name, fn)
 
     def _opens(self, session: Session) -> bool:
-        """Tell the server that the session opens; return False if the server must answer and does
+        """Tell the server that the session opens. Returns False if the server must answer and does
         not.
         """
         cluster = session.cluster
@@ -104,8 +106,8 @@ class Extender:
         return self._ignorable or not self._silent
 
     def _call(self, point: str, key: str, payload: Mapping[str, Any], good: type) -> Any:
-        """Return the server's answer if it has the type `good`, otherwise None; each question is
-        sent once.
+        """Return the server's answer if it has the type `good`, and None otherwise. Each question
+        is sent once.
         """
         if (point, key) in self._known:
             return self._known[point, key]
@@ -184,7 +186,7 @@ class Extender:
 
 
 def _number(given: Any) -> float:
-    """Return a score that can be added; scores of _BEYOND or more, and anything that is no number,
+    """Return a score that can be added. Scores of _BEYOND or more, and values that are not numbers,
     count as 0.
     """
     if isinstance(given, bool) or not isinstance(given, int | float):

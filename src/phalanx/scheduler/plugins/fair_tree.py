@@ -1,7 +1,9 @@
-"""The plugin fair-tree: among the users of a queue, those that used less of their shares go first.
+"""The plugin fair-tree: among the users of a queue, those come first that have used less of their
+shares.
 
-Order: Fair Tree's ranks (plugin_parts.users), then the plugins that follow, then age. The plugin
-does not order queues. Use is billing units times seconds, with a half-life (plugin_parts.past_use).
+Jobs are ordered by Fair Tree's ranks (plugin_parts.users), then by the plugins that follow, then by
+age. The plugin does not order queues. Usage is billing units times seconds, with a half-life
+(plugin_parts.past_use).
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from phalanx.scheduler.plugin_parts.users import Users
 
 
 class FairTree:
-    """Arguments: `halfLife` (168h), `penalty` (5m), `billing` (weights by resource, {cpu: 1})."""
+    """The plugin fair-tree. Arguments: `halfLife` (168h), `penalty` (5m), `billing` (weights by
+    resource, {cpu: 1}).
+    """
 
     name = "fair-tree"
     accepts: ClassVar[Accepted] = ACCEPTS

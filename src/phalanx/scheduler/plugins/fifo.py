@@ -1,4 +1,4 @@
-"""The plugin fifo: jobs in the order in which they were submitted.
+"""The plugin fifo: orders jobs by their submission.
 
 A job that does not fit is skipped. With `strict`, no later job of the same queue starts before it.
 """
@@ -16,7 +16,7 @@ from phalanx.scheduler.plugin_parts.service import rank_jobs
 
 
 class FirstInFirstOut:
-    """Argument: `strict` (false)."""
+    """The plugin fifo. Argument: `strict` (false)."""
 
     name = "fifo"
     accepts: ClassVar[Accepted] = {"strict": FLAG}

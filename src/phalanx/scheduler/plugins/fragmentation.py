@@ -1,12 +1,12 @@
 """The plugin fragmentation: places tasks on nodes and GPUs so that GPUs do not become fragmented.
 
 The policies are those of `phalanx.scheduler.placement.fragmentation`; `phalanx simulate` tries them
-on traces. A task asks for a part of a device (0.25) or for whole ones. A filter turns away nodes on
-which no single GPU has the part left; the scorer is the policy's score.
+on traces. A task requests a part of a device (0.25) or whole devices. A filter turns away nodes on
+which no single GPU has the requested part left. The scorer returns the policy's score.
 
-A snapshot does not record which GPU a placed task uses: tasks that are already placed are assigned
-to the GPUs of their node by best fit, tasks with whole GPUs first. The snapshot's pods stand for
-typical pods.
+A snapshot does not record which GPU a placed task uses. So placed tasks are assigned to the GPUs of
+their node by best fit, tasks with whole GPUs first. The pods in the snapshot are taken as typical
+pods.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ from phalanx.scheduler.plugin_parts.devices import numbered_devices
 
 MIB = 2**20
 MAX_GPUS = 64
-"""The most GPUs of a node that the plugin uses."""
+"""The largest number of a node's GPUs that the plugin uses."""
 SEED = 0
-"""The seed of the policy's random choices: the same snapshot gives the same choices."""
+"""The seed of the policy's random choices. The same snapshot always gives the same choices."""
 
 
 class Fragmentation:
-    """Arguments: `fragmentation.policy` (scarcity, fgd, bestfit, ...), `fragmentation.weight` (1),
-    `fragmentation.resource` (nvidia.com/gpu), and `fragmentation.model-label` (gpu-model), the node
-    label that names the GPU model. Raises UnknownPolicyError.
+    """The plugin fragmentation. Arguments: `fragmentation.policy` (scarcity, fgd, bestfit, ...),
+    `fragmentation.weight` (1), `fragmentation.resource` (nvidia.com/gpu), and
+    `fragmentation.model-label` (gpu-model), the node label that names the GPU model. Raises
+    UnknownPolicyError.
     """
 
     name = "fragmentation"
@@ -99,8 +100,8 @@ class Fragmentation:
             session.add("best_node", self.name, self._best_node)
 
     def _shape(self, eq_class: EquivalenceClass, gpu: int) -> Shape:
-        """Return a class as the policy sees it. A request for more than one GPU is rounded up to
-        whole GPUs.
+        """Return a class's request as the policy reads it. A request for more than one GPU is
+        rounded up to whole GPUs.
         """
         milli = int(eq_class.request[gpu])
         count = -(-milli // WHOLE)
@@ -113,8 +114,8 @@ class Fragmentation:
         )
 
     def _models(self, eq_class: EquivalenceClass) -> tuple[str, ...]:
-        """Return the GPU models that the class's selector or required affinity names; empty for any
-        model.
+        """Return the GPU models that the class's selector or required affinity names; empty if any
+        model is allowed.
         """
         for key, value in eq_class.shape.selector:
             if key == self._label:
@@ -131,8 +132,8 @@ class Fragmentation:
         return tuple(sorted(named))
 
     def _settle(self, cluster: Cluster) -> None:
-        """Book the tasks that are on nodes, except leaving tasks: their GPUs may be promised
-        already.
+        """Book the tasks that are on nodes. Leaving tasks are not booked, because their GPUs may be
+        promised already.
         """
         standing = [
             t
@@ -145,8 +146,8 @@ class Fragmentation:
             self._book(t, cluster.node_of[t], self._shapes[cluster.eq_class[t].index], packer)
 
     def _book(self, task: int, node: int, shape: Shape, policy: NodePolicy) -> None:
-        """Take GPUs for a task. A task that does not fit, because its GPUs are promised and still
-        held, gets none.
+        """Take GPUs for a task. The task gets none if it does not fit, because its GPUs are
+        promised but still held.
         """
         if self._nodes.fits(np.array([node]), shape)[0]:
             devices = policy.pick_devices(node, shape)

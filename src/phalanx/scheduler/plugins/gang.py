@@ -1,4 +1,4 @@
-"""The plugin gang: all or nothing; a job counts as placed only when its minimum is placed.
+"""The plugin gang: all or nothing. A job counts as placed only when its minimum is placed.
 
 Source: Volcano's gang plugin. A job is valid if enough tasks (in all, per role, per subgroup) could
 run. A job is ready when its minimum number of tasks has room. A task may be evicted only while its
@@ -19,7 +19,7 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class GangPlugin:
-    """Takes no arguments."""
+    """The plugin gang. It takes no arguments."""
 
     name = "gang"
     accepts: ClassVar[Accepted] = {}

@@ -1,10 +1,10 @@
 """The plugin gpu-sharing: finds room on cards for each task that asks for GPU memory or for a
 share.
 
-The columns of a cycle have only sums, in which halves of two cards look like one whole card. If any
-task asks for GPU memory or for a mode of sharing, this plugin keeps a book for each card, as nodes
-do (`scheduler.devices.cards`), and turns away nodes without enough cards that have room. A node's
-cards are read from its capacity `gpu_memory`, or from its `devices` where they differ.
+The columns of a cycle have only sums, in which the halves of two cards look like one whole card. If
+any task requests GPU memory or a mode of sharing, this plugin counts each card separately, as nodes
+do (`scheduler.devices.cards`). It turns away nodes that have too few cards with room. A node's
+cards are read from its capacity `gpu_memory` or, if the cards differ, from its `devices`.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from phalanx.scheduler.plugin_parts.devices import numbered_devices
 
 GPUS = "nvidia.com/gpu"
 MAX_CARDS = 256
-"""The most cards of a node that the plugin counts."""
+"""The largest number of a node's cards that the plugin counts."""
 _MIB = 2**20
 _THERE = (j.BOUND, j.BINDING, j.ALLOCATED, j.PIPELINED, j.RUNNING)
-"""States of tasks that hold cards. Leaving tasks are left out: the cycle's sums tell when their
+"""States of tasks that hold cards. Leaving tasks are not included: the cycle's sums show when their
 cards are free.
 """
 
 
 class _Book:
-    """The cards of one node: what is left on each card, and how the card is shared."""
+    """The cards of one node: the units left on each card, and how the card is shared."""
 
     __slots__ = ("cards", "left", "memory")
 
@@ -79,7 +79,7 @@ class _Book:
 
 
 class GpuSharing:
-    """Takes no arguments."""
+    """The plugin gpu-sharing. It takes no arguments."""
 
     name = "gpu-sharing"
     accepts: ClassVar[Accepted] = {}
@@ -124,7 +124,9 @@ class GpuSharing:
         return book
 
     def _fill(self, book: _Book, node: int) -> None:
-        """Enter the tasks on a node, those with whole cards first, and then the work of others."""
+        """Count the tasks on a node, those with whole cards first, and then the work outside the
+        snapshot.
+        """
         cluster = self._cluster
         there = [
             (t, ask)
@@ -189,7 +191,7 @@ def _is_special(eq_class: EquivalenceClass) -> bool:
 
 
 def _ask(eq_class: EquivalenceClass) -> CardAsk | None:
-    """Return what a class asks of cards; None if the class asks for no cards."""
+    """Return a class's request for cards; None if the class requests no cards."""
     request = {
         GPU if name in (GPUS, "gpu") else name: to_units(x)
         for name, x in eq_class.shape.request

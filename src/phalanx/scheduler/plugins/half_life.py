@@ -1,8 +1,9 @@
 """The plugin half-life: queues that recently used much of the cluster come later.
 
-Modelled on Slurm's and KAI's fair share by past usage. rank = (kValue * past + now) / weight, the
-smaller first, where `past` is the queue's decayed use and `now` the dominant share it holds. The
-process that keeps the usage ledger lets the past use decay by `decayed`, for any length of time.
+Modelled on Slurm's and KAI's fair share by past usage. A queue's rank is (kValue * past + now) /
+weight, where `past` is the queue's decayed usage and `now` the dominant share that it holds.
+Smaller ranks come first. The process that keeps the usage ledger computes the decay with `decayed`,
+for any length of time.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from phalanx.scheduler.cycle.session import Session
 def decayed(past: float, held: float, elapsed_s: float, half_life_s: float) -> float:
     """Return past usage after `elapsed_s` seconds in which the share `held` (0 to 1) was in use.
 
-    If usage is constant, past usage becomes equal to it. Raises ValueError for a half-life that is
-    not positive.
+    If usage is constant, past usage approaches it. Raises ValueError for a half-life that is not
+    positive.
     """
     if half_life_s <= 0:
         raise ValueError(f"a half-life must be a positive number of seconds, not {half_life_s}")
@@ -29,8 +30,7 @@ def decayed(past: float, held: float, elapsed_s: float, half_life_s: float) -> f
 
 
 class HalfLife:
-    """Argument: `kValue` (1), the weight of the past against the present.
-
+    """The plugin half-life. Argument: `kValue` (1), the weight of past usage against current usage.
     Queues declare `past_usage`.
     """
 

@@ -1,6 +1,6 @@
-"""The plugin licenses: at any time, jobs hold at most the cluster's count of each license.
+"""The plugin licenses: jobs never hold more of a license than the cluster has.
 
-A podgroup holds the licenses that it asks for while any of its tasks has a place, or is leaving
+A podgroup holds the licenses that it requests while any of its tasks has a place, or is leaving
 one. A license whose count is not set has the count 0.
 """
 
@@ -19,11 +19,11 @@ from phalanx.scheduler.cycle.session import Session
 
 _PLACED = (j.ALLOCATED, j.BINDING, j.BOUND, j.RUNNING, j.RELEASING, j.PIPELINED)
 _NAMED = 5
-"""The most holders that a reason names."""
+"""The largest number of holders that a reason names."""
 
 
 class Licenses:
-    """Enforces the snapshot's `licenses` by the podgroups' `licenses`."""
+    """The plugin licenses. It enforces the snapshot's `licenses`, by the podgroups' `licenses`."""
 
     name = "licenses"
     accepts: ClassVar[Accepted] = {}
@@ -39,7 +39,7 @@ class Licenses:
             return
         self._held = dict.fromkeys(self._total, 0)
         self._places: dict[str, int] = {}
-        """How many tasks have places, for each podgroup that asks for licenses."""
+        """For each podgroup that requests licenses, the number of its tasks that have places."""
         self._holders: dict[str, dict[str, int]] = {}
         for job in asking:
             self._places[job.uid] = 0
@@ -51,9 +51,8 @@ class Licenses:
         session.add("changed", self.name, self._changed)
 
     def _move(self, job: Job, more: int) -> None:
-        """Add `more` to the number of the job's tasks that have places.
-
-        The first task with a place takes the job's licenses; the last one gives them back.
+        """Add `more` to the number of the job's tasks that have places. The first task with a place
+        takes the job's licenses, and the last one returns them.
         """
         before = self._places[job.uid]
         after = self._places[job.uid] = before + more

@@ -1,8 +1,8 @@
-"""The plugin limits: caps what a user, or a group of users, may hold.
+"""The plugin limits: limits the amounts that a user, or a group of users, may hold.
 
 Modelled on YuniKorn's limits. A task starts, and a podgroup is let in, only if the holdings of the
-podgroup's user and group then stay within their limits. The plugin's arguments have the limits for
-all queues together. The queues' annotations have the limits of users in queues
+podgroup's user and group then stay within their limits. The limits over all queues together are in
+the plugin's arguments. The limits of users in single queues are in the queues' annotations
 (`plugin_parts.user_limits`).
 """
 
@@ -26,10 +26,8 @@ from phalanx.scheduler.plugin_parts.user_limits import UserRooms
 
 
 class Limits:
-    """Arguments: `users: {name: {cpu: 4, ...}}` and `groups: ...`.
-
-    The name `*` stands for all users (or groups) that are not named. A limit that is not a number
-    is ignored.
+    """The plugin limits. Arguments: `users: {name: {cpu: 4, ...}}` and `groups: ...`. The name `*`
+    stands for each user or group that is not named. A limit that is not a number is ignored.
     """
 
     name = "limits"
@@ -71,8 +69,8 @@ class Limits:
         return lacking[0] if lacking else None
 
     def _before_node(self, task: int) -> Rejection | None:
-        """Turn the task away if it would exceed the number of running jobs. This also covers tasks
-        that request nothing of a node.
+        """Turn the task away if its user would then have too many running jobs. This also covers
+        tasks that request nothing of a node.
         """
         return self._held_back(self._session.job(task))
 
@@ -112,7 +110,9 @@ class Limits:
         return self._above(job, eq_class.vector * count)
 
     def _above(self, job: Job, request: Vector) -> list[Rejection]:
-        """Return by how much the request would exceed the limits of the job's user and group."""
+        """Return the amounts by which the request would exceed the limits of the job's user and
+        group.
+        """
         dims = self._session.cluster.dims
         out = self._rooms.lacking(job, request)
         for key in self._keys(job):

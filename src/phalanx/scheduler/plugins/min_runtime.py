@@ -1,8 +1,7 @@
 """The plugin min-runtime: lets a task run for a minimum time before it may be evicted.
 
-Modelled on KAI's minimum run time. A task is not evicted while it has run for less than its queue's
-minimum, or for queues without one, the general minimum. A task whose start is unknown may be
-evicted.
+Modelled on KAI's minimum run time. A task is not evicted before it has run for its queue's minimum
+or, if the queue has none, for the general minimum. A task whose start is unknown may be evicted.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class MinRuntime:
-    """Arguments: `preempt` and `reclaim`, durations ("10m"), none by default.
+    """The plugin min-runtime. Arguments: `preempt` and `reclaim`, durations such as "10m", none by
+    default.
 
     `queues: {name: {preempt: ..., reclaim: ...}}` overrides both for a queue. Gang evictions use
     the longer of the two durations.

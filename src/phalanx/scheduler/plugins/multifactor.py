@@ -22,13 +22,16 @@ FACTORS = ("age", "fairshare", "size", "class")
 
 
 class Multifactor:
-    """Arguments: `ageWeight`, `fairshareWeight`, `sizeWeight`, `classWeight`; `maxAge` (168h);
-    `halfLife`, `penalty` and `billing` as for fair-tree.
+    """The plugin multifactor. Arguments: `ageWeight`, `fairshareWeight`, `sizeWeight`,
+    `classWeight`; `maxAge` (168h); `halfLife`, `penalty` and `billing` as for fair-tree.
 
-    age: the job's waiting time as a part of `maxAge`. fairshare: Fair Tree's rank divided by the
-    number of places. size: the job's request as a part of all nodes' capacity, in billing units.
-    class: the job's priority divided by the largest priority of any job. A queue's priority is not
-    a factor, since it orders queues.
+    The factors are:
+    - age: the job's waiting time as a fraction of `maxAge`;
+    - fairshare: Fair Tree's rank divided by the number of ranked jobs;
+    - size: the job's request as a fraction of all nodes' capacity, in billing units;
+    - class: the job's priority divided by the largest priority of any job.
+
+    The priority of a queue is not a factor, because it orders queues.
     """
 
     name = "multifactor"

@@ -1,12 +1,17 @@
 """The plugin network-topology-aware: keeps gangs in small domains and near their own tasks.
 
-Source: Volcano's network-topology-aware plugin. Levels: the domains up to the allowed tier within
-what the job already uses, tier by tier, leaving out those that could not hold the minimum. Domain
-score = 100 * weight * binpack ratio (used + request) / capacity over weighted resources, plus,
-among equally good domains, the part of the job's tasks that are in the domain. Node score for a
-part with a topology = 100 * weight * (maxTier - tier of the common domain) / (maxTier - minTier), 1
-in the same domain, plus that part; for others the binpack ratio of the node's domains, tier by
-tier, weighted fading^(tier-1).
+Source: Volcano's network-topology-aware plugin. The plugin defines:
+- levels: the domains up to the allowed tier, tier by tier. If the job already has places, these are
+  the domains inside the widest allowed domain around the places. Otherwise, domains that could not
+  hold the minimum are left out.
+- the score of a domain: 100 * weight * (used + request) / capacity, averaged over the weighted
+  resources. Among equally good domains, the fraction of the job's tasks that are in the domain is
+  added.
+- the score of a node for a part with a topology: 100 * weight * (maxTier - tier of the common
+  domain) / (maxTier - minTier), with 1 for that quotient in the same domain, plus the same fraction
+  of tasks.
+- the score of a node for all other tasks: the (used + request) / capacity of the node's domains,
+  tier by tier, weighted by fading^(tier-1).
 """
 
 from __future__ import annotations
@@ -27,18 +32,16 @@ from phalanx.scheduler.cycle.specs import NetworkTopology
 
 _EVICT = "evict"
 _MAX_TIERS = 100
-"""The number of tiers, from the lowest up, that count in a faded score; higher tiers do not
-count.
-"""
+"""The number of tiers, from the lowest up, that count in a faded score."""
 _MAX_FADING = 100.0
-"""The largest allowed fading; powers of a larger number could overflow at the highest of those
+"""The largest allowed fading. Powers of a larger number could overflow at the highest of those
 tiers.
 """
 
 
 class NetworkTopologyAware:
-    """Arguments: `weight` (1), `hypernode.binpack.cpu` (1), `hypernode.binpack.memory` (1),
-    `hypernode.binpack.resources` (names separated by commas) with
+    """The plugin network-topology-aware. Arguments: `weight` (1), `hypernode.binpack.cpu` (1),
+    `hypernode.binpack.memory` (1), `hypernode.binpack.resources` (names separated by commas) with
     `hypernode.binpack.resources.<name>` (1), `hypernode.binpack.normal-pod.enable` (true),
     `hypernode.binpack.normal-pod.fading` (0.8), `hypernode.gradient.evict.max-hypernodes` (8).
     """
@@ -151,7 +154,9 @@ class NetworkTopologyAware:
         return self._widest_first(levels) if purpose == _EVICT else levels
 
     def _search_root(self, bound: int, allocated: str, within: str) -> str | None:
-        """Return the widest domain that contains what is allocated and that both limits allow."""
+        """Return the widest domain that contains everything allocated so far and that both limits
+        allow.
+        """
         if not allocated:
             return within
         highest = ""
@@ -208,7 +213,7 @@ class NetworkTopologyAware:
         return total / weights if weights else 0.0
 
     def _task_part(self, name: str, sub: SubJob) -> float:
-        """Return the part of a subjob's tasks that are in a domain."""
+        """Return the fraction of a subjob's tasks that are in a domain."""
         if not name or not sub.tasks:
             return 0.0
         members = set(self._tree.members[name])

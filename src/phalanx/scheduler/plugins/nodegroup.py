@@ -1,12 +1,14 @@
 """The plugin nodegroup: the groups of nodes that queues must use, prefer, avoid or must not use.
 
-Source: Volcano's nodegroup plugin. A node's group is its label volcano.sh/nodegroup-name. Groups
-that the queue requires, prefers or avoids pass the filter; groups that it must not use do not.
-Score: 100 required, 50 preferred (with `enablePreferredOrder` 50 * (n - i) / n for the i-th of n),
--1 avoided. With hierarchy, a queue that declares nothing uses its nearest ancestor's declaration. A
-queue's annotation volcano.sh/nodegroup-resource-limits (JSON of group -> resource -> quantity)
-limits what the queue's own tasks hold on a group's nodes; if the annotation cannot be read, every
-node is turned away.
+Source: Volcano's nodegroup plugin. A node's group is the value of its label
+volcano.sh/nodegroup-name. Nodes of groups that the queue requires, prefers or avoids pass the
+filter. Nodes of groups that it must not use do not pass. Nodes of a required group score 100, and
+nodes of an avoided group -1. Nodes of a preferred group score 50 or, with `enablePreferredOrder`,
+50 * (n - i) / n for the i-th of n groups. With hierarchy, a queue that declares nothing uses the
+declaration of its nearest ancestor that has one. A queue's annotation
+volcano.sh/nodegroup-resource-limits (JSON of group -> resource -> quantity) limits the amounts that
+the queue's own tasks hold on a group's nodes. If the annotation cannot be read, every node is
+turned away.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ LIMITS = "volcano.sh/nodegroup-resource-limits"
 
 
 class NodeGroup:
-    """Arguments: `strict` (true), `enablePreferredOrder` (false).
+    """The plugin nodegroup. Arguments: `strict` (true), `enablePreferredOrder` (false).
 
     With `strict`, a queue that declares no groups may use no node, and nodes without a group take
     no tasks. Otherwise, queues without groups use nodes without a group.
@@ -120,7 +122,7 @@ class NodeGroup:
 
 
 class GroupLimits:
-    """The amounts that each queue holds on each group's nodes, and their limits."""
+    """The amounts that each queue holds on the nodes of each group, and the limits."""
 
     def __init__(self, cluster: Cluster, groups: Sequence[str | None]) -> None:
         self._cluster = cluster
@@ -157,8 +159,8 @@ class GroupLimits:
 
 
 def _limits_of(queue: QueueSpec, cluster: Cluster) -> Mapping[str, dict[int, float]] | None:
-    """Return group -> resource -> limit, in the cluster's units; None if the annotation cannot be
-    read.
+    """Return the limits by group and resource, in the cluster's units; None if the annotation
+    cannot be read.
     """
     written = dict(queue.annotations).get(LIMITS)
     if not written:

@@ -1,14 +1,20 @@
-"""The plugin nodeorder: kube-scheduler's preferences, each 0 to 100 times its weight.
+"""The plugin nodeorder: kube-scheduler's preferences, each with a score from 0 to 100 times its
+weight.
 
-Source: Volcano's nodeorder plugin over kube-scheduler's scorers. least = mean over cpu and memory
-of (capacity - asked) * 100 / capacity; most = the same with asked in place of (capacity - asked);
-balanced = (1 - spread of the used fractions) * 100, the spread being half the distance for two
-resources, else the standard deviation; node affinity = sum of the weights of preferences met; taint
-toleration = 100 less the part of intolerable PreferNoSchedule taints; image locality = (s - 23 MiB)
-* 100 / (n * 1000 MiB - 23 MiB), within 0..100, s being the sum over the task's n images that a node
-has of size * part of the nodes that have it; pod affinity and topology spread scaled to 0..100 over
-the candidates. In least and most, a task that asks for no cpu or memory counts as 100 milli-cores
-or 200 MiB.
+Source: Volcano's nodeorder plugin, which uses kube-scheduler's scorers:
+- least: the mean over cpu and memory of (capacity - asked) * 100 / capacity.
+- most: the same with asked in place of (capacity - asked).
+- balanced: (1 - spread of the used fractions) * 100. The spread is half the distance for two
+  resources, and otherwise the standard deviation.
+- node affinity: the sum of the weights of the preferences that the node meets.
+- taint toleration: 100 minus the percentage of PreferNoSchedule taints that the task does not
+  tolerate.
+- image locality: (s - 23 MiB) * 100 / (n * 1000 MiB - 23 MiB), limited to 0..100. Here n is the
+  number of the task's images. s is the sum, over those of them that the node has, of the image's
+  size times the fraction of nodes that have it.
+- pod affinity and topology spread: scaled to 0..100 over the candidates.
+
+In least and most, a task that requests no cpu or no memory counts as 100 milli-cores or 200 MiB.
 """
 
 from __future__ import annotations
@@ -32,11 +38,11 @@ from phalanx.scheduler.plugin_parts.neighbours import Neighbours
 
 _MIB = 1024 * 1024
 _MIN_BYTES, _MAX_BYTES = 23 * _MIB, 1000 * _MIB
-"""The bytes of images below which a node has no score, and the bytes above which one image counts
-no more.
+"""The bytes of images below which a node has no score, and the bytes of one image beyond which it
+counts no more.
 """
 _EXACT = 1 << 45
-"""The largest amount whose hundredfold still fits the 53 bits of a double.
+"""The largest amount that, times a hundred, still fits into the 53 bits of a double.
 
 For smaller amounts, a quotient up to 100 that is not whole differs from the next whole number by
 more than the rounding error.
@@ -55,9 +61,8 @@ DEFAULTS = {
 
 
 class NodeOrder:
-    """Argument: `<name>.weight` for each name of DEFAULTS.
-
-    Nodes and tasks declare their `images`; an image without a tag has the tag latest.
+    """The plugin nodeorder. Argument: `<name>.weight` for each name in DEFAULTS. Nodes and tasks
+    declare their `images`. An image without a tag counts as having the tag latest.
     """
 
     name = "nodeorder"
@@ -128,8 +133,8 @@ class NodeOrder:
             )
 
     def _wishes(self, session: Session, cluster: Cluster) -> None:
-        """Register the scorers of node affinity and of taints; placements do not change these
-        scores.
+        """Register the scorers of node affinity and of taints, whose scores do not change when work
+        is placed.
         """
         near, taints = self.weights["nodeaffinity"], self.weights["tainttoleration"]
         soft = cluster.described("soft taints", _soft_taints)
@@ -174,7 +179,7 @@ class NodeOrder:
 
 
 class _Nodes(NamedTuple):
-    """Facts about the nodes that make scoring faster."""
+    """Facts about the nodes that speed up scoring."""
 
     whole: bool
     """Whether every node has some cpu and some memory."""
@@ -184,8 +189,8 @@ class _Nodes(NamedTuple):
     def mean(self, amounts: Counts, capacity: Counts) -> Vector:
         """Return the mean of cpu and memory in whole hundredths of the capacity, rounded down.
 
-        Both values are rounded down before the mean is taken; a resource that a node lacks is left
-        out. Overwrites `amounts`.
+        Both values are rounded down before the mean is taken. A resource that a node lacks is left
+        out. `amounts` is overwritten.
         """
         amounts *= 100
         counted: Counts | int = 2
@@ -204,7 +209,7 @@ def _nodes(cluster: Cluster) -> _Nodes:
 
 
 class Images:
-    """Scores nodes by the images that they already have; images that many nodes have count more."""
+    """Scores nodes by the images that they already have. Images that many nodes have count more."""
 
     def __init__(self, here: Sequence[Mapping[str, float]]) -> None:
         self._here = here
@@ -232,7 +237,7 @@ def _soft_taints(nodes: Sequence[NodeSpec]) -> list[list[Taint]]:
 
 
 def _tagged(image: str) -> str:
-    """Return an image's name with a tag; a name without a tag gets the tag `latest`."""
+    """Return an image's name with a tag. A name without one gets the tag `latest`."""
     return image if ":" in image.rpartition("/")[2] else f"{image}:latest"
 
 
@@ -291,7 +296,7 @@ def _deviation(fractions: Vector) -> Vector:
 
 
 def _spread(fractions: Vector, counted: Flags) -> Vector:
-    """Return half the distance of two fractions, and for more than two their standard deviation."""
+    """Return half the distance of two fractions or, for more than two, their standard deviation."""
     n = np.maximum(counted.sum(axis=0), 1)
     mean = (fractions * counted).sum(axis=0) / n
     squares = (((fractions - mean) ** 2) * counted).sum(axis=0) / n

@@ -1,10 +1,14 @@
 """The plugin numa-aware: puts a task's cores and devices on few NUMA nodes.
 
-Source: Volcano's numa-aware plugin. The policy is the task's annotation
-volcano.sh/numa-topology-policy: best-effort passes where NUMA nodes are known and a core is free,
-restricted allows no more NUMA nodes than the task would need on an empty machine, single-numa-node
-allows one. Parts of a core belong to no NUMA node, so tasks that ask for them may take their cores
-anywhere. Score = weight * (100 - 100 * NUMA nodes used / the most any candidate uses).
+Source: Volcano's numa-aware plugin. The policy is in the task's annotation
+volcano.sh/numa-topology-policy:
+- best-effort: the node's NUMA nodes must be known, and a core must be free.
+- restricted: the task may use no more NUMA nodes than it would need on an empty machine.
+- single-numa-node: the task may use only one NUMA node.
+
+Fractions of a core belong to no NUMA node, so tasks that request them may take their cores
+anywhere. The score is weight * (100 - 100 * n / m), where n is the number of NUMA nodes that the
+task would use, and m the largest such number of any candidate.
 """
 
 from __future__ import annotations
@@ -31,10 +35,8 @@ limit).
 
 
 class NumaAware:
-    """Argument: `weight` (1).
-
-    Nodes declare the free amounts of each NUMA node in `numa`; nodes without `numa` take no task
-    that has a policy.
+    """The plugin numa-aware. Argument: `weight` (1). Nodes declare the free amounts of each NUMA
+    node in `numa`. Nodes without `numa` take no task that has a policy.
     """
 
     name = "numa-aware"
@@ -106,8 +108,8 @@ class NumaAware:
     def _choose(self, free: list[Counts], eq_class: EquivalenceClass) -> tuple[int, ...]:
         """Return the first of the smallest sets of NUMA nodes that together can hold the request.
 
-        On a machine with more than eight NUMA nodes, those that have most of the request are taken;
-        this may be more than necessary. The result is empty if all NUMA nodes together have too
+        On a machine with more than eight NUMA nodes, those that have most of the request are taken,
+        which may be more than necessary. The result is empty if all NUMA nodes together have too
         little.
         """
         of = _aligned(eq_class)
@@ -140,16 +142,14 @@ class NumaAware:
 
 @cache
 def _sets(size: int) -> Counts:
-    """Return every set of NUMA nodes up to `size` as a row of 0 and 1, the smallest sets first,
-    then in order.
-    """
+    """Return every set of NUMA nodes out of `size` as a row of 0 and 1, smallest sets first."""
     chosen = [c for n in range(1, size + 1) for c in combinations(range(size), n)]
     return np.array([[i in c for i in range(size)] for c in chosen], dtype=np.int64)
 
 
 def _fullest(free: Counts, need: Counts) -> tuple[int, ...]:
-    """Return NUMA nodes that cover the need. The NUMA node that covers most of what is left is
-    taken next.
+    """Return NUMA nodes that cover the need. They are chosen one after another; each is the one
+    that covers most of what is still missing.
     """
     left = need.astype(np.float64)
     chosen: list[int] = []
@@ -163,7 +163,7 @@ def _fullest(free: Counts, need: Counts) -> tuple[int, ...]:
 
 
 def _aligned(eq_class: EquivalenceClass) -> list[int]:
-    """Return the resources to keep on few NUMA nodes: devices, and CPUs if whole cores are
+    """Return the resources that should be on few NUMA nodes: devices, and CPUs if whole cores are
     requested.
     """
     whole_cores = eq_class.request[CPU] % 1000 == 0

@@ -1,8 +1,8 @@
 """The plugin overcommit: lets in jobs for slightly more than the cluster holds.
 
-Source: Volcano's overcommit plugin. With the factor f of a resource (its own factor, or else the
-general one; a factor below 1 counts as 1.2), a job is let in if, in every resource of its minimum,
-promised + minimum <= total * f - used.
+Source: Volcano's overcommit plugin. A job is let in if promised + minimum <= total * f - used for
+every resource of its minimum. The factor f of a resource is its own factor or, if it has none, the
+general one. A factor below 1 counts as 1.2.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _FACTOR = 1.2
 
 
 class Overcommit:
-    """Arguments: `overcommit-factor` (1.2); `overcommit-factor.<resource>` for one resource."""
+    """The plugin overcommit. Arguments: `overcommit-factor` (1.2), and
+    `overcommit-factor.<resource>` for one resource.
+    """
 
     name = "overcommit"
     accepts: ClassVar[Accepted] = {"overcommit-factor": NUMBER, "overcommit-factor.*": NUMBER}

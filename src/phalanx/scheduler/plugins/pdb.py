@@ -1,7 +1,7 @@
 """The plugin pdb: allows victims only within disruption budgets.
 
-Source: Volcano's pdb plugin. From the tasks that a budget covers, victims are allowed while the
-budget's minimum stays running (or its maximum of unavailable tasks is not exceeded). Volcano's
+Source: Volcano's pdb plugin. Among the tasks that a budget covers, victims are allowed as long as
+the budget's minimum keeps running, or its maximum of unavailable tasks is not exceeded. Volcano's
 quirks, off with compat "none": a task without labels is never a victim, and all tasks that budgets
 allow are victims of shuffle.
 """
@@ -19,7 +19,7 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class DisruptionBudgets:
-    """Enforces the snapshot's `disruption_budgets`. Takes no arguments."""
+    """The plugin pdb. It enforces the snapshot's `disruption_budgets`, and takes no arguments."""
 
     name = "pdb"
     accepts: ClassVar[Accepted] = {}

@@ -27,10 +27,9 @@ _HARD = ("NoSchedule", "NoExecute")
 
 
 class Predicates:
-    """Arguments: `predicate.<Name>Enable` (true) for NodeAffinity, NodePorts, TaintToleration,
-    PodAffinity and PodTopologySpread; volumes are unknown here.
-
-    `predicate.CacheEnable` changes nothing: answers are always kept per class.
+    """The plugin predicates. Arguments: `predicate.<Name>Enable` (true) for NodeAffinity,
+    NodePorts, TaintToleration, PodAffinity and PodTopologySpread. Volumes are unknown here.
+    `predicate.CacheEnable` has no effect: answers are always kept for each class.
     """
 
     name = "predicates"

@@ -1,8 +1,8 @@
 """The plugin priority: higher priority goes first, and lower priority is preempted.
 
-Source: Volcano's priority plugin. Tasks, jobs and subjobs are ordered by falling priority. A victim
-of another job must have a lower job priority; a victim of the same job must have a lower task
-priority. A job starves while not all of its tasks are placed.
+Source: Volcano's priority plugin. Tasks, jobs and subjobs are ordered by descending priority. A
+victim in another job must have a lower job priority. A victim in the same job must have a lower
+task priority. A job counts as starving until all of its tasks are placed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class Priority:
-    """Takes no arguments."""
+    """The plugin priority. It takes no arguments."""
 
     name = "priority"
     accepts: ClassVar[Accepted] = {}

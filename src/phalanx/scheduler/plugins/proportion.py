@@ -1,11 +1,12 @@
 """The plugin proportion: queues share the cluster by weight, but get no more than they ask for.
 
-Source: Volcano's proportion plugin. Deserved amounts are found by filling up in rounds: deserved +=
-remaining * weight / sum of weights of queues that are not yet content. Each queue's amount is then
-cut to its real capability (total - all guarantees + its own, at most its capability) and to its
-request, and raised to its guarantee. A queue is content when its request is covered, or when a
-round gave it nothing. Share is max over resources of allocated / deserved. `deserved` of the queue
-itself is not read.
+Source: Volcano's proportion plugin. Deserved amounts are computed in rounds. In each round, each
+queue that is not content yet gets remaining * weight / sum of the weights of such queues. Its
+amount is then reduced to its real capability and to its request, and raised to its guarantee. The
+real capability is the total, minus all guarantees, plus the queue's own guarantee, and at most its
+capability. A queue is content once its request is covered, or once a round gave it nothing. The
+share is the largest allocated / deserved of all resources. The `deserved` that a queue declares is
+not read.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from phalanx.scheduler.plugin_parts.quotas import (
 
 
 class Proportion:
-    """Takes no arguments."""
+    """The plugin proportion. It takes no arguments."""
 
     name = "proportion"
     accepts: ClassVar[Accepted] = {}
@@ -104,9 +105,8 @@ class Proportion:
         )
 
     def _quotas(self, queue: int) -> list[tuple[str, Vector]]:
-        """Return what is left of the queue's real capability.
-
-        The deserved amount is not a quota here, since it changes with the requests of other queues.
+        """Return the amount that is left of the queue's real capability. The deserved amount is not
+        a quota here, because it changes with the requests of other queues.
         """
         entry = self.entries[queue]
         return [(f"{self.name}/{queue}", entry.real_capability.v - entry.account.allocated.v)]
@@ -138,8 +138,8 @@ class Proportion:
 
 
 def _entries(cluster: Cluster) -> dict[int, Holding]:
-    """Return the holdings by queue, in the order of queues, so that sums are always rounded in the
-    same way.
+    """Return the amounts that queues hold, in the order of queues, so that sums are always rounded
+    in the same way.
     """
     limits = real_capabilities(cluster)
     return {
@@ -155,7 +155,7 @@ def _entries(cluster: Cluster) -> dict[int, Holding]:
 
 
 def _fill(cluster: Cluster, entries: dict[int, Holding]) -> None:
-    """Hand out the cluster in rounds until nothing is left or no queue takes more."""
+    """Distribute the cluster in rounds until nothing is left or no queue takes more."""
     remaining = cluster.total.copy()
     content: set[int] = set()
     while True:

@@ -2,8 +2,8 @@
 
 Source: Volcano's rescheduling plugin, strategy lowNodeUtilization. A node is idle if all its
 measurements are below `thresholds`, and busy if any is above `targetThresholds`. Preemptable tasks
-of busy nodes are victims, the least important first, until the node has reached its target, or idle
-nodes have no more room.
+on busy nodes are victims, least important first, until the node is down to its target or idle nodes
+have no more room.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _OF = (("cpu", CPU), ("memory", MEMORY))
 
 
 class Rescheduling:
-    """Arguments: `strategies: [{name: lowNodeUtilization, params: {thresholds: {cpu: 20, memory:
-    20}, targetThresholds: {cpu: 80, memory: 80}}}]`; `interval` (5m), the time between two rounds
-    of victims.
+    """The plugin rescheduling. Arguments: `strategies: [{name: lowNodeUtilization, params:
+    {thresholds: {cpu: 20, memory: 20}, targetThresholds: {cpu: 80, memory: 80}}}]`; `interval`
+    (5m), the time between two rounds of victims.
     """
 
     name = "rescheduling"
@@ -92,7 +92,7 @@ def _limits(given: Any, default: float) -> Any:
 
 
 def _fractions(cluster: Cluster) -> Any:
-    """Return the percentage in use of each node: the measured one if there is one, otherwise the
+    """Return the percentage of each node that is in use: the measured one or, if there is none, the
     promised one.
     """
     rows = []

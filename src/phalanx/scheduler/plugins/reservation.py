@@ -1,11 +1,11 @@
-"""The plugin reservation: promises a place in time to waiting work, and starts no work that would
-delay it.
+"""The plugin reservation: promises places at later times to waiting work, and starts no work that
+would delay these.
 
-The caller of a cycle lends a planner as `shells["planner"]`, since a plan spans several cycles and
-covers things that plugins do not know. The plan tells which podgroups start now, and where; which
-podgroups are held back until their time; and what nodes have left for tasks outside the plan, such
-as tasks above a gang's minimum. Resources held by work of unknown length are never promised.
-Source: EASY and conservative backfill (Mu'alem and Feitelson, 2001).
+The caller of a cycle lends a planner as `shells["planner"]`, because a plan spans several cycles
+and covers things that plugins do not know. The plan contains the podgroups that start now, with
+their places; the podgroups that are held back until their time; and the room that nodes have left
+for tasks outside the plan, such as tasks above a gang's minimum. Resources held by work of unknown
+length are never promised. Source: EASY and conservative backfill (Mu'alem and Feitelson, 2001).
 """
 
 from __future__ import annotations
@@ -35,16 +35,18 @@ class Promises(Protocol):
 
     @property
     def held_back(self) -> Mapping[str, float | None]:
-        """Podgroups that must not start now, and their start times; None: the time is unknown."""
+        """Podgroups that must not start now, with their start times; None if the time is
+        unknown.
+        """
         ...
 
     @property
     def places(self) -> Mapping[str, Mapping[int, Counts]]:
-        """For podgroups that start now: by class of tasks, the number of tasks on each node."""
+        """For podgroups that start now: the number of tasks on each node, by class of tasks."""
         ...
 
     def spare(self, length_s: float | None) -> Vector:
-        """Return what each node has left for work of this length that begins now."""
+        """Return the amounts that each node has left for work of this length that starts now."""
         ...
 
 
@@ -52,18 +54,16 @@ class LentPlanner(Protocol):
     """Makes promises for a session whose actions have moved nothing yet."""
 
     def promises(self, session: Session, promised: int, minimum: int) -> Promises:
-        """Plan and return the promises.
-
-        Places are kept for up to `promised` podgroups of each queue. A podgroup that needs fewer
-        tasks than `minimum` gets no promise.
+        """Plan, and return the promises. Places are kept for up to `promised` podgroups of each
+        queue. A podgroup that needs fewer tasks than `minimum` gets no promise.
         """
         ...
 
 
 class Reservation:
-    """Arguments: `promised` (32), the number of podgroups of each queue, the first that wait, for
-    which places are kept; `minimum` (1): gangs with fewer tasks get no places. Podgroups declare
-    `run_time_s`.
+    """The plugin reservation. Arguments: `promised` (32), the number of podgroups of each queue,
+    counted from the first that waits, for which places are kept; `minimum` (1), the number of tasks
+    below which a gang gets no promise. Podgroups declare `run_time_s`.
     """
 
     name = "reservation"
@@ -84,9 +84,7 @@ class Reservation:
         self._before: Counts = session.cluster.future
         """The free amounts when the plan was made."""
         self._begun: Counts = session.cluster.future
-        """The amounts that podgroups which the plan starts now have taken since the plan was
-        made.
-        """
+        """The amounts taken since then by podgroups that the plan starts now."""
         session.add("held_back", self.name, self._held_back)
         session.add("changed", self.name, self._changed)
         session.add(
@@ -96,7 +94,7 @@ class Reservation:
         )
 
     def _promises(self) -> Promises:
-        """Return the promises. They are made on first use, when all plugins are registered."""
+        """Return the promises. They are made on first use, once all plugins are registered."""
         if self._known is None:
             assert self._planner is not None
             known = self._planner.promises(self._session, self._promised, self._minimum)
@@ -142,7 +140,7 @@ class Reservation:
         return good
 
     def _within(self, rows: Rows, eq_class: EquivalenceClass, left: Counts) -> Flags:
-        """Return the rows that take no more tasks of the class than the plan puts there."""
+        """Return the rows on which the plan still expects tasks of the class."""
         r = eq_class.asked[-1]
         on_top = (self._session.cluster.future[rows.index, r] - rows.free(r)) // eq_class.request[r]
         return np.asarray(on_top < left)

@@ -1,8 +1,8 @@
 """The plugin resourcequota: checks a namespace's hard limits before its jobs are let in.
 
-Source: Volcano's resourcequota plugin. A job is let in if, in every resource that a quota of its
-namespace names, running tasks + jobs let in + its minimum stay within the quota. `requests.cpu` is
-cpu.
+Source: Volcano's resourcequota plugin. A job is let in if running tasks + jobs let in + the job's
+minimum stay within the quota, for every resource that a quota of its namespace names.
+`requests.cpu` means cpu.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class ResourceQuota:
-    """Takes no arguments."""
+    """The plugin resourcequota. It takes no arguments."""
 
     name = "resourcequota"
     accepts: ClassVar[Accepted] = {}

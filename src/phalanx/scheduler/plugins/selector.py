@@ -1,9 +1,9 @@
 """The plugin selector: OpenPAI's selector for gangs, with a buffer of candidates and common ports.
 
-Source: microsoft/pai a95d9420, SelectionManager; the chain itself is `placement.selector.chain`,
-which also places tasks and actors. Each task goes to one of the fullest remaining nodes, drawn at
-random with a seed from the snapshot. The nodes of a gang that needs ports have enough free ports in
-common.
+Source: microsoft/pai a95d9420, SelectionManager. The chain of filters is
+`placement.selector.chain`, which also places tasks and actors. Each task goes to one of the fullest
+remaining nodes, drawn at random with a seed from the snapshot. If a gang needs ports, it gets nodes
+that have enough free ports in common.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _TYPED = f"phalanx/{GPU_TYPE_RESOURCE}"
 
 
 class Selector:
-    """Arguments, as in `SelectorSettings`: `candidate_factor` (2), `min_dynamic_port` (2000),
-    `allow_cpu_jobs_on_gpu_nodes` (true), `skip_tried` (true), `same_rack` (ignore, prefer or
-    require), `rack_label` (rack), `pick` (random or fullest).
+    """The plugin selector. Arguments, as in `SelectorSettings`: `candidate_factor` (2),
+    `min_dynamic_port` (2000), `allow_cpu_jobs_on_gpu_nodes` (true), `skip_tried` (true),
+    `same_rack` (ignore, prefer or require), `rack_label` (rack), `pick` (random or fullest).
     """
 
     name = "selector"
@@ -100,7 +100,7 @@ class Selector:
     # -- filters --------------------------------------------------------------------------------
 
     def _typed(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes whose GPUs have a type that the class asks for, by label or by
+        """Return the nodes whose GPUs have a type that the class requests, by label or by
         resource.
         """
         cluster, shape = self._cluster, ask.eq_class.shape
@@ -116,13 +116,17 @@ class Selector:
         return good[rows.index]
 
     def _not_wasted(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes without GPUs for a job that asks for no GPUs; otherwise all nodes."""
+        """Return the nodes without GPUs for a job that requests no GPUs, and all nodes for any
+        other job.
+        """
         if self._gpu is None or ask.job.total_request[self._gpu]:
             return np.ones(len(rows), dtype=np.bool_)
         return np.asarray(rows.capacity(self._gpu) == 0, dtype=np.bool_)
 
     def _untried(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes that have room beyond the amounts that they refused the gang before."""
+        """Return the nodes that have room in addition to the amounts that they recently refused to
+        the gang.
+        """
         cluster, request = self._cluster, ask.eq_class.request
         good = np.ones(len(rows), dtype=np.bool_)
         for name, amounts in ask.job.spec.tried:
@@ -135,8 +139,8 @@ class Selector:
         return good
 
     def _near(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes in the gang's racks; all nodes if the gang is in no rack or may leave
-        its racks.
+        """Return the nodes in the racks where the gang runs, or all nodes if the gang runs in no
+        rack or may leave its racks.
         """
         own = {self._racks[node] for node in self._places.of(ask.job)} - {None}
         near = np.array([self._racks[n] in own for n in rows.index], dtype=np.bool_)
@@ -151,8 +155,8 @@ class Selector:
         return bool(fits.any())
 
     def _with_ports(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes where the gang's ports are free; if it has no ports yet, nodes with
-        enough free ports.
+        """Return the nodes where the gang's ports are free or, if it has no ports yet, the nodes
+        with enough free ports.
         """
         return self._ports.passes(rows.index, ask.job)
 
@@ -175,8 +179,8 @@ class Selector:
         )
 
     def _fullest_first(self, rows: Rows, ask: Ask) -> Vector:
-        """Return the scores by which actions that evict rank nodes: the nodes' places in the
-        packing order.
+        """Return the scores by which actions that evict rank nodes: the positions of the nodes in
+        the packing order.
         """
         score = np.zeros(len(rows))
         score[self._columns(rows.index).packing_order()] = -np.arange(float(len(rows)))
@@ -193,7 +197,7 @@ class Selector:
 
 
 class _Places:
-    """For each job the nodes where its tasks are, with the number of tasks on each node."""
+    """For each job, the nodes where its tasks are, with the number of tasks on each."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._of: dict[int, Counter[int]] = {}
@@ -206,7 +210,7 @@ class _Places:
         return set(self._of.get(job.index, ()))
 
     def change(self, job: Job, nodes: Sequence[int], sign: int) -> None:
-        """Record that tasks of the job came to these nodes (`sign` 1) or left them (-1)."""
+        """Record that tasks of the job were placed on these nodes (`sign` 1) or left them (-1)."""
         mine = self._of.setdefault(job.index, Counter())
         for node in nodes:
             mine[node] += sign
@@ -215,9 +219,8 @@ class _Places:
 
 
 class _GangPorts:
-    """Keeps a gang on nodes where the same ports are free for it.
-
-    No two gangs share a port. The ports of a gang are chosen when it is placed.
+    """Keeps each gang on nodes where the same ports are free for it. No two gangs share a port. The
+    ports of a gang are chosen when it is placed.
     """
 
     def __init__(self, cluster: Cluster, places: _Places, lowest: int) -> None:

@@ -13,7 +13,7 @@ from phalanx.scheduler.plugin_parts.service import Service, rank_jobs
 
 
 class ShortestJobFirst:
-    """Takes no arguments. Jobs that do not declare `run_time_s` come last."""
+    """The plugin sjf. It takes no arguments. Jobs that do not declare `run_time_s` come last."""
 
     name = "sjf"
     accepts: ClassVar[Accepted] = {}

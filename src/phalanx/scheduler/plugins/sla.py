@@ -1,9 +1,10 @@
 """The plugin sla: no job waits longer than promised.
 
-Source: Volcano's sla plugin. A job's deadline is its creation plus its waiting time (annotation
-`sla-waiting-time`, else the argument). Jobs come in the order of their deadlines, and jobs without
-a deadline come last. From the deadline on the plugin permits letting in and pipelining; before it,
-the plugin abstains. A time without a unit is ignored.
+Source: Volcano's sla plugin. A job's deadline is its creation time plus its waiting time. The
+waiting time is in the job's annotation `sla-waiting-time` or, if there is none, in the argument.
+Jobs are ordered by their deadlines, and jobs without a deadline come last. From the deadline on,
+the plugin votes for letting the job in and for pipelining it. Before the deadline, it abstains. A
+time without a unit is ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ KEYS = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
 
 
 class WaitingTime:
-    """Argument: `sla-waiting-time`, a duration such as 1h30m; no limit by default."""
+    """The plugin sla. Argument: `sla-waiting-time`, a duration such as 1h30m; no limit by
+    default.
+    """
 
     name = "sla"
     accepts: ClassVar[Accepted] = {"sla-waiting-time": DURATION}

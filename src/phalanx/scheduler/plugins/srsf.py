@@ -1,6 +1,6 @@
 """The plugin srsf: shortest remaining service first, by remaining run time times GPUs.
 
-A job with few GPUs comes before an equally long job with many GPUs. Jobs that come later are
+A job with few GPUs comes before an equally long job with many GPUs. Jobs later in this order are
 preempted.
 """
 
@@ -16,9 +16,8 @@ from phalanx.scheduler.plugin_parts.service import Service, rank_jobs
 
 
 class ShortestRemainingServiceFirst:
-    """Takes no arguments.
-
-    Jobs that do not declare `run_time_s` come last; a job without GPUs counts as one with one GPU.
+    """The plugin srsf. It takes no arguments. Jobs that do not declare `run_time_s` come last. A
+    job without GPUs counts as one with a single GPU.
     """
 
     name = "srsf"

@@ -11,7 +11,7 @@ from phalanx.scheduler.plugin_parts.service import Service, rank_jobs
 
 
 class ShortestRemainingTimeFirst:
-    """Takes no arguments. Jobs that do not declare `run_time_s` come last."""
+    """The plugin srtf. It takes no arguments. Jobs that do not declare `run_time_s` come last."""
 
     name = "srtf"
     accepts: ClassVar[Accepted] = {}

@@ -1,11 +1,13 @@
 """The plugin resource-strategy-fit: packs one resource while spreading another.
 
-Source: Volcano's resource-strategy-fit plugin. Per resource r with weight w_r that the task
-requests: MostAllocated (used + req) / capacity, LeastAllocated (capacity - used - req) / capacity;
-score = 100 * weight * sum w_r * s_r / sum w_r, and 0 if any of these resources would not fit. A
-name that ends in `*` stands for all names with this beginning. An exact name comes before a
-beginning, and a longer beginning before a shorter one; a name with `*` elsewhere is ignored. `sra`
-(scarce resources are kept for tasks that need them) lowers the score of nodes with a scarce
+Source: Volcano's resource-strategy-fit plugin. Each resource r with a weight w_r that the task
+requests has a score s_r: (used + req) / capacity with the strategy MostAllocated, and (capacity -
+used - req) / capacity with LeastAllocated. The score of the node is 100 * weight * sum w_r * s_r /
+sum w_r, or 0 if any of these resources would not fit.
+
+A name that ends in `*` stands for all names with that beginning. An exact name takes precedence
+over a beginning, and a longer beginning over a shorter one. A name with `*` elsewhere is ignored.
+`sra` keeps scarce resources for tasks that need them: it lowers the score of nodes with a scarce
 resource that the task does not request. `proportional` keeps cpu and memory (in units of 10^9
 bytes) for the devices that are still free.
 """
@@ -30,17 +32,17 @@ TYPE = "volcano.sh/resource-strategy-scoring-type"
 WEIGHTS = "volcano.sh/resource-strategy-weight"
 _PACK, _SPREAD = "MostAllocated", "LeastAllocated"
 Strategy = tuple[bool, int]
-"""(whether to pack or to spread, weight)"""
+"""The strategy for a resource: whether to pack or to spread it, and the weight."""
 
 
 class StrategyFit:
-    """Arguments: `resourceStrategyFitWeight` (10; 0 turns it off); `resources: {name: {type, weight
-    1}}`, by default cpu and memory LeastAllocated; `sra: {enable false, resources, weight 0,
-    resourceWeight: {name: 1}}`; `proportional: {enable false, resources, resourceProportion:
-    {name.cpu: 1, name.memory: 1}}`.
+    """The plugin resource-strategy-fit. Arguments: `resourceStrategyFitWeight` (10; 0 turns the
+    plugin off); `resources: {name: {type, weight 1}}`, by default cpu and memory LeastAllocated;
+    `sra: {enable false, resources, weight 0, resourceWeight: {name: 1}}`; `proportional: {enable
+    false, resources, resourceProportion: {name.cpu: 1, name.memory: 1}}`.
 
     A task's annotations volcano.sh/resource-strategy-scoring-type and -weight (JSON of resource ->
-    weight) replace `resources` for this task; a task whose weights cannot be read gets no score.
+    weight) replace `resources` for this task. A task whose weights cannot be read gets no score.
     """
 
     name = "resource-strategy-fit"
@@ -164,8 +166,8 @@ class StrategyFit:
 
 
 def _strategies(written: Arguments) -> dict[str, Strategy]:
-    """Read `{name: {type, weight}}`. Without a type the strategy spreads; a weight below 1 counts
-    as 1.
+    """Read `{name: {type, weight}}`. Without a type, the resource is spread. A weight below 1
+    counts as 1.
     """
     out: dict[str, Strategy] = {}
     for name in written:
@@ -179,10 +181,8 @@ def _strategies(written: Arguments) -> dict[str, Strategy]:
 def _own(
     annotations: Mapping[str, str], strategies: Mapping[str, Strategy]
 ) -> Mapping[str, Strategy]:
-    """Return the task's own strategies if its annotations declare a type; otherwise the given
-    strategies.
-
-    Resources to which the task gives no weight have no strategy.
+    """Return the task's own strategies if its annotations declare a type, and the given strategies
+    otherwise. Resources without a weight in the annotations then have no strategy.
     """
     how = annotations.get(TYPE)
     if how not in (_PACK, _SPREAD):
@@ -195,8 +195,8 @@ def _own(
 
 
 def _lookup(strategies: Mapping[str, Strategy], name: str) -> Strategy | None:
-    """Return the strategy of that name, or else that of the longest pattern `beginning*` that
-    fits.
+    """Return the strategy of that name or, if there is none, that of the longest pattern
+    `beginning*` that matches.
     """
     if name in strategies:
         return strategies[name]

@@ -1,10 +1,11 @@
-"""The plugin task-topology: puts roles of a job together or apart, as the job asks.
+"""The plugin task-topology: puts roles of a job together or apart, as the job requests.
 
 Source: Volcano's task-topology plugin. Tasks are packed into buckets by the annotations
 volcano.sh/task-topology-affinity, -anti-affinity (groups of roles: "ps,worker;ps") and -task-order.
-Strength: apart from its own role 4, with another role 3, with its own role 2, apart from another 1.
-Full buckets go first. Node score = 100 * weight / largest bucket * (bucket's tasks there -
-anti-affine tasks there + tasks of the bucket that would still fit).
+The strength of a wish is 4 to be apart from the role itself, 3 to be with another role, 2 to be
+with the role itself, and 1 to be apart from another role. Full buckets go first. The score of a
+node is 100 * weight / largest bucket * (the bucket's tasks on the node - anti-affine tasks on the
+node + tasks of the bucket that would still fit).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from phalanx.scheduler.plugin_parts.buckets import Bucket, Buckets, Wishes, wish
 
 
 class TaskTopology:
-    """Argument: `task-topology.weight` (1)."""
+    """The plugin task-topology. Argument: `task-topology.weight` (1)."""
 
     name = "task-topology"
     accepts: ClassVar[Accepted] = {"task-topology.weight": WHOLE}

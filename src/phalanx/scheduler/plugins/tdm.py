@@ -1,10 +1,10 @@
 """The plugin tdm: nodes that are lent out at certain hours.
 
 Source: Volcano's tdm plugin. A node with the label volcano.sh/revocable-zone takes only tasks that
-may use such a zone, and only during the zone's hours (then it scores 100). When the hours end, the
-node's preemptable tasks are victims, for each job as many as the job's budget allows
-(jdb-max-unavailable, jdb-min-available, else 1). Preemptable tasks on ordinary nodes are preempted
-for tasks that are not preemptable and may not use a zone.
+may use such a zone, and only during the zone's hours. For such tasks it then scores 100. When the
+hours end, the node's preemptable tasks are victims. Each job loses at most as many as its budget
+allows (jdb-max-unavailable or jdb-min-available, and otherwise 1). Preemptable tasks on ordinary
+nodes are preempted for tasks that are not preemptable and may not use a zone.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _DAY = 24 * 60
 
 
 class TimeDivision:
-    """Arguments: `tdm.revocable-zone.<name>`, "HH:MM-HH:MM" by the clock of `now` (UTC); an end at
-    or before its start is on the next day. `tdm.evict.period` (1m), the time between rounds of
-    victims.
+    """The plugin tdm. Arguments: `tdm.revocable-zone.<name>`, "HH:MM-HH:MM" by the clock of `now`
+    (UTC), where an end at or before the start is on the next day; `tdm.evict.period` (1m), the time
+    between two rounds of victims.
     """
 
     name = "tdm"
@@ -44,7 +44,7 @@ class TimeDivision:
         self._period_s = seconds(arguments.get("tdm.evict.period")) or 60.0
 
     def active(self, zone: str, now: float) -> bool:
-        """Whether the zone's hours cover the moment `now` (seconds)."""
+        """Whether the time `now` (seconds) is within the zone's hours."""
         start, _, end = self._hours.get(zone, "").partition("-")
         first, last = clock_minutes(start), clock_minutes(end)
         if first is None or last is None:

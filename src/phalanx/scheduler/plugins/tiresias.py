@@ -1,12 +1,12 @@
 """The plugin tiresias: least attained service first, in steps; run times need not be known.
 
-Modelled on Tiresias (Gu et al., NSDI 2019), its variant for unknown run times. Service is run time
-times GPUs. A job begins in the first of three service queues and falls into the next when its
-service reaches 3,250, then 7,200 GPU-seconds. Queues go in order. Inside a queue, running jobs come
-before pending ones, so that equal jobs do not keep replacing each other.
+Modelled on the variant of Tiresias for unknown run times (Gu et al., NSDI 2019). Service is run
+time times GPUs. A job begins in the first of three service queues. It moves to the next queue when
+its service reaches 3,250 GPU-seconds, and again at 7,200. The queues are served in order. Inside a
+queue, running jobs come before pending ones, so that equal jobs do not keep replacing each other.
 
 The order of a queue's pending jobs depends on its history. A caller that decides repeatedly keeps
-the history in `ServiceQueues` and passes each podgroup's `turn`; without a turn, age decides.
+the history in `ServiceQueues`, and passes each podgroup's `turn`. Without a turn, age decides.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from phalanx.scheduler.plugin_parts.service import Service, rank_jobs
 LIMITS = (3_250.0, 7_200.0)
 """GPU-seconds at which a job leaves the first and the second queue."""
 CLOSE = 1e-6
-"""The GPU-seconds by which a sum of times may miss the limit because of rounding."""
+"""The number of GPU-seconds by which a sum of times may miss the limit because of rounding."""
 
 
 def _rising(given: Any) -> TypeGuard[Sequence[float]]:
@@ -40,8 +40,8 @@ RISING = Kind(says="rising positive numbers", good=_rising)
 
 
 class Tiresias:
-    """Argument: `limits` ([3250, 7200]), GPU-seconds. There is one more queue than there are
-    limits.
+    """The plugin tiresias. Argument: `limits` ([3250, 7200]), in GPU-seconds. There is one more
+    queue than there are limits.
     """
 
     name = "tiresias"
@@ -64,14 +64,16 @@ class Tiresias:
 
 
 def limits_of(arguments: Arguments) -> tuple[float, ...]:
-    """Return the argument `limits` as rising numbers; the default limits for any other value."""
+    """Return the argument `limits` as ascending numbers. For any other value, return the default
+    limits.
+    """
     given = arguments.get("limits")
     return tuple(float(x) for x in given) if _rising(given) else LIMITS
 
 
 class ServiceQueues:
-    """The jobs in the order of the service queues; the order is kept between events. Jobs are named
-    by uid.
+    """The jobs in the order of the service queues. The order is kept between events. Jobs are
+    identified by uid.
     """
 
     def __init__(self, limits: Sequence[float] = LIMITS) -> None:
@@ -91,10 +93,8 @@ class ServiceQueues:
             self._queues[self._level.pop(uid)].remove(uid)
 
     def serve(self, service: Mapping[str, float]) -> None:
-        """Move running jobs that reached their queue's limit to the end of the next queue, one
-        queue at a time.
-
-        `service` has the GPU-seconds that each job has attained, in order of arrival.
+        """Move running jobs that have reached their queue's limit to the end of the next queue, one
+        queue at a time. `service`: the GPU-seconds that each job has attained, in order of arrival.
         """
         for uid, attained in service.items():
             level = self._level[uid]
@@ -104,18 +104,20 @@ class ServiceQueues:
                 self._level[uid] = level + 1
 
     def order(self) -> list[str]:
-        """Return all jobs in the order of service; a podgroup's position is its `turn`."""
+        """Return all jobs in the order of service. A podgroup's position in it is its `turn`."""
         return [uid for queue in self._queues for uid in queue]
 
     def settle(self, running: frozenset[str]) -> None:
-        """Put running jobs before waiting jobs in each queue; the order is otherwise unchanged."""
+        """Put running jobs before waiting jobs in each queue. Otherwise the order stays the
+        same.
+        """
         for i, queue in enumerate(self._queues):
             front = [uid for uid in queue if uid in running]
             self._queues[i] = front + [uid for uid in queue if uid not in running]
 
     def falls_in_s(self, uid: str, ran_s: float, gpus: float) -> float:
-        """Return the seconds until a running job reaches its queue's limit; infinite in the last
-        queue.
+        """Return the seconds until a running job reaches its queue's limit. In the last queue they
+        are infinite.
 
         The limit is checked when the job has run a whole number of seconds.
         """

@@ -1,9 +1,9 @@
-"""The plugin whole-gang: evicts the rest of a gang that evictions broke, since that rest could not
-run.
+"""The plugin whole-gang: evicts the rest of a gang that evictions have broken, because the rest
+could not run.
 
 When the actions are done, every job that lost tasks and fell below its minimum in this cycle loses
-its other running tasks, too. Their room is free for the next cycle. Further victims are first taken
-from a gang that is already broken, so that no second gang is broken.
+its other running tasks, too. Their room is free for the next cycle. More victims are first taken
+from gangs that are already broken, so that no further gang is broken.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from phalanx.scheduler.cycle.statement import Statement
 
 
 class WholeGang:
-    """Takes no arguments."""
+    """The plugin whole-gang. It takes no arguments."""
 
     name = "whole-gang"
     accepts: ClassVar[Accepted] = {}

@@ -1,1 +1,3 @@
-"""The selector: a chain of filters for choosers that decide independently of each other."""
+"""The policy selector: a chain of filters, for processes that choose nodes independently of each
+other.
+"""

@@ -1,7 +1,8 @@
-"""The selector's chain: filters over the nodes, then packing with a buffer of candidates.
+"""The selector's chain: filters turn nodes away, and of the rest, the fullest nodes are kept as
+candidates.
 
-The order is that of OpenPAI's SelectionManager (microsoft/pai a95d9420). Nodes come as columns, so
-that the same code decides for tasks, actors and gangs.
+The order is that of OpenPAI's SelectionManager (microsoft/pai a95d9420). The input is columns of
+nodes, so that the same code decides for tasks, actors and gangs.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ from phalanx.scheduler.placement.selector.settings import SelectorSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """All nodes, one entry each, in order of their names.
-
-    `labelled`: the node has the requested labels; `typed`: it has the requested GPU type.
-    `has_room`: it has room for the request; `is_untried`: it has room even if its recent failed
-    requests count as taken. `near`: it is in a rack where the job already runs; None when the job
-    runs nowhere, or racks do not matter.
+    """All nodes, one entry each, in the order of their names. `labelled`: whether the node has the
+    requested labels. `typed`: whether it has the requested GPU type. `has_room`: whether it has
+    room for the request. `is_untried`: whether it has room even if its recently refused requests
+    count as taken. `near`: whether it is in a rack where the job already runs; None if the job runs
+    nowhere, or racks do not matter.
     """
 
     labelled: Flags
@@ -38,8 +38,8 @@ class Columns:
     near: Flags | None = None
 
     def packing_order(self) -> npt.NDArray[np.intp]:
-        """Return the rows with the fullest node first: by free GPUs, total GPUs, free CPU, free
-        memory, name.
+        """Return the rows, fullest node first. Nodes are compared by free GPUs, then total GPUs,
+        free CPU, free memory and name.
         """
         columns = (self.free_memory, self.free_cpu, self.total_gpus, self.free_gpus)
         return np.lexsort(columns)  # a stable sort in which the last column counts first
@@ -47,19 +47,17 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The candidates that the chain of filters leaves.
-
-    `rows` has the candidates, the fullest first. `turned_away` has the nodes that each filter
-    turned away, each node once. Nodes without room are left out, since the request's class explains
-    in full what they lack.
+    """The candidates that the chain of filters leaves. `rows`: the candidates, fullest first.
+    `turned_away`: the nodes that each filter turned away, each node once. Nodes without room are
+    left out there, because the request's class explains in full what they lack.
     """
 
     rows: tuple[int, ...]
     turned_away: dict[Filter, Flags]
 
     def draw(self, settings: SelectorSettings, rng: RandomSource) -> int | None:
-        """Return one of the candidates, a random one or the fullest; None when there is no
-        candidate.
+        """Return one of the candidates: a random one or the fullest, by the settings. None if there
+        is no candidate.
         """
         if len(self.rows) <= 1 or settings.pick == "fullest":
             return self.rows[0] if self.rows else None
@@ -71,11 +69,10 @@ def select(
 ) -> Selection:
     """Return the candidates for one task.
 
-    `is_cpu_only`: the whole job asks for no GPU. `waiting`: the number of waiting tasks like this
-    one, itself included.
-
-    Filters, in order: labels, GPU type, GPU nodes for work without GPUs, room, recent failures,
-    rack. The fullest nodes are kept, `waiting` x `candidate_factor` of them.
+    `is_cpu_only`: whether no task of the job requests a GPU. `waiting`: the number of waiting tasks
+    like this one, including this one. The filters are, in order: labels, GPU type, GPU nodes for
+    work without GPUs, room, recent refusals, rack. The fullest nodes that pass are kept, `waiting`
+    x `candidate_factor` of them.
     """
     chain = _Chain(len(nodes.labelled))
     chain.keep("labels", nodes.labelled)
@@ -94,7 +91,7 @@ def select(
 
 
 class _Chain:
-    """The nodes that are left, and those that each filter turned away."""
+    """The nodes that are left, and the nodes that each filter turned away."""
 
     def __init__(self, count: int) -> None:
         self.left: Flags = np.ones(count, np.bool_)

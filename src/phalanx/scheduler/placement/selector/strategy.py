@@ -1,4 +1,6 @@
-"""The selector as a placement strategy: for tasks and actors, on the view of a live cluster."""
+"""The selector as a placement strategy for tasks and actors, based on the view of a live
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ class Selector:
     """The strategy that draws one of the fullest nodes among those that pass the chain of filters.
 
     If no node has room now, the request waits for the fullest node that could take it. A request
-    for no resources goes to any node that passes, since it would never fill a node.
+    for no resources goes to any node that passes, because it would never fill a node.
     """
 
     settings: SelectorSettings = field(default_factory=SelectorSettings)
@@ -33,7 +35,7 @@ class Selector:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Pick a node by the rules of the request's class."""
+        """Pick a node by the rules above."""
         found = self._select(view, request, asking, now=True)
         row = found.draw(self.settings, rng)
         if row is not None:
@@ -58,8 +60,8 @@ class Selector:
 def columns(
     view: ClusterView, request: Request, asking: Asking, settings: SelectorSettings, *, now: bool
 ) -> Columns:
-    """Return the chain's columns. With `now`, room means free room; otherwise the room of empty
-    nodes.
+    """Return the chain's columns. With `now`, room means free room. Otherwise it means the room of
+    empty nodes.
     """
     nodes = view.nodes
     plain, typed = _apart(request.selector)
@@ -94,7 +96,7 @@ def columns(
 
 
 def _apart(selector: LabelSelector) -> tuple[LabelSelector, LabelSelector]:
-    """Divide the conditions into those on the type of the GPUs and all others; return the others
+    """Divide the conditions into those on the type of GPU and all others. The others are returned
     first.
     """
     typed = tuple(one for one in selector.conditions if one.key == GPU_TYPE_LABEL)

@@ -1,7 +1,7 @@
-"""Nodes that recently failed to give a request; for a while, they are not asked for as much again.
+"""Nodes that recently did not fulfill a request. For a while, they are not asked for as much again.
 
-An amount that a node shows as free may be kept for others, or be outdated. An asker that got
-nothing tries other nodes first, instead of coming back to the same node forever.
+An amount that a node shows as free may be kept for other work, or may be outdated. An asker that
+got nothing tries other nodes first, and so does not return to the same node forever.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 IN_VAIN_AFTER_S = 5.0
-"""Seconds after which a node counts as tried if it has not given what it was asked for."""
+"""Seconds after a request when its node counts as tried, if it has not fulfilled the request."""
 
 FORGOTTEN_AFTER_S = 30.0
 """Seconds for which a tried node is skipped."""
@@ -23,11 +23,15 @@ Asker = TypeVar("Asker", bound=Hashable)
 class _Attempt(NamedTuple):
     amounts: ResourceSet
     until: float
-    """The time when the request counts as tried, or the time when a tried request is forgotten."""
+    """The time when the node counts as tried or, if it already does, the time when that is
+    forgotten.
+    """
 
 
 class TriedPlaces(Generic[Asker]):
-    """The amounts that each asker requested from each node. Times are in seconds on one clock."""
+    """The amounts that each asker has requested from each node. All times are in seconds of one
+    clock.
+    """
 
     def __init__(self) -> None:
         self._open: dict[Asker, dict[str, _Attempt]] = {}
@@ -35,8 +39,7 @@ class TriedPlaces(Generic[Asker]):
 
     def asked(self, who: Asker, amounts: Mapping[str, ResourceSet], now: float) -> None:
         """Record that `who` now waits for exactly these amounts, which the nodes showed as free.
-
-        The time counts from the first request to each node.
+        For each node, the time counts from the first request to it.
         """
         before = self._open.pop(who, {})
         if amounts:
@@ -48,7 +51,7 @@ class TriedPlaces(Generic[Asker]):
             }
 
     def given(self, who: Asker, node: str) -> None:
-        """Record that the node gave something, so that the request to it no longer counts."""
+        """Record that the node fulfilled the request, so that this request no longer counts."""
         self._open.get(who, {}).pop(node, None)
 
     def refused(self, who: Asker, node: str, amounts: ResourceSet, now: float) -> None:
@@ -79,6 +82,6 @@ class TriedPlaces(Generic[Asker]):
         return any(now >= one.until for one in attempts)
 
     def forget(self, who: Asker) -> None:
-        """Forget an asker that needs no place any more."""
+        """Forget an asker that no longer needs a place."""
         self._open.pop(who, None)
         self._tried.pop(who, None)
