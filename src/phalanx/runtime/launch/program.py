@@ -579,12 +579,16 @@ def serve(door: socket.socket, options: Options) -> NoReturn:
 def main() -> NoReturn:
     """Read root's options, and serve."""
     parser = argparse.ArgumentParser(prog="phalanx-launch", description=__doc__)
-    parser.add_argument("--user", required=True, help="the node's account")
-    parser.add_argument("--key", required=True, help="the file with the head's public key")
-    parser.add_argument("--python", required=True, help="the Python that has phalanx")
-    parser.add_argument("--node", default=socket.gethostname(), help="the node's name")
-    parser.add_argument("--run", default="/run/phalanx-launch", help="the socket's directory")
-    parser.add_argument("--state", default="/var/lib/phalanx-launch", help="used grants")
+    parser.add_argument("--user", required=True, help="account of the node, such as phalanx")
+    parser.add_argument("--key", required=True, help="file with the head's public key")
+    parser.add_argument(
+        "--python", required=True, help="path of a Python in which phalanx is installed"
+    )
+    parser.add_argument("--node", default=socket.gethostname(), help="name of the node")
+    parser.add_argument("--run", default="/run/phalanx-launch", help="directory of the socket")
+    parser.add_argument(
+        "--state", default="/var/lib/phalanx-launch", help="directory of used grants"
+    )
     given = parser.parse_args()
     if os.getuid():
         parser.error("only root can start work as other accounts")
