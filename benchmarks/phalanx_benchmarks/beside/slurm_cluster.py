@@ -173,13 +173,17 @@ class SlurmCluster:
             f"CREATE USER slurm@'127.0.0.1' IDENTIFIED BY '{password}';\n"
             "GRANT ALL ON *.* TO slurm@'127.0.0.1';\n"
         )
+        # a database that starts removes all temporary tables in this directory, also others'
+        temporary = self._at / "temporary"
+        temporary.mkdir()
+        env = {**self.env, "TMPDIR": str(temporary)}
         share = self._files / "usr/share/mysql"
         common = ["--no-defaults", f"--datadir={data}", f"--lc-messages-dir={share}"]
         made = subprocess.run(
             [str(self._files / "usr/bin/mariadb-install-db"), "--no-defaults", "--user=root",
              f"--datadir={data}", f"--basedir={self._files / 'usr'}",
              "--auth-root-authentication-method=normal", "--skip-test-db"],
-            env=self.env, capture_output=True, text=True, check=False,
+            env=env, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if made.returncode:
             raise RuntimeError(f"mariadb-install-db: {made.stdout}{made.stderr}")
@@ -190,7 +194,7 @@ class SlurmCluster:
              f"--pid-file={self._at / 'database.pid'}", f"--init-file={first}",
              "--innodb-buffer-pool-size=32M", "--innodb-flush-log-at-trx-commit=0",
              f"--plugin-dir={self._files / 'usr/lib/mysql/plugin'}", "--skip-log-bin"],
-            self.env,
+            env,
         )  # fmt: skip
         wait_until(self._database_answers, "the database")
         path = self._at / "slurmdbd.conf"
