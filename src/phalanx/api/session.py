@@ -183,7 +183,9 @@ def init(
             namespace = namespace or job_config.ray_namespace
             runtime_env = runtime_env or job_config.runtime_env
         if local_mode:
-            raise RuntimeError("local_mode is not supported: use num_cpus=1 to go step by step.")
+            raise RuntimeError(
+                "local_mode is not supported: use num_cpus=1 to run one task at a time."
+            )
         spoken = dialect.current()
         if spoken is not None:
             address = spoken.without_client(address)

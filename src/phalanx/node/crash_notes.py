@@ -54,7 +54,8 @@ class CrashNotes:
             if not known.folded:
                 del self._known[key]
                 continue
-            text = f"{known.folded} more ended so in {now - known.since:.0f} s, the last: "
+            lasted_s = now - known.since
+            text = f"{known.folded} more ended in the same way in {lasted_s:.0f} s; the last: "
             self._note(text + known.last, level=WARNING, job=key[0])
             gap_s = min(known.gap_s * 2, LONGEST_GAP_S)
             self._known[key] = _Crashes(now, gap_s)

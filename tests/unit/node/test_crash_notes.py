@@ -30,12 +30,13 @@ def test_the_first_is_told_at_once_and_others_that_follow_are_folded():
         reader.crash(pid)
     assert reader.after(0) == [("w1: worker process 1 ended with exit code 3", "j")]
     assert reader.after(FIRST_GAP_S / 2) == []
-    text = "99 more ended so in 5 s, the last: w100: worker process 100 ended with exit code 3"
+    last = "w100: worker process 100 ended with exit code 3"
+    text = f"99 more ended in the same way in 5 s; the last: {last}"
     assert reader.after(FIRST_GAP_S / 2) == [(text, "j")]
     reader.crash(101)
     assert reader.after(FIRST_GAP_S) == []  # the gaps grow
     ((text, _),) = reader.after(FIRST_GAP_S)
-    assert text.startswith("1 more ended so in 10 s")
+    assert text.startswith("1 more ended in the same way in 10 s")
 
 
 def test_what_ends_otherwise_or_for_another_job_is_told_at_once():

@@ -125,7 +125,7 @@ def test_a_grant_is_used_once_whatever_the_clock_does(tmp_path: Path) -> None:
     program.forget_old(used, now + 61 + program.KEPT_S)
     assert os.listdir(used) == [f"floor-{now + 60}"]
     for nonce in ("0" * 32, "2" * 32):
-        with pytest.raises(RefusedError, match="before what is remembered"):
+        with pytest.raises(RefusedError, match="older than the oldest remembered"):
             program.use_up(grant(now + 60, nonce), used)
     program.use_up(grant(now + 61), used)
     program.forget_old(used, now + 10 * program.KEPT_S)

@@ -333,7 +333,7 @@ def _freed(owner: bytes) -> Unmakeable:
     return Unmakeable(
         "put",
         f"it was put by process {owner.hex()}, which owned it and freed it when its last "
-        "reference went. Keep a reference to what large results are made from.",
+        "reference went. Keep references to the arguments of large results.",
     )
 
 

@@ -341,7 +341,7 @@ class RuntimeEngine:
         actor = self._actor()
         if actor is None:
             raise TypeError(
-                "exit_actor API is called on a non-actor worker: only actors have an end."
+                "exit_actor API is called on a non-actor worker: only an actor can call it."
             )
         actor.leave()
 

@@ -251,5 +251,5 @@ def _refusal(status: Status, target: bytes, where: str) -> str:
     if status is Status.BUSY:
         return f"{where} has all the connections it can hold"
     if status is Status.GIVEN_UP:
-        return f"the head at {where}, of another version, takes this node for dead"
+        return f"the head at {where} has another version and considers this node dead"
     return f"{where} refused: {status.name}"

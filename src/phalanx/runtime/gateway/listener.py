@@ -159,17 +159,19 @@ class Listener:
         binding = NO_BINDING
         if await link.peek() == _TLS_RECORD:
             if self._identity is None:
-                raise ProtocolError("TLS, where this gateway has none")
+                raise ProtocolError("it uses TLS, which this gateway does not")
             await link.wrap(self._identity.context, server_side=True)
             binding = self._identity.fingerprint
         nonce = os.urandom(NONCE_BYTES)
         hello = read_hello(await link.receive(HELLO_BYTES))
         if hello.version != PROTOCOL_VERSION and hello.role is not Role.KNOCK:
             answer += challenge(nonce, Status.WRONG_VERSION)
-            raise ProtocolError(f"version {hello.version}, where this is {PROTOCOL_VERSION}")
+            raise ProtocolError(
+                f"its version is {hello.version}, that of this gateway is {PROTOCOL_VERSION}"
+            )
         if not (link.is_tls or self._insecure or is_loopback(link.sock.getsockname()[0])):
             answer += challenge(nonce, Status.TLS_WANTED)
-            raise ProtocolError("no TLS, where it is wanted")
+            raise ProtocolError("it does not use TLS, which this gateway requires")
         handshake = self._handshake(hello, nonce, binding)
         await link.send(handshake.challenge)
         proof = await link.receive(PROOF_BYTES)

@@ -205,7 +205,7 @@ class Gateway:
             raise _CannotStart(
                 f"listening on {host}, which other machines reach, needs TLS, and TLS needs the "
                 "package cryptography: pip install 'phalanx[cluster]'. With insecure=True "
-                "everything travels in clear and can be changed on its way."
+                "all traffic is unencrypted and can be changed on its way."
             ) from None
 
     async def _welcome(

@@ -184,14 +184,14 @@ def read_grant(data: bytes, options: Options, now: float) -> Grant:
     if not now < grant.expires <= now + VALID_S:
         raise RefusedError("the grant has expired, or is valid for too long")
     if not LEAST_UID <= grant.uid <= MOST_UID or grant.uid == options.node_uid:
-        raise RefusedError("the account is none that work may run as")
+        raise RefusedError("work may not run as this account")
     return grant
 
 
 def use_up(grant: Grant, directory: str) -> None:
     """Note that the grant is used. A grant works once, even if this program starts again."""
     if grant.expires <= floor_of(directory):
-        raise RefusedError("the grant is from before what is remembered")
+        raise RefusedError("the grant is older than the oldest remembered grant")
     path = os.path.join(directory, f"{grant.expires}-{grant.nonce}")
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))

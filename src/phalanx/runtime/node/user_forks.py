@@ -257,7 +257,10 @@ class UserForks:
         return message if is_time else Exited(message.process, message.pid, message.code)
 
     def _lied(self, server: _Server) -> None:
-        self._note(f"the fork server of {server.grant.user} says what it may not, and is ended")
+        self._note(
+            f"the fork server of {server.grant.user} sent a message that it may not send: it is "
+            "ended"
+        )
         self._end(server)
 
     def _ended(self, server: _Server, process: bytes) -> None:

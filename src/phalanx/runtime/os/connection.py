@@ -361,7 +361,7 @@ def handed_in(frame: bytes) -> Handed:
     for message in FrameReader(STRANGERS_FRAME_BYTES).feed(frame):
         if isinstance(message, Handed):
             return message
-    raise ProtocolError("a socket was passed without a word about it")
+    raise ProtocolError("a socket was passed without its description")
 
 
 def connect(path: str) -> Connection:

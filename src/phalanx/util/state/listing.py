@@ -51,29 +51,37 @@ def _listing(kind: str, name: str, meaning: str) -> Listing:
     return listing
 
 
-list_actors = _listing("actors", "list_actors", "Return all actors, recently dead ones too.")
+list_actors = _listing(
+    "actors", "list_actors", "Return all actors, including those that died recently."
+)
 list_drivers = _listing(
-    "drivers", "list_drivers", "Return the programs that use the cluster, recently ended ones too."
+    "drivers",
+    "list_drivers",
+    "Return the programs that use the cluster, including those that ended recently.",
 )
 list_gangs = _listing("gangs", "list_gangs", "Return the gangs that have not ended.")
 list_jobs = _listing("jobs", "list_jobs", "Return the submitted jobs, oldest first.")
-list_nodes = _listing("nodes", "list_nodes", "Return all nodes, recently dead ones too.")
+list_nodes = _listing(
+    "nodes", "list_nodes", "Return all nodes, including those that died recently."
+)
 list_objects = _listing(
     "objects",
     "list_objects",
-    "Return the references to objects that processes hold: a row a process and object.",
+    "Return the references to objects that processes hold: one row for each process and object.",
 )
 list_placement_groups = _listing(
-    "groups", "list_placement_groups", "Return all placement groups, recently removed ones too."
+    "groups",
+    "list_placement_groups",
+    "Return all placement groups, including those that were removed recently.",
 )
 list_tasks = _listing(
     "tasks",
     "list_tasks",
-    "Return tasks and calls, a row for each attempt: all that have not ended, and the ended ones "
-    "that are still remembered.",
+    "Return tasks and calls, one row for each attempt: all that have not ended, and those that "
+    "have ended and are still remembered.",
 )
 list_workers = _listing(
-    "workers", "list_workers", "Return drivers and workers, recently ended ones too."
+    "workers", "list_workers", "Return drivers and workers, including those that ended recently."
 )
 
 
