@@ -49,7 +49,7 @@ HISTORY: Final[Mapping[str, Callable[[Attempt], str]]] = {
     "command": lambda one: one.command,
     "reason": lambda one: one.reason,
 }
-"""Columns of `phalanx history`: names, and the functions that make their cells."""
+"""The columns of `phalanx history`: their names, and the functions that make their cells."""
 USUAL = "job,member,user,queue,state,exit,node,elapsed,cpu%,mem%,gpu%,ended"
 _RIGHT = {"attempt", "exit", "cpus", "memory", "gpus", "elapsed", "waited", "cpu%", "mem%", "gpu%",
           "cpu-p95", "mem-max", "gpu-idle"}  # fmt: skip
@@ -57,8 +57,8 @@ _RIGHT = {"attempt", "exit", "cpus", "memory", "gpus", "elapsed", "waited", "cpu
 
 _DROPPED = ("elapsed", "exit", "gpu%", "cpu%", "node", "ended", "mem%", "queue", "user", "member")
 _RANKS = {name: rank for rank, name in enumerate(_DROPPED, start=1)}
-"""The order in which narrow terminals lose the usual columns: the column with the highest rank
-first, and one with 0 never.
+"""The order in which narrow terminals lose the usual columns. The column with the highest rank goes
+first; a column with rank 0 stays.
 """
 
 
@@ -107,7 +107,7 @@ def steps_text(steps: Sequence[Step], now: float) -> str:
 
 
 def plain(attempt: Attempt) -> dict[str, Any]:
-    """Return an attempt as data for JSON; `used` is null if it is not known."""
+    """Return an attempt as data for JSON. `used` is null if the usage is unknown."""
     found = msgspec.structs.asdict(attempt)
     found["elapsed_s"] = attempt.elapsed_s
     if attempt.used is not None:
@@ -116,7 +116,7 @@ def plain(attempt: Attempt) -> dict[str, Any]:
 
 
 def efficiency_text(one: Efficiency, is_cut: bool) -> str:
-    """Return lines like `seff`'s, with GPUs and advice."""
+    """Return the efficiency of a job in the form of `seff`, with GPUs and advice."""
     code = UNKNOWN if one.exit_code is None else str(one.exit_code)
     lines = [
         f"Job: {one.job}",
@@ -176,7 +176,7 @@ def _sums(one: HourSum) -> list[str]:
 
 
 def report_row(row: UsageRow) -> dict[str, Any]:
-    """Return a row as data for JSON: use in hours, waits in seconds."""
+    """Return a row as data for JSON. Usage is in hours, and waits are in seconds."""
     one = row.sum
     return {
         "user": row.user,
@@ -197,7 +197,7 @@ def report_row(row: UsageRow) -> dict[str, Any]:
 
 
 def part(value: float | None) -> str:
-    """Return a part as a percentage."""
+    """Return a part, from 0 to 1, as a percentage."""
     return UNKNOWN if value is None else f"{value:.0%}"
 
 

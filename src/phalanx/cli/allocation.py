@@ -1,5 +1,5 @@
-"""Jobs that last as long as a command: their streams, and the allocations that the command
-holds.
+"""Jobs that last as long as a command: the streams of such jobs, and the allocations that such
+commands hold.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from phalanx.protocol.stream_messages import Begin, Typed
 from phalanx.runtime.os.connection import Connection
 
 LOOK_EVERY_S = 0.1
-"""Seconds between two questions about a job that is waited for."""
+"""Seconds between two questions about a job for which the command waits."""
 _CONNECT_S = 30.0
-"""Seconds within which a connection to a program's streams must succeed, or a holder must end."""
+"""The most seconds until a connection to a program's streams succeeds, or a holder ends."""
 Streams = Literal["pipes", "terminal"]
 _IGNORED = 'trap "" INT QUIT USR1 USR2 ALRM'
 HOLDER = ("sh", "-c", f'{_IGNORED}; read -r code && exit "$code"')
@@ -40,7 +40,7 @@ exit code that it reads from its input, or when its input is closed because the 
 the allocation has ended. It ignores signals to its job, because these are meant for steps.
 """
 _HUNG_UP_S = 5.0
-"""Seconds between SIGHUP and SIGKILL for a command whose allocation is over."""
+"""Seconds between SIGHUP and SIGKILL for a command whose allocation has ended."""
 
 
 def refuse_ray(address: str | None, what: str) -> None:
@@ -52,9 +52,10 @@ def refuse_ray(address: str | None, what: str) -> None:
 def wait_until_running(
     address: str | None, uid: str, is_quiet: bool, any_member: bool = False
 ) -> JobDescription:
-    """Wait until all members of a job run (`any_member`: one member), or it is over; return it.
+    """Wait until all members of a job run (with `any_member`: one of them), or until the job is
+    over.
 
-    Prints why the job waits, unless `is_quiet`.
+    Returns the job. Prints why the job waits, unless `is_quiet`.
     """
     notices = Notices(lambda: ask(address, ListJobs(name=uid))[0], is_quiet)
     while True:
@@ -68,7 +69,9 @@ def wait_until_running(
 
 
 def submit_with_streams(address: str | None, spec: JobSpec, kind: Streams, is_quiet: bool) -> None:
-    """Submit a job whose members' first programs have their streams over connections."""
+    """Submit a job. Clients reach the input and output of each member's first program over a
+    connection.
+    """
     from phalanx.api.new_manifests import job_manifest, new_request
 
     ask(address, new_request([job_manifest(_with_streams(spec, kind))]))
@@ -87,7 +90,7 @@ def _with_streams(spec: JobSpec, kind: Streams) -> JobSpec:
 
 
 def reach(address: str | None, process: bytes) -> Connection:
-    """Connect to a program's streams; tries again while the program does not listen yet."""
+    """Connect to a program's streams. Tries again while the program does not listen yet."""
     from phalanx.runtime.daemons.reaching import reach_streams
 
     deadline = time.monotonic() + _CONNECT_S
@@ -104,7 +107,9 @@ def reach(address: str | None, process: bytes) -> Connection:
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _CUT_OFF = (SystemExit, KeyboardInterrupt, BrokenPipeError)
-"""Exceptions that end a command early: a signal, Ctrl-C, or the end of the reader of its output."""
+"""The exceptions that end a command early: because of a signal, of Ctrl-C, or of the end of the
+reader of its output.
+"""
 
 
 @contextlib.contextmanager
@@ -144,7 +149,7 @@ def cancelled_by_interrupt(address: str | None, spec: JobSpec) -> Iterator[None]
 
 
 def cancel(address: str | None, spec: JobSpec) -> None:
-    """Cancel a job before this command ends; the terminal may be gone already."""
+    """Cancel a job before this command ends. The terminal may be gone already."""
     for number in (*_ENDING, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     ask(address, CommandJob(spec.uid, "cancel"))
@@ -153,12 +158,12 @@ def cancel(address: str | None, spec: JobSpec) -> None:
 
 
 class Allocation:
-    """Resources of a job that are held inside a `with` block; at the block's end the job ends with
-    `code`.
+    """The resources of a job, which are held inside a `with` block. At the end of the block the job
+    ends with `code`.
     """
 
     def __init__(self, address: str | None, spec: JobSpec, is_quiet: bool) -> None:
-        """`spec`: a job whose members run HOLDER."""
+        """Prepare an allocation. `spec`: a job whose members run HOLDER."""
         self._address = address
         self._spec = spec
         self._is_quiet = is_quiet
@@ -172,9 +177,9 @@ class Allocation:
         submit_with_streams(self._address, self._spec, "pipes", self._is_quiet)
 
     def __enter__(self) -> Allocation:
-        """Wait until the job runs; an interrupt cancels it.
+        """Wait until the job runs.
 
-        Ends the command when the job ends before it runs.
+        An interrupt cancels the job. If the job ends before it runs, this command ends.
         """
         uid = self._spec.uid
         self._signals.enter_context(ended_by_signals())
@@ -191,9 +196,10 @@ class Allocation:
         return self
 
     def run_here(self, argv: Sequence[str], variables: Mapping[str, str]) -> int:
-        """Run a command on this machine; return its exit code.
+        """Run a command on this machine.
 
-        The command gets SIGHUP if the job ends before it, or if a signal ends this process.
+        Returns its exit code. The command gets SIGHUP if the job ends first, or if a signal ends
+        this process.
         """
         ours = {"PHALANX_JOB": self.job.name, "PHALANX_NAMESPACE": self.job.namespace}
         ignored = (signal.SIGINT, signal.SIGQUIT)  # these signals are for the command
@@ -230,7 +236,7 @@ class Allocation:
         return self.code
 
     def is_lost_before(self, pidfd: int) -> bool:
-        """Wait until a process or a member ends; return whether a member ended first."""
+        """Wait until a process or a member ends. Returns whether a member ended first."""
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
         for holder in self._holders:
@@ -268,7 +274,7 @@ class Allocation:
             say(f"allocation {self._spec.name} is released", err=True)
 
     def _is_open(self, holder: Connection, end: float) -> bool:
-        """Wait for a holder's next message; return whether the holder still runs and time is
+        """Wait for a holder's next message. Returns whether the holder still runs and time is
         left.
         """
         from phalanx.runtime.os.polling import wait_for

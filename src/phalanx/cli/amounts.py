@@ -6,5 +6,7 @@ from phalanx.manifests.sizes import read_size
 
 
 def memory_bytes(given: str | float) -> int:
-    """Return the whole bytes that an option's value means; raises ValueError for any other text."""
+    """Return the number of bytes that an option's value means. Raises ValueError for a text that is
+    no amount.
+    """
     return int(read_size(given))

@@ -1,4 +1,6 @@
-"""This terminal, or these pipes, as the input and output of remote programs."""
+"""The connection of this process's terminal or pipes with the input and output of remote
+programs.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,13 @@ LOST = 255
 _CHUNK = 1 << 15
 _IN = 0
 _AGAIN = 2
-"""The number of Ctrl-C key presses that are passed on to the programs; the next one ends this
+"""The number of times that Ctrl-C is passed on to the programs. The next Ctrl-C ends this
 command.
 """
 
 
 class Program(msgspec.Struct, eq=False):
-    """One remote program. `label` is printed before each line of its output."""
+    """A remote program. `label` is printed before each line of its output."""
 
     connection: Connection
     label: bytes = b""
@@ -44,8 +46,8 @@ class Program(msgspec.Struct, eq=False):
 
 
 class Input(msgspec.Struct, frozen=True):
-    """The source of the programs' input, and the programs that get it. `fd`: the descriptor that is
-    read; -1: no input. `to`: the indices of the programs that get it; None: all programs.
+    """The source of the programs' input, and the programs that get it. `fd`: the descriptor of the
+    source; -1: no input. `to`: the indices of the programs that get the input; None: all programs.
     """
 
     fd: int = _IN
@@ -62,7 +64,7 @@ def follow(
     ends_all: bool = False,
     asks_to_end: bool = False,
 ) -> list[int]:
-    """Pass input and output on until all programs have ended; return their exit codes.
+    """Pass input and output on until all programs have ended. Returns their exit codes.
 
     `is_terminal`: the first program has a terminal of the size of this one, and gets each key
     unchanged, including Ctrl-C and Ctrl-Z. Without a terminal, Ctrl-C sends SIGINT to all programs.
@@ -78,10 +80,14 @@ def follow(
 
 
 class _Signals:
-    """Turns signals into bytes of a pipe; a signal that ends this process raises SystemExit."""
+    """Signal handlers that turn signals into bytes of a pipe. A signal that ends this process
+    raises SystemExit.
+    """
 
     def __init__(self, asks_to_end: bool) -> None:
-        """`asks_to_end`: the first SIGTERM becomes a byte, too, and does not end this process."""
+        """Install the handlers. `asks_to_end`: the first SIGTERM becomes a byte, too, and does not
+        end this process.
+        """
         self._asks_to_end = asks_to_end
 
     def __enter__(self) -> _Signals:
@@ -104,7 +110,7 @@ class _Signals:
 
 
 def _nothing(number: int, _: Any) -> None:
-    """Do nothing: the signal is handled through its byte in the pipe."""
+    """Do nothing, because the signal is handled when its byte is read from the pipe."""
 
 
 def _end(number: int, _: Any) -> None:
@@ -132,7 +138,7 @@ def _raw_terminal(wanted: bool) -> Iterator[None]:
 
 
 def begin_of(is_terminal: bool) -> Begin:
-    """Return the message that begins a program's streams: size and kind of this terminal."""
+    """Return the message that starts a program. It has the size and kind of this terminal."""
     if not is_terminal:
         return Begin()
     size = shutil.get_terminal_size()
@@ -157,7 +163,7 @@ class _Following:
         self._signals = signals
         self._input = given.fd
         self._readers: list[Program] = []
-        """Running programs that get the input."""
+        """The running programs that get the input."""
         self._interrupts = 0
         for place, one in enumerate(programs):
             one.connection.send(begin_of(is_terminal))
@@ -237,7 +243,7 @@ class _Following:
 
 
 def _show(one: Program, message: Printed) -> None:
-    """Print output unchanged; with a label, print whole lines and keep the rest."""
+    """Print output unchanged or, with a label, in whole lines. An unfinished line is kept."""
     fd = one.err if message.is_error else one.out
     if not one.label:
         _write(fd, message.data)

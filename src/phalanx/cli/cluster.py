@@ -20,7 +20,7 @@ from phalanx.model.rows.cluster import StatusInfo
 from phalanx.protocol.requests.cluster import ChangeTotals, GetStatus, UndrainNode
 
 _EVERY_S = 2.0
-"""Seconds between two looks of `--watch`."""
+"""Seconds between two questions to the head with `--watch`."""
 _CLEAR = "\x1b[H\x1b[2J"
 
 Address = Annotated[

@@ -19,7 +19,7 @@ from phalanx.observe.usage import is_silent, sums
 
 _BYTES = ("memory", "object_store_memory")
 Stranded = Mapping[str, Mapping[str, float]]
-"""Stranded amounts by node and resource, as in `StatusInfo`."""
+"""The stranded amounts by node and resource, as in `StatusInfo`."""
 
 
 def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def node_data(row: NodeInfo, status: StatusInfo) -> dict[str, Any]:
 
 
 def status_text(status: StatusInfo, version: str) -> str:
-    """Return the status as text: the totals of the cluster, and everything that is wrong."""
+    """Return the status as text: the totals of the cluster, and all problems."""
     states = Counter(row.state for row in status.nodes)
     silent = sum(is_silent(row) for row in status.nodes)
     amiss = status.troubles + status.lost_nodes
@@ -83,7 +83,7 @@ def status_text(status: StatusInfo, version: str) -> str:
 
 
 def _unwell(rows: Sequence[NodeInfo]) -> list[str]:
-    """Return a line for each living node that takes no work or has bad devices or checks."""
+    """Return a line for each living node that takes no work, or that has a bad device or check."""
     name = NodeNames(rows)
     lines = []
     for row in rows:

@@ -17,7 +17,7 @@ from phalanx.cli.registry import ENTRIES, definition
 from phalanx.cli.table import drop_output, open_input, say
 
 _COMPLETION = "_PHALANX_COMPLETE"
-"""Variable that a shell sets when it asks for completions."""
+"""The variable that a shell sets to ask for completions."""
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ def run(words: Sequence[str]) -> None:
 
 
 def _draw_help() -> bool:
-    """Print the page of all commands; return False if Typer must print it."""
+    """Print the page of all commands. Returns False if Typer must print it."""
     from phalanx.cli.help_page import Unknown, draw
 
     try:

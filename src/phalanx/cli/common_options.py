@@ -28,7 +28,9 @@ Watch = Annotated[
 
 
 def print_json(rows: Sequence[Row]) -> None:
-    """Print rows as a list in JSON, one row a line, each as it is made."""
+    """Print rows as a list in JSON, one row in each line. A row is printed as soon as it is
+    made.
+    """
     import json
 
     encode = json.JSONEncoder().encode

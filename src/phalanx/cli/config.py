@@ -1,4 +1,4 @@
-"""The commands `phalanx config ...`: the configuration file, and the values that hold."""
+"""The commands `phalanx config ...`: the configuration file, and the values in force."""
 
 from __future__ import annotations
 

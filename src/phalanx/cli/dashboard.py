@@ -138,7 +138,7 @@ def dashboard(
 
 
 def _stay(server: Serving) -> None:
-    """Wait for the end of a server, or for a signal that ends it."""
+    """Wait until the server ends, or until a signal asks for its end."""
     from phalanx.runtime.daemons.blocking import Watched, wait_for_end
     from phalanx.runtime.os import serving
 

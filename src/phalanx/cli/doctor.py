@@ -1,4 +1,4 @@
-"""The command `phalanx doctor`: what may be wrong on this machine, and what to do about it."""
+"""The command `phalanx doctor`: problems of this machine, and their remedies."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def _name(node_id: str) -> str:
 
 
 def drain_now(address: str | None, node_id: str, reason: str | None, deadline: str | None) -> None:
-    """Drain a node at once. Work that still runs after the length of time `deadline` is ended."""
+    """Drain a node at once. Work that still runs after the duration `deadline` is ended."""
     from phalanx.manifests.times import read_length
 
     try:
@@ -51,7 +51,7 @@ def asker() -> str:
 
 
 def drain_at(address: str | None, node_id: str, at: str | None, length: str | None) -> None:
-    """Drain a node from the time `at` on, for a length of time or until it is undrained."""
+    """Drain a node from the time `at` on, for the duration `length` or until it is undrained."""
     from phalanx.manifests.cron import moment_text
     from phalanx.manifests.times import read_length, read_moment
 
@@ -79,9 +79,9 @@ def drain_at(address: str | None, node_id: str, at: str | None, length: str | No
 
 
 def undrained(address: str | None, node_id: str) -> bool:
-    """Delete a node's planned drain; return whether there was one.
+    """Delete a node's planned drain.
 
-    Ends the command when another maintenance holds the node.
+    Returns whether the node had one. Ends the command if another maintenance keeps the node closed.
     """
     name, is_there = _name(node_id), False
     for row in ask(address, ListReservations()):

@@ -1,4 +1,4 @@
-"""Options that take a length of time, such as `90s`, `15m`, `2h30m` or `1-12:00`.
+"""Options that take a duration, such as `90s`, `15m`, `2h30m` or `1-12:00`.
 
 All options read the same forms (`manifests.times`). They differ only in the unit of a number that
 stands alone: minutes for limits of jobs and reservations, as in Slurm's `--time`, and seconds for
@@ -38,9 +38,9 @@ def seconds_at_least(least_s: float) -> Callable[[str | float], float]:
 
 
 def read_seconds(given: str | float) -> float:
-    """Return the seconds that `given` means; a number without a unit counts seconds.
+    """Return the seconds that `given` means.
 
-    Raises ValueError that lists the forms.
+    A number without a unit counts seconds. Raises ValueError, which lists the forms.
 
     >>> read_seconds("90"), read_seconds("90s"), read_seconds("1.5m"), read_seconds("1-12:00")
     (90.0, 90.0, 90.0, 129600.0)

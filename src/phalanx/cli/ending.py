@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Ended(Exception):
-    """Raised to end a command with an exit code, after its message was printed."""
+    """Raised to end a command with an exit code. The message was printed before."""
 
     def __init__(self, code: int = 0) -> None:
         super().__init__(code)

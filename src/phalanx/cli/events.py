@@ -29,7 +29,7 @@ from phalanx.protocol.requests.events import ListEvents
 
 FORMAT = "phalanx-event/1"
 _EVERY_S = 1.0
-"""Seconds between two looks of `--follow`."""
+"""Seconds between two questions to the head with `--follow`."""
 
 
 def events(
@@ -141,7 +141,7 @@ COLUMNS = (
     Column("user", lambda one: one.user or "-", rank=5),
     Column("what", told, rank=3, is_text=True),
 )
-"""Columns of the listing of events."""
+"""The columns of the listing of events."""
 
 
 def _at(at: float) -> str:

@@ -16,14 +16,14 @@ from phalanx.runtime.os.polling import wait_for
 _CHUNK = 1 << 16
 _LOOK_EVERY_S = 1.0
 MAX_CONNECTIONS = 256
-"""Connections at a time; further ones wait."""
+"""The most connections at a time. Further connections wait."""
 
 
 def serve_port(
     listening: socket.socket, dial: Callable[[], Connection], is_over: Callable[[], bool]
 ) -> None:
-    """Serve connections until `is_over` returns True; it is called every second. `dial` opens the
-    other side of a connection.
+    """Serve connections until `is_over`, which is called every second, returns True. `dial` opens
+    the other side of a connection.
     """
     slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
     while True:
@@ -70,7 +70,7 @@ def _join(here: socket.socket, there: Connection, slots: threading.BoundedSemaph
 
 
 def _pass_on(messages: list[StreamMessage] | None, here: socket.socket) -> bool:
-    """Send received bytes to `here`; return whether more may come."""
+    """Send received bytes to `here`. Returns whether more may come."""
     for message in messages or ():
         if isinstance(message, Printed) and not message.is_error:
             here.sendall(message.data)

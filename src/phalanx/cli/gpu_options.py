@@ -51,7 +51,9 @@ GpuCompute = Annotated[
 
 
 def gpu_fields(gpus: str, **of_memory: Any) -> dict[str, Any]:
-    """Return the fields of a job that the options mean. Raises ValueError."""
+    """Return the fields of a job for these options. Raises ValueError for options that do not go
+    together.
+    """
     kind, _, count = gpus.partition(":")
     fields = {f"gpu_{name}": value for name, value in of_memory.items()}
     if not kind.startswith("mig-"):

@@ -48,17 +48,19 @@ _TYPE_PATTERNS = (
 
 
 class Unknown(Exception):
-    """Raised for commands of other packages that only Typer can show."""
+    """Raised if another package has commands that only Typer can show."""
 
 
 class _Listing:
-    """Notes the commands that a package adds: their panels, names and summaries."""
+    """A stand-in for the app to which a package adds its commands. It records their panels, names
+    and summaries.
+    """
 
     def __init__(self) -> None:
         self.found: list[tuple[str, str, str]] = []
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[F], F]:
-        """Return a decorator that notes a function."""
+        """Return a decorator that records a function as a command."""
         if not settings.keys() <= {"context_settings", "rich_help_panel"}:
             raise Unknown
 

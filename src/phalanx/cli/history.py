@@ -32,9 +32,9 @@ from phalanx.observe.accounting.questions import (
 from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 
 ANSWER_S = 60.0
-"""Seconds to wait for an answer; summing up a year of a large cluster takes long."""
+"""Seconds for which commands wait for an answer. To sum up a year of a large cluster takes long."""
 _LOOKED_THROUGH = 1000
-"""The number of recent attempts among whose names a similar one is looked for."""
+"""The number of recent attempts whose names are compared with an unknown name."""
 Since = Annotated[str, Option("--since", "-S", help=f"Beginning of the period: {PAST}.")]
 Until = Annotated[
     str | None,
@@ -51,7 +51,7 @@ Queues = Annotated[
 
 
 _EVER = "1970-01-02"
-"""Beginning of the period when a job is named and no period is given."""
+"""The beginning of the period if a job is named and no period is given."""
 
 
 def history(
@@ -157,7 +157,7 @@ def efficiency_(
 
 
 def efficiency_of(job: str, address: str | None) -> tuple[Efficiency | None, bool]:
-    """Return (the efficiency of the last job of this name, whether attempts were left out). The
+    """Return the efficiency of the last job with this name, and whether attempts were left out. The
     efficiency is None if the history has no finished attempt of the job.
     """
     page = ask(address, ListAttempts(AttemptQuery(job=uid_of(job), limit=MAX_ATTEMPTS)), ANSWER_S)
@@ -197,7 +197,7 @@ def report(
 
 
 def uid_of(job: str) -> str:
-    """Return `namespace/name` of a job's name as people type it; "" for an empty name."""
+    """Return `namespace/name` for the name of a job as users type it; "" for an empty name."""
     return job if "/" in job or not job else f"default/{job}"
 
 
@@ -214,7 +214,9 @@ def _period(since: str, until: str | None) -> tuple[float, float | None]:
 
 
 def _states(given: Sequence[str]) -> list[str]:
-    """Return names of states in the history's spelling. Raises ValueError for an unknown one."""
+    """Return names of states in the spelling of the history. Raises ValueError for an unknown
+    name.
+    """
     known = {name.lower(): name for name in (*STATES, RUNNING)}
     found = []
     for name in _names(given):

@@ -56,7 +56,7 @@ Address = Annotated[
 def follow_attached(
     address: str | None, uid: str, *, is_terminal: bool, is_quiet: bool, labels: bool = False
 ) -> JobDescription:
-    """Connect this process's terminal or pipes to a job's members; return the job once it is
+    """Connect this process's terminal or pipes to a job's members. Returns the job when it is
     over.
     """
     found = wait_until_running(address, uid, is_quiet)
@@ -73,7 +73,7 @@ def follow_attached(
 def run_at_terminal(
     address: str | None, spec: JobSpec, is_detached: bool, is_quiet: bool
 ) -> JobDescription:
-    """Submit a job of one member, connect it to this terminal, and return the job once it is over.
+    """Submit a job of one member, and connect it to this terminal. Returns the job when it is over.
 
     The job ends when this command ends.
     """
@@ -106,7 +106,7 @@ class StepWish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_steps(address: str | None, job: str, wishes: Sequence[StepWish]) -> list[int]:
-    """Run programs inside a running job's members, all at the same time; return their exit codes.
+    """Run programs inside a running job's members, all at the same time. Returns their exit codes.
     Their input and output are those of this command. The programs end when this command ends.
     SIGTERM is passed on to the programs, and this command then waits for their end.
     """
@@ -122,7 +122,7 @@ def run_steps(address: str | None, job: str, wishes: Sequence[StepWish]) -> list
 
 
 def job_and_member(address: str | None, name: str) -> tuple[JobDescription, MemberInfo]:
-    """Return the job and the member that JOB[.MEMBER] names; by default the first member."""
+    """Return the job and the member that JOB[.MEMBER] names. The default is the first member."""
     known = {f"{row.namespace}/{row.name}" for row in ask(address, ListJobs())}
     full = name if "/" in name else f"default/{name}"
     above, _, wanted = full.rpartition(".")

@@ -21,9 +21,9 @@ from phalanx.model.rows.work import ArrayTaskInfo, JobInfo
 from phalanx.protocol.requests.jobs import ListElements, ListJobs
 
 _RECENT_S = 3_600.0
-"""Seconds for which finished jobs are listed by default."""
+"""Seconds after its end for which a finished job is listed by default."""
 _EVERY_S = 2.0
-"""Seconds between two lists of `--watch`."""
+"""Seconds between two listings with `--watch`."""
 _CLEAR = "\x1b[H\x1b[2J"
 
 
@@ -75,7 +75,7 @@ JOBS = (
     Column("start", start_text, rank=1),
     Column("reason", lambda row: "" if row.state == st.RUNNING else row.reason, 2, is_text=True),
 )
-"""Columns of `phalanx jobs`, and the order in which narrow terminals lose them."""
+"""The columns of `phalanx jobs`, with the order in which narrow terminals lose them."""
 
 
 def array_columns(name: Callable[[str], str]) -> list[Column]:

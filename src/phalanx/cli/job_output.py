@@ -22,23 +22,25 @@ from phalanx.runtime.os.polling import wait_for
 
 _FOLLOW_S = 0.1
 TIMED_OUT = 124
-"""Exit code of a command whose job ran out of time."""
+"""The exit code of a command whose job ran out of time."""
 _BEAT_S = 10.0
-"""Seconds of waiting for the reader of the output after which the nodes are told that this command
-lives.
+"""Seconds of waiting for the reader of the output after which the nodes get a message that this
+command lives.
 """
 _PARTS = 8
-"""The number of parts of one member's output after which the other members have their turn."""
+"""The number of parts of one member's output that are printed before the output of the next
+member.
+"""
 _LONGEST_LINE = 1 << 20
 """The most bytes of a line with a label; a longer line is split."""
 _STEP_BYTES = 1 << 20
-"""Bytes that are read at a time, backwards from the end, to find the last lines."""
+"""The number of bytes that are read at a time, backwards from the end, to find the last lines."""
 
 
 def code_of(job: JobDescription) -> int:
-    """Return the exit code of the first member that failed; if none failed, that of the job.
+    """Return the exit code of the first member that failed or, if none failed, of the job.
 
-    A job whose time limit or deadline has passed gives 124.
+    For a job whose time limit or deadline has passed, it is 124.
     """
     if job.state == st.COMPLETED:
         return 0
@@ -48,7 +50,9 @@ def code_of(job: JobDescription) -> int:
 
 
 def job_and_member(address: str | None, name: str) -> tuple[str, str]:
-    """Return the job and the member that JOB or JOB.MEMBER names; "" for all members."""
+    """Return the job and the member that JOB.MEMBER names. For JOB alone, the member is "", which
+    means all members.
+    """
     if "]." in name:
         job, _, member = name.rpartition(".")
         return job, member
@@ -71,7 +75,7 @@ def _split(name: str, known: Collection[str]) -> tuple[str, str]:
 
 
 def follow(shown: JobOutput) -> JobDescription:
-    """Print output until the job is over; return the job.
+    """Print output until the job is over. Returns the job.
 
     For an array that `phalanx run` started, nothing is printed.
     """
@@ -87,7 +91,7 @@ class _Reading(msgspec.Struct):
     """The position up to which a member's output was printed."""
 
     attempt: int
-    """The start of the member whose output is printed, counted from 0."""
+    """The number of the member's start whose output is printed, counted from 0."""
     offset: int
     partial: list[bytes] = []
     """The beginning of a line whose end has not come."""
@@ -113,7 +117,7 @@ class JobOutput:
         tail: int | None = None,
         as_json: bool = False,
     ) -> None:
-        """Print nothing yet.
+        """Prepare to print.
 
         `is_previous`: print the attempt before the last one. `is_run`: this command runs the job,
         prints all attempts, and makes members wait for the reader of its output. `tail`: the number
@@ -129,12 +133,12 @@ class JobOutput:
         self._readings: dict[str, _Reading] = {}
         self._uid = job
         self.is_at_end = True
-        """Whether everything that the members had printed at the last look is printed here."""
+        """Whether this command has printed all output that the members had at the last look."""
         self._told: set[str] = set()
-        """Members about whose lost output a note was printed."""
+        """The members about whose lost output a note was printed."""
 
     def go_on(self, is_last: bool = False) -> JobDescription:
-        """Print new output; return the job. `is_last`: print all that is left."""
+        """Print new output. Returns the job. `is_last`: print all remaining output."""
         found = ask(self._address, GetJob(self._job))
         self.is_at_end = True
         if found.array and self._member is None and self._is_run:
@@ -190,7 +194,7 @@ class JobOutput:
                 return
 
     def _print_part(self, member: str, reading: _Reading, is_alone: bool) -> bool:
-        """Print the next part of a log; return whether it was the last one."""
+        """Print the next part of a log. Returns whether it was the last part."""
         part = ask(
             self._address,
             ReadJobLog(
@@ -240,7 +244,9 @@ class JobOutput:
     # ---- printing ----------------------------------------------------------------------------
 
     def _print(self, member: str, reading: _Reading, data: bytes, is_alone: bool) -> None:
-        """Print output unchanged, or in whole lines; an unfinished line waits for its end."""
+        """Print output unchanged, or in whole lines. An unfinished line is kept until its end
+        arrives.
+        """
         if is_alone and not self._as_json:
             self._write(data)
             return
@@ -255,7 +261,7 @@ class JobOutput:
             self._finish_line(member, reading)
 
     def _finish_line(self, member: str, reading: _Reading) -> None:
-        """Print an unfinished line, whose end will not come."""
+        """Print an unfinished line, because its end will never arrive."""
         if reading.partial:
             line = b"".join(reading.partial)
             reading.partial = []
@@ -268,10 +274,10 @@ class JobOutput:
         return f"{member} | ".encode() + line + b"\n"
 
     def _write(self, data: bytes) -> None:
-        """Write to standard output, and let the members' nodes know that this command lives.
+        """Write to standard output, and report to the members' nodes that this command lives.
 
-        A reader such as a pager may read nothing for a long time. If the nodes heard nothing in
-        that time, they would take this command for ended, and drop output.
+        A reader such as a pager may read nothing for a long time. Without these reports, the nodes
+        would regard this command as ended, and drop output.
         """
         if not self._is_run:
             sys.stdout.buffer.write(data)

@@ -145,7 +145,7 @@ def hypernodes_text(rows: Sequence[HyperNodeInfo], name: Callable[[str], str] = 
 
 
 def length(seconds: float | None) -> str:
-    """Return a length of time as the listings show it; "" for no limit."""
+    """Return a duration in the form of listings; "" for no limit."""
     if seconds is None:
         return ""
     if not 0 <= seconds <= LONGEST_S:  # no head sends such a number, but a damaged answer may

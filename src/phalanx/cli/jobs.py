@@ -48,7 +48,7 @@ from phalanx.protocol.requests.jobs import (
 )
 
 _FOLLOW_S = 0.1
-"""Seconds between two questions about a job that is waited for."""
+"""Seconds between two questions about a job for which the command waits."""
 FLOW_SETTLED = frozenset({"Succeed", "Failed", "Terminating", "Deleted"})
 WELL = ("Completed", "Succeed")
 
@@ -121,7 +121,7 @@ def submit(
 def _await(address: str | None, one: AppliedInfo) -> str:
     """Wait until a submitted job or flow is over, and return its final state.
 
-    Prints a line when it did not complete.
+    Prints a line if the job or flow did not complete.
     """
     name = (one.namespace, one.name)
     while True:
@@ -426,7 +426,7 @@ def run(
 
 
 def _run_here(address: str | None, spec: JobSpec, is_array: bool, is_quiet: bool) -> JobDescription:
-    """Submit a job, print its output, and return the job once it is over.
+    """Submit a job, and print its output. Returns the job when it is over.
 
     The job is cancelled when this command ends early, in any way except by SIGKILL.
     """
@@ -447,7 +447,7 @@ def _run_here(address: str | None, spec: JobSpec, is_array: bool, is_quiet: bool
 
 
 def _requeue(also: str | None, most: int, is_never: bool) -> dict[str, object] | None:
-    """Return the rule for queueing a job again; None when no option changes the default.
+    """Return the rule for queueing a job again; None if no option changes the default.
 
     Preemption and the loss of a node are part of the rule, unless `is_never`.
     """

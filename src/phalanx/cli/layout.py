@@ -1,7 +1,7 @@
-"""Lines of a table that fit a width: each row is one line, and names are never cut.
+"""The layout of a table in a given width: each row is one line, and names are never cut.
 
-A terminal too narrow for all columns loses the least important ones, always in the same order. The
-texts that may be cut, such as reasons, get the width that is left.
+If a terminal is too narrow for all columns, the least important columns are left out, always in the
+same order. Texts that may be cut, such as reasons, get the remaining width.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 GAP = "  "
 CUT = "…"
 _LEAST_TEXT = 16
-"""The least width, in columns of the terminal, of a text that may be cut; a narrower one is left
-out with its whole column.
+"""The least width, in columns of the terminal, to which a text is cut. If there is less room, its
+whole column is left out.
 """
 
 
@@ -21,14 +21,12 @@ class Column(NamedTuple):
     """A column of a listing."""
 
     name: str
-    """The name in lower case, as `-o` takes it; the head of the column is the same name in
-    capitals.
-    """
+    """The name in lower case, for `-o`. The head of the column is the same name in capitals."""
     cell: Callable[[Any], str]
     """The function that returns the column's cell of a row."""
     rank: int = 0
-    """The order in which narrow terminals lose columns: the column with the highest rank first, and
-    one with 0 never.
+    """The order in which narrow terminals lose columns. The column with the highest rank goes
+    first; a column with rank 0 stays.
     """
     is_right: bool = False
     """Whether the cells are aligned to the right."""
@@ -50,7 +48,7 @@ def width_of(text: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """Return a text; if it is longer than `width`, its beginning with an ellipsis."""
+    """Return a text, cut to `width` with an ellipsis if it is longer."""
     if width_of(text) <= width:
         return text
     while text and width_of(text) > width - 1:
@@ -92,7 +90,7 @@ def lines_of(
     widths: Sequence[int],
     right: Sequence[bool],
 ) -> list[str]:
-    """Return the line of the heads and one line for each row; longer cells are cut."""
+    """Return the line of the heads and one line for each row. Cells that are too long are cut."""
     lines = []
     for row in (heads, *rows):
         cells = []
@@ -107,9 +105,9 @@ def lines_of(
 def fitted(
     columns: Sequence[Column], rows: Sequence[Any], width: int | None, safe: Callable[[str], str]
 ) -> list[str]:
-    """Return the lines of a listing; `width` None keeps every column whole.
+    """Return the lines of a listing.
 
-    `safe` makes cells printable.
+    If `width` is None, no column is cut or left out. `safe` makes cells printable.
     """
     heads = [column.name.upper() for column in columns]
     cells = [[safe(column.cell(row)) for column in columns] for row in rows]

@@ -1,4 +1,4 @@
-"""A group of commands whose modules are imported when a command is used."""
+"""A group of commands, each of whose modules is imported only when its command is used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROUP = "phalanx.commands"
 
 
 class Commands(dict[str, Any]):
-    """The commands by name; each is imported when it is looked up.
+    """A mapping of the commands by name. A command is imported when it is looked up.
 
     A look-up of a name that is not in the registry, and a loop over all commands, also import the
     commands that other installed packages add.
@@ -48,12 +48,12 @@ class Commands(dict[str, Any]):
             self._add(self._sources.pop(0))
 
     def items(self) -> Any:
-        """Return all commands with their names; imports all modules."""
+        """Return all commands with their names. This imports all modules."""
         self.all()
         return [(name, self[name]) for name in self]
 
     def values(self) -> Any:
-        """Return all commands; imports all modules."""
+        """Return all commands. This imports all modules."""
         return [command for _, command in self.items()]
 
     def _add(self, source: Callable[[str], list[Any]]) -> None:
@@ -78,7 +78,7 @@ def _load(name: str) -> Any:
 
 
 class LazyGroup(EndingGroup):
-    """The group `phalanx`, whose help shows the registry's summaries and imports no command."""
+    """The group `phalanx`. Its help shows the registry's summaries, and imports no command."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)

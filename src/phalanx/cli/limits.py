@@ -23,7 +23,7 @@ _WORDS = {
     "time": "time_s",
     "submits": "submits_per_s",
 }
-"""The names of limits in commands, with the fields of `UserLimits` for which they stand."""
+"""The fields of `UserLimits`, by the names of limits in commands."""
 _NONE = "none"
 
 
@@ -76,7 +76,7 @@ def set_limits(
 
 
 def _limit(word: str) -> tuple[str, float | None]:
-    """Return (field, number) of NAME=NUMBER. Ends the command for any other text."""
+    """Return the field and the number for NAME=NUMBER. Ends the command for any other text."""
     name, sign, text = word.partition("=")
     if not sign or name not in _WORDS:
         near = nearest(name, _WORDS)

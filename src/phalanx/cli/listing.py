@@ -35,7 +35,7 @@ def show(
 def listing(
     columns: Sequence[Column], rows: Sequence[Any], output: str = "", no_headers: bool = False
 ) -> str:
-    """Return a listing as text; see `show`. Ends the command for an unknown column."""
+    """Return the listing that `show` prints, as text. Ends the command for an unknown column."""
     if output == NAME:
         return "\n".join(safe(columns[0].cell(row)) for row in rows)
     chosen = chosen_columns(columns, output)

@@ -9,7 +9,7 @@ from phalanx.cli.reach import USAGE, fail
 
 
 def _checked(name: str | None) -> str | None:
-    """Refuse a name of digits alone: `sbatch` uses numbers as names, and a user who writes `-n 4`
+    """Refuse a name that is a number: `sbatch` uses numbers as names, and a user who writes `-n 4`
     means a count.
     """
     if name is not None and name.isdecimal():

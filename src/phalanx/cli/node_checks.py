@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _LEAST_S = 1.0
-"""The least number of seconds between checks, and of a check's time limit."""
+"""The fewest seconds that may lie between two runs of a check, and the shortest time limit of a
+check.
+"""
 
 
 def read_checks(texts: Sequence[str]) -> dict[str, str]:
@@ -34,8 +36,8 @@ def read_checks(texts: Sequence[str]) -> dict[str, str]:
 
 
 def read_check_rules(every: str, limit: str) -> CheckRules:
-    """Return the rules for when and how long checks run. Raises ValueError for a wrong length of
-    time.
+    """Return the rules for the times at which checks run, and for their time limit. Raises
+    ValueError for an invalid duration.
     """
     from phalanx.manifests.times import read_length
     from phalanx.node.checks import CheckRules

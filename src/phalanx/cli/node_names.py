@@ -1,4 +1,4 @@
-"""The names under which nodes are shown, and the nodes that a given name means."""
+"""The names under which nodes are shown, and the search for the node that a given name means."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from phalanx.model.rows.cluster import NodeInfo
 from phalanx.protocol.requests.cluster import GetStatus
 
 SHORT = 12
-"""The number of shown digits of a node's id; commands take any unique beginning of an id."""
+"""The number of digits of a node's id that are shown. Commands accept any unique beginning of an
+id.
+"""
 Ids = Annotated[bool, Option("--ids", help="Show nodes by their ids instead of their names.")]
 
 
 class NodeNames:
-    """The shown name of each node of a cluster."""
+    """The names under which the nodes of a cluster are shown."""
 
     def __init__(self, nodes: Iterable[NodeInfo], with_ids: bool = False) -> None:
         """`with_ids`: show whole ids. Without it, a node whose name other nodes share is shown by
@@ -44,7 +46,7 @@ def _name(row: NodeInfo) -> str:
 
 
 def names_of(address: str | None, node_ids: Iterable[str], with_ids: bool) -> NodeNames:
-    """Return the names of nodes; the cluster is asked only if there are nodes to name."""
+    """Return the names of nodes. The cluster is asked only if `node_ids` is not empty."""
     is_needed = not with_ids and any(node_ids)
     return NodeNames(ask(address, GetStatus()).nodes if is_needed else (), with_ids)
 

@@ -1,8 +1,9 @@
-"""Declarations of options, arguments and groups of commands, made without Typer.
+"""Declarations of options, arguments and groups of commands, without Typer.
 
 A command is a function whose parameters are annotated with `Option` or `Argument`. `plain_words`
-reads the usual command lines from these declarations alone. `typer_form` makes Typer's declarations
-of them, for help, completion and errors: importing Typer takes longer than most commands.
+reads the usual command lines from these declarations alone. `typer_form` turns them into Typer's
+declarations, for help, completion and errors. Typer is avoided because its import takes longer than
+most commands.
 """
 
 from __future__ import annotations
@@ -26,18 +27,20 @@ class Option(Parameter):
 
 
 class Argument(Parameter):
-    """A word of the command line that is no option."""
+    """An argument: a word of the command line that is no option."""
 
 
 class AllWords:
-    """Marks the only parameter of a function that takes all words of the command line unchanged."""
+    """The mark of a parameter that takes all words of the command line unchanged. Such a function
+    has only this parameter.
+    """
 
 
 class Group:
     """A command with further commands below it, such as `phalanx queue`."""
 
     def __init__(self, name: str, help: str) -> None:
-        """`help`: the line of the group in the help."""
+        """Create a group. `help`: its line in the help."""
         self.name = name
         self.help = help
         self.commands: dict[str, Callable[..., Any]] = {}
@@ -53,7 +56,9 @@ class Group:
 
 
 class Registrar(Protocol):
-    """Takes the commands that another package adds to `phalanx` (`phalanx.commands`)."""
+    """The app to which another package adds commands by the entry point group
+    `phalanx.commands`.
+    """
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[F], Any]:
         """Return a decorator that adds a function; `settings` have Typer's names."""

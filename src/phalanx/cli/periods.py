@@ -1,4 +1,4 @@
-"""Reader of past moments as people write them: `7d`, `today`, `now-2days`, `2026-11-01`."""
+"""The reader of past moments as users write them: `7d`, `today`, `now-2days`, `2026-11-01`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ PAST = "7d (ago), today, now-2days, 2026-11-01 or 2026-11-01T18:00"
 
 
 def past_moment(given: str, now: float) -> float:
-    """Return the moment that `given` means, usually one in the past, in seconds since the epoch.
+    """Return the moment that `given` means, in seconds since the epoch.
 
-    Raises ValueError that lists the forms.
+    It is usually in the past. Raises ValueError, which lists the forms.
     """
     text = given.strip().lower()
     if text in ("today", "midnight"):
@@ -28,8 +28,8 @@ def past_moment(given: str, now: float) -> float:
 
 
 def _amount(text: str) -> float:
-    """Return the seconds that a length in Slurm's form means: `2days`, `3hours` or `90` (seconds).
-    Raises ValueError.
+    """Return the seconds of a duration in Slurm's form: `2days`, `3hours` or `90` (seconds). Raises
+    ValueError for other forms.
     """
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = {"": "s"}.get(text[len(digits) :], text[len(digits) :][:1])

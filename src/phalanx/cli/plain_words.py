@@ -1,9 +1,8 @@
-"""Reader of the usual command lines, by the declarations of `options`.
+"""A reader of the usual command lines, by the declarations of `options`.
 
-`read` understands what all commands have in common: flags, options with a value, and words. It
-reads them as Typer does. Everything else makes it give up (`NotPlain`): help, completion, a wrong
-value, a missing word, or a declaration that it does not know. Then Typer reads the same words and
-answers.
+`read` understands the parts that all commands have: flags, options with a value, and words. It
+reads them as Typer does. In all other cases it raises `NotPlain`: for help, completion, a wrong
+value, a missing word, or a declaration that it does not know. Then Typer reads the same words.
 """
 
 from __future__ import annotations
@@ -19,13 +18,15 @@ from phalanx.cli.options import Option, Parameter
 _KNOWN = frozenset(
     {"callback", "help", "max", "metavar", "min", "parser", "rich_help_panel", "show_default"}
 )
-"""Settings of parameters that change only the help, or that `_Parameter.value` follows."""
+"""The settings of parameters that this module knows: they change only the help, or
+`_Parameter.value` follows them.
+"""
 _WHOLE = re.compile(r"-?[0-9]+")
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 class NotPlain(Exception):
-    """Raised for words, and for declarations, that are left to Typer."""
+    """Raised for words and declarations that only Typer can handle."""
 
 
 class _Parameter:
@@ -54,7 +55,9 @@ class _Parameter:
             raise NotPlain
 
     def flags(self) -> Iterator[tuple[str, bool | None]]:
-        """Yield each word of this option, with its value; None for one that takes a value."""
+        """Yield each word that names this option, with the value that a flag sets; None for an
+        option that takes a value.
+        """
         names = [one for one in self.declared.names if one.startswith("-")]
         is_flag = self.kind is bool
         if any("/" in one for one in names):
@@ -109,7 +112,7 @@ def read(function: Callable[..., Any], words: Sequence[str]) -> dict[str, Any]:
 
 
 class _Line:
-    """A command line that is read from left to right."""
+    """A command line, which is read from left to right."""
 
     def __init__(self, options: Sequence[_Parameter], words: Sequence[str]) -> None:
         self.left = list(reversed(words))
@@ -119,7 +122,7 @@ class _Line:
         self._by_word = {word: (one, flag) for one in options for word, flag in one.flags()}
 
     def take_one(self) -> None:
-        """Read the next word, and the value of an option after it."""
+        """Read the next word and, if it is an option with a value, the value."""
         word = self.left.pop()
         if word == "--":
             self.others += reversed(self.left)
@@ -177,7 +180,9 @@ def _parameters(function: Callable[..., Any]) -> list[_Parameter]:
 
 
 def _share_words(arguments: list[_Parameter], words: list[str], given: dict[str, Any]) -> None:
-    """Give the words that are no options to the arguments: the last may take several."""
+    """Assign the words that are no options to the arguments. The last argument may take several
+    words.
+    """
     if any(one.is_list for one in arguments[:-1]):
         raise NotPlain
     for one in arguments:

@@ -9,7 +9,7 @@ from phalanx.model.readable import duration
 from phalanx.model.rows.plan import Place, PlannedStart, TimePlan
 
 COLUMNS = 60
-"""Number of columns of the time axis."""
+"""The width of the time axis in columns of the terminal."""
 _LEGEND = (
     "Each character is the number of devices in use on the node at that time (of tasks, on a node "
     "where no work uses devices): '.' none, '+' more than nine."
@@ -18,7 +18,7 @@ _HEAD = ("GANG", "QUEUE", "START", "ENDS", "HOW", "PLACES", "BASIS")
 
 
 def plan_text(plan: TimePlan, name: Callable[[str], str] = str) -> str:
-    """Return the time axis of each node with running or promised work, then a row per gang.
+    """Return a time axis for each node with running or promised work, and then a row for each gang.
 
     `name` returns the name under which a node is shown.
     """

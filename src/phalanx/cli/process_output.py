@@ -23,7 +23,7 @@ from phalanx.util.state.log_reading import LogReading, time_of
 
 _FOLLOW_S = 0.25
 MAX_TAIL = 100_000
-"""Largest number of last lines to print."""
+"""The largest number of last lines that a user may ask for."""
 _PID_DIGITS = 7
 
 
@@ -32,9 +32,9 @@ class Source:
     """The process whose log is printed."""
 
     node: str
-    """Id of the node; empty for the head."""
+    """The id of the node; empty for the head."""
     worker: str = ""
-    """Id of the worker; empty for the node's own process."""
+    """The id of the worker; empty for the node's own process."""
 
 
 def node_source(address: str | None, name: str) -> Source:
@@ -126,7 +126,7 @@ def show(
 
 
 class _Reading:
-    """Reads a log piece by piece, and remembers the position."""
+    """A reader of a log, which reads one piece after another and remembers the position."""
 
     def __init__(self, address: str | None, source: Source, since: float) -> None:
         def answer(request: ReadProcessLog) -> LogPiece:
@@ -135,8 +135,8 @@ class _Reading:
         self._log = LogReading(answer, source.node, source.worker)
         self._since = since
         self._at = 0.0
-        """The time of the last line that has one; a line without a time counts as written at that
-        time.
+        """The time of the last line that has a time. A line without a time counts as written at
+        this time.
         """
 
     def lines(self) -> Iterator[bytes]:

@@ -229,7 +229,7 @@ COLUMNS = (
     Column("time", lambda row: _limit(row.default_time_s), rank=7, is_right=True),
     Column("max-time", lambda row: _limit(row.max_time_s), rank=6, is_right=True),
 )
-"""Columns of the listing of queues."""
+"""The columns of the listing of queues."""
 
 
 @app.command("list")

@@ -1,4 +1,6 @@
-"""Requests of commands to the daemons of this machine, and the ends of commands that fail."""
+"""Requests of commands to the daemons of this machine, and the ways in which failing commands
+end.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ USAGE = 2
 NOT_FOUND = 3
 NOT_ALLOWED = 4
 NEVER_FITS = 5
-"""Exit codes of commands. NEVER_FITS: the cluster can never hold the work."""
+"""The exit codes of commands. NEVER_FITS: the cluster can never hold the work."""
 
 ANSWER_S = 10.0
-"""Seconds to wait for an answer of the head."""
+"""Seconds for which a command waits for an answer of the head."""
 
 
 def fail(text: str, code: int = FAILED) -> NoReturn:
@@ -45,7 +47,9 @@ def json_object(option: str, text: str | None, example: str) -> dict[str, Any] |
 
 
 def read_object(option: str, text: str | None, example: str) -> dict[str, Any] | None:
-    """Return what `json_object` returns. Raises ValueError for any other text."""
+    """Return the JSON object in an option's value, as `json_object` does. Raises ValueError for any
+    other text.
+    """
     if text is None:
         return None
     try:
@@ -65,9 +69,9 @@ def ask(
 ) -> R:
     """Return the answer of a cluster's head, asked through one of its daemons on this machine.
 
-    `address` None means PHALANX_ADDRESS, or else the only cluster that runs here, or
-    (`with_programs`) the only session of a program. An address such as `ray:auto` means a cluster
-    of that engine. Ends the command when there is no such cluster, or for an error.
+    `address` None means PHALANX_ADDRESS or else the only cluster that runs here or, with
+    `with_programs`, the only session of a program. An address such as `ray:auto` means a cluster of
+    that engine. The command ends if there is no such cluster, or if the answer is an error.
     """
     named = address or os.environ.get("PHALANX_ADDRESS") or ""
     if (engine := _engine_of(named)) is not None:
@@ -84,7 +88,7 @@ def ask(
 
 
 def _answered(question: Callable[[], R]) -> R:
-    """Return the answer; ends the command for any error except ConnectionError."""
+    """Return the answer. Ends the command for any error except ConnectionError."""
     from phalanx.errors import (
         AuthenticationError,
         GangInfeasibleError,

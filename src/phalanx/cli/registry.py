@@ -1,4 +1,5 @@
-"""The table of commands: panel, name, place of the definition, and one-line summary.
+"""The table of commands, with the panel, the name, the place of the definition and a one-line
+summary of each.
 
 A command's module is imported only when the command is used, so that no command waits for the
 imports of others. Adapters and other packages add commands through the entry point group
@@ -15,7 +16,7 @@ HELP = "Tasks, actors and gangs on shared CPUs and GPUs."
 
 
 class Entry(NamedTuple):
-    """A command, or a group of commands, that is imported when it is used."""
+    """A command or a group of commands, which is imported when it is used."""
 
     target: str
     """`module:name` in `phalanx.cli`: a function, or a `typer.Typer` with further commands."""

@@ -244,7 +244,7 @@ COLUMNS = (
     Column("running", lambda row: str(len(row.running)), rank=4, is_right=True),
     Column("waiting", lambda row: str(len(row.waiting)), rank=6, is_right=True),
 )
-"""Columns of the listing of reservations."""
+"""The columns of the listing of reservations."""
 
 
 # ---- reading -------------------------------------------------------------------------------------

@@ -38,7 +38,9 @@ def restart() -> None:
 
 
 def _now(before: dict[int, str]) -> dict[int, str]:
-    """Return the node id of each process that has joined as another node."""
+    """Return the new node id of each process in `before` that has joined again, by its pid. It
+    joins as another node.
+    """
     return {
         one.pid: one.node_id
         for _, one in local_daemons()

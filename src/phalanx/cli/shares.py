@@ -116,7 +116,7 @@ COLUMNS = (
     Column("rank", lambda row: str(row.rank), is_right=True),
     Column("holds", lambda row: amount(row.rate), rank=1, is_right=True),
 )
-"""Columns of the listing of shares."""
+"""The columns of the listing of shares."""
 
 
 def _level(level: float | None) -> str:
@@ -152,7 +152,7 @@ def _factor(name: str, number: float | None) -> str:
 
 
 def _share(word: str) -> tuple[str, float | None]:
-    """Return (user, shares) of USER=N. Ends the command for any other text."""
+    """Return the user and the shares in USER=N. Ends the command for any other text."""
     user, sign, number = word.rpartition("=")
     try:
         share = float(number) if number else None

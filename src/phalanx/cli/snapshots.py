@@ -28,9 +28,9 @@ NOT_IN_FILE = 3
 
 
 def replay_file(file: str, *, as_json: bool, cycles: int) -> int:
-    """Print a line for each snapshot, or its plans as JSON; return the exit code.
+    """Print a line for each snapshot, or its plans as JSON.
 
-    The exit code is 1 when a plan differs from the plan that the file expects.
+    Returns the exit code, which is 1 if a plan differs from the plan that the file expects.
     """
     read = _read(file)
     if read is None:
@@ -114,8 +114,8 @@ def _complain(text: str) -> None:
 
 
 def one_snapshot(file: Path | None, address: str | None) -> Snapshot:
-    """Return the only snapshot of a file, or a snapshot of the cluster, with the lengths of past
-    runs. Ends the command if a file has not exactly one.
+    """Return the only snapshot of a file or, without a file, a snapshot of the cluster, with the
+    lengths of past runs. Ends the command unless the file has exactly one snapshot.
     """
     try:
         if file is None:

@@ -26,11 +26,11 @@ from phalanx.observe.state.summaries import SUMMARIES, leaked_suspects, summary,
 from phalanx.protocol.requests.state import QueryState
 
 TIMEOUT_S = 10.0
-"""Default time limit of a listing, in seconds."""
+"""The default time limit of a listing, in seconds."""
 SLACK_S = 2.0
-"""Seconds after a listing's time limit within which the head may still answer."""
+"""Seconds for which a command waits for the head's answer after a listing's time limit."""
 SHORT = 12
-"""Digits of a node's id in a table."""
+"""The number of digits of a node's id in a table."""
 _NAMED_SILENT = 5
 """The most silent processes that a warning names."""
 _SHOWN = {
@@ -44,7 +44,7 @@ _SHOWN = {
     "tasks": "task_id name state attempt_number type job_id node_id worker_pid error_type",
     "workers": "worker_id worker_type is_alive pid node_id job_id activity exit_type",
 }
-"""The kinds with the columns of their tables; `--detail` shows all columns."""
+"""The columns of the table of each kind. `--detail` shows all columns."""
 KINDS = tuple(_SHOWN)
 
 Kind = Annotated[str, Argument(help=f"Kind of things: {', '.join(KINDS)}.")]
@@ -249,8 +249,8 @@ def memory(
 def _suspects(rows: Any, stores: StateAnswer) -> list[Row]:
     """Return files that no process holds; none unless every process has answered.
 
-    A file counts only when it is found twice, because for a moment no process holds an object that
-    goes from one process to another.
+    A file counts only if it is found twice: while an object goes from one process to another, no
+    process holds it for a moment.
     """
     found: list[Row] = []
     for attempt in range(2):
@@ -275,7 +275,7 @@ def _suspects(rows: Any, stores: StateAnswer) -> list[Row]:
 
 
 def echo_data(data: Any, form: str, *, marked: bool = False) -> None:
-    """Print data as JSON or YAML. `marked`: YAML with lines that begin and end each document."""
+    """Print data as JSON or YAML. `marked`: add the lines that begin and end a document of YAML."""
     plain = json_module.loads(json_module.dumps(data, default=str))
     if form == "json":
         echo(json_module.dumps(plain, indent=1))
@@ -290,7 +290,7 @@ def echo_data(data: Any, form: str, *, marked: bool = False) -> None:
 
 
 def rows_text(columns: list[str], rows: list[Row]) -> str:
-    """Return rows as a table."""
+    """Return rows as the text of a table."""
     right = {c.upper() for c in columns if c in ("object_size", "pid", "worker_pid")}
     cells = [[_cell(name, row.get(name)) for name in columns] for row in rows]
     return table([name.upper() for name in columns], cells, right)

@@ -13,7 +13,7 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> str:
-    """Return a table with one line per row. A narrow terminal wraps the last column.
+    """Return a table with one line for each row. In a narrow terminal the last column is wrapped.
 
     `right`: names of the columns that are aligned to the right.
     """
@@ -72,7 +72,7 @@ def safe(text: str) -> str:
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print text as it is, at once."""
+    """Print text unchanged, and flush it at once."""
     stream = sys.stderr if err else sys.stdout
     if stream is None:
         return
@@ -87,7 +87,7 @@ def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
 
 
 def say(text: str, err: bool = False) -> None:
-    """Print lines that may hold untrusted names, with control characters escaped."""
+    """Print lines that may contain untrusted names, with control characters escaped."""
     echo("\n".join(map(_line, text.split("\n"))), err=err)
 
 
@@ -98,7 +98,7 @@ def _line(line: str) -> str:
 
 
 def report(text: str) -> None:
-    """Print what a command has done. The command goes on even if the reader of its output has
+    """Print the result of a command. The command goes on even if the reader of its output has
     gone.
     """
     try:
@@ -108,7 +108,7 @@ def report(text: str) -> None:
 
 
 def open_input() -> None:
-    """Open an empty standard input where the process was started without one.
+    """Open an empty standard input if the process was started without one.
 
     Otherwise the next file or socket would get descriptor 0 and be taken for the input.
     """

@@ -1,4 +1,4 @@
-"""Moments and lengths of time in Slurm's form."""
+"""Moments and durations in Slurm's form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def clock(at: float | None, unknown: str = "Unknown") -> str:
 
 
 def length(seconds: float) -> str:
-    """Return a length as [D-]HH:MM:SS."""
+    """Return a duration as [D-]HH:MM:SS."""
     days, left = divmod(int(seconds), 86_400)
     text = f"{left // 3_600:02d}:{left // 60 % 60:02d}:{left % 60:02d}"
     return f"{days}-{text}" if days else text

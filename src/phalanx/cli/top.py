@@ -114,7 +114,7 @@ def _lines(picture: TopSnapshot, width: int, height: int, **more: Any) -> list[A
 
 
 class _Live:
-    """The live screen and its reactions to keys."""
+    """The live screen, which reacts to keys."""
 
     def __init__(self, following: Following, every_s: float) -> None:
         from phalanx.cli.top_view import SECTIONS

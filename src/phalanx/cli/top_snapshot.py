@@ -20,8 +20,8 @@ from phalanx.protocol.requests.request import Request
 
 SHARE = 50.0
 """The pause before `top` asks again why jobs wait, as a multiple of the time that the last answer
-took. That question costs the head most; with this factor it takes at most a fiftieth of the head's
-time.
+took. This question costs the head more than any other. With this factor it takes at most a fiftieth
+of the head's time.
 """
 Ask = Callable[[Request[Any]], Any]
 
@@ -59,7 +59,7 @@ class TopSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Following:
-    """Follows the head: keeps a copy of its state and asks only for changes."""
+    """A follower of the head, which keeps a copy of the head's state and asks only for changes."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 SECTIONS = ("nodes", "queues", "running", "waiting")
 LEAST_ROWS = 2
-"""Number of rows that each section gets before any section gets more."""
+"""The number of rows that each section gets before any section gets more."""
 _GPU = "GPU"
 _NAMES = 16
 
 
 class Signs(NamedTuple):
-    """Characters for the states of a device, which never differ by colour alone."""
+    """The characters for the states of a device. States never differ by colour alone."""
 
     free: str
     part: str
@@ -95,8 +95,8 @@ def screen(
 
 def _shared_out(wanted: Mapping[str, int], room: int) -> dict[str, int]:
     """Return the number of lines that each section gets out of `room`; with `room` 0, each gets all
-    that it wants. Each section first gets up to LEAST_ROWS lines; the remaining lines go to the
-    sections in order.
+    the lines that it wants. Each section first gets up to LEAST_ROWS lines. The sections then get
+    the remaining lines in order.
     """
     if not room:
         return dict(wanted)
@@ -176,7 +176,7 @@ def _sign(device: DeviceInfo, signs: Signs) -> tuple[str, str]:
 
 
 def _measured(devices: Sequence[DeviceInfo]) -> str:
-    """Return the measured use of these devices, summed up."""
+    """Return the sums of the measured use of these devices."""
     busy = [one.busy for one in devices if one.busy is not None]
     heat = [one.temperature_c for one in devices if one.temperature_c is not None]
     power = [one.power_w for one in devices if one.power_w is not None]
@@ -267,7 +267,7 @@ _BUILDERS: Mapping[str, Callable[[TopSnapshot, Signs], Section]] = {
 
 
 def _cut(text: str, width: int) -> str:
-    """Return a name cut to a column's width; a cut name ends in a plus sign."""
+    """Return a name, cut to a column's width. A cut name ends in a plus sign."""
     shown = safe(text)
     return shown if len(shown) <= width else shown[: width - 1] + "+"
 

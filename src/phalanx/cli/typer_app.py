@@ -1,4 +1,6 @@
-"""The group `phalanx` as Typer's app: help, completion, errors, and all unusual command lines."""
+"""The group `phalanx` as an app of Typer, for help, completion, errors and all unusual command
+lines.
+"""
 
 from __future__ import annotations
 

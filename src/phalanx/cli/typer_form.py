@@ -50,7 +50,9 @@ def app_of(group: Group) -> App:
 
 
 def typer_form(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose parameters are declared in Typer's form; it calls `function`."""
+    """Return a function that calls `function`, and whose parameters are declared in Typer's
+    form.
+    """
     hints = get_type_hints(function, include_extras=True)
     if any(_takes_all_words(hint) for hint in hints.values()):
         return _with_context(function)

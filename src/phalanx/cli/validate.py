@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from phalanx.manifests.findings import Finding
 
 INVALID = 1
-"""Exit code for a wrong manifest."""
+"""The exit code for a wrong manifest."""
 UNUSABLE = 2
-"""Exit code for a file that cannot be read."""
+"""The exit code for a file that cannot be read."""
 
 
 class Operation(StrEnum):
-    """Operations that a manifest can be checked for."""
+    """The operations for which a manifest can be checked."""
 
     create = "create"
     update = "update"

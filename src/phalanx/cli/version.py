@@ -1,4 +1,4 @@
-"""The command `phalanx version`, also behind `phalanx --version`."""
+"""The command `phalanx version`, which `phalanx --version` also runs."""
 
 from __future__ import annotations
 

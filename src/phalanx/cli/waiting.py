@@ -30,8 +30,9 @@ def notice(row: JobInfo) -> str:
 
 
 class Notices:
-    """Prints on standard error why a job waits: after FIRST_S, and again when the reason or the
-    position changes. If only the time until the expected start changes, nothing is printed.
+    """The messages about one waiting job on standard error. The reason is printed after FIRST_S,
+    and again when the reason or the position changes. If only the time until the expected start
+    changes, nothing is printed.
     """
 
     def __init__(self, ask: Callable[[], JobInfo], is_quiet: bool) -> None:
@@ -41,7 +42,9 @@ class Notices:
         self._said: tuple[object, ...] = ()
 
     def look(self) -> None:
-        """Print a message if one is due; call it as often as you like while the job waits."""
+        """Print a message if one is due. The method may be called at any time while the job
+        waits.
+        """
         now = time.monotonic()
         if self._is_quiet or now < self._at:
             return

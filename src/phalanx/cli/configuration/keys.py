@@ -1,4 +1,6 @@
-"""The keys of the configuration file, from the declarations of the options that they stand for."""
+"""The keys of the configuration file. They come from the declarations of the options that the keys
+set.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,17 @@ TABLES = {
     "start": tuple(StartOptions.__struct_fields__),
     "dashboard": ("address", "host", "port", "name", "certificate", "key", "read_only"),
 }
-"""The tables of the file, each a command with the options that may stand in its table."""
+"""The tables of the file. Each is named after a command, and may contain these options of the
+command.
+"""
 _PAIRS = frozenset({"history", "limit", "labels", "check"})
-"""Lists of NAME=VALUE, which may also be written as a table."""
+"""The keys whose value is a list of NAME=VALUE, which may also be written as a table."""
 _OBJECTS = frozenset({"resources", "placement", "system_config"})
-"""Texts with an object in JSON, which may also be written as a table."""
+"""The keys whose value is a JSON object as text, which may also be written as a table."""
 _FILES = frozenset({"token_file", "devices", "certificate", "key"})
-"""Paths, which the file may write relative to its own folder."""
+"""The keys whose value is a path, which may be relative to the folder of the file."""
 _ELSEWHERE = {"token_file": "PHALANX_TOKEN_FILE"}
-"""Variables that were there before the others."""
+"""The variables whose names are older than the common form of names."""
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -55,19 +59,21 @@ class Key(NamedTuple):
 
     @property
     def help(self) -> str:
-        """The option's help."""
+        """The option's help text."""
         return str(self.settings["help"])
 
     @property
     def default(self) -> Any:
-        """The value without any source; None and empty values mean what `help` says."""
+        """The value if no source gives one. For None and empty values, `help` describes the
+        default.
+        """
         if self.table == "start":
             return getattr(StartOptions(), self.name)
         return "127.0.0.1" if self.name == "host" else None
 
     @property
     def form(self) -> str:
-        """The kind of value, for people."""
+        """A description of the allowed values, for display."""
         one = {bool: "true or false", int: "whole number", float: "number"}.get(self.kind, "text")
         if "parser" in self.settings:
             one = "number, or text with a unit"
@@ -82,9 +88,9 @@ class Key(NamedTuple):
         return self.form if self.kind is bool else f"a {self.form}"
 
     def read(self, value: Any, folder: str) -> Any:
-        """Return the option's value that a value of the file means, in a file of this folder.
+        """Return the option's value for a value of a file in this folder.
 
-        Raises ValueError with the reason.
+        Raises ValueError with the reason if it is invalid.
         """
         if self.name in _PAIRS and isinstance(value, dict):
             value = [f"{name}={self._word(one)}" for name, one in value.items()]
@@ -97,7 +103,9 @@ class Key(NamedTuple):
         return self._checked([self._one(one, folder) for one in value])
 
     def read_variable(self, text: str) -> Any:
-        """Return the option's value that a variable's text means. Raises ValueError."""
+        """Return the option's value for the text of a variable. Raises ValueError with the reason
+        if it is invalid.
+        """
         if self.is_list:
             return self._checked(shlex.split(text))
         if self.kind is bool:
@@ -153,9 +161,10 @@ def keys() -> dict[str, Key]:
 
 
 def find(word: str) -> Key:
-    """Return the key that a person names, with or without its table and with - or _.
+    """Return the key that `word` names.
 
-    Raises ValueError that suggests the nearest key.
+    The table may be left out, and - may stand for _. Raises ValueError, which suggests the nearest
+    key.
     """
     path = word.strip().lstrip("-").replace("-", "_")
     known = keys()

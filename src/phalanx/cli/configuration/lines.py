@@ -19,7 +19,7 @@ class SyntaxFault(ValueError):
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """Return the tables of a TOML text. Raises SyntaxFault with the line at fault."""
+    """Return the tables of a TOML text. Raises SyntaxFault, which has the faulty line."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

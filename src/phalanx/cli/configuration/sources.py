@@ -22,11 +22,11 @@ OF_MACHINE = "/etc/phalanx/config.toml"
 
 
 class Setting(NamedTuple):
-    """The value that one source gives an option."""
+    """The value of an option from one source."""
 
     value: Any
     source: str
-    """The source for people: an option, a variable, or a file with a line."""
+    """The source for display: an option, a variable, or a file and a line."""
 
 
 class Fault(NamedTuple):
@@ -40,11 +40,11 @@ class Fault(NamedTuple):
 
 
 class Source(NamedTuple):
-    """One source of values, and the faults in it."""
+    """One source of values: its settings, and the faults in it."""
 
     name: str
     settings: dict[str, Setting]
-    """By the paths of the keys."""
+    """The settings by the paths of their keys."""
     faults: list[Fault]
 
 
@@ -55,9 +55,9 @@ def user_file(variables: Mapping[str, str]) -> str:
 
 
 def read_sources(variables: Mapping[str, str], of_machine: str = OF_MACHINE) -> list[Source]:
-    """Return the environment and the files, in the order in which they come first.
+    """Return the environment and the files, in the order of their precedence.
 
-    A file that PHALANX_CONFIG names must be there; the other two may be missing.
+    A file that PHALANX_CONFIG names must exist; the other two may be missing.
     """
     mine = user_file(variables)
     must_be = bool(variables.get(VARIABLE))
@@ -83,7 +83,7 @@ def read_environment(variables: Mapping[str, str]) -> Source:
 
 
 def read_file(path: str) -> Source:
-    """Return the values in a file; a fault in the file is a part of the answer."""
+    """Return the values in a file, and the faults in it."""
     source = Source(path, {}, [])
     try:
         with open(path, encoding="utf-8") as file:
@@ -185,12 +185,14 @@ def _of_one_kind(found: dict[str, Setting], levels: list[dict[str, Setting]]) ->
 
 
 def all_settings(key: Key, sources: list[Source]) -> list[Setting]:
-    """Return what each source says about a key, the one that holds first."""
+    """Return the settings of a key from all sources. The first is the one in force."""
     return [source.settings[key.path] for source in sources if key.path in source.settings]
 
 
 def _danger(found: os.stat_result) -> str:
-    """Return why a file may not be trusted, or "": its checks are commands that run."""
+    """Return why a file may not be trusted; "" if it may. The checks in a file are commands, which
+    are run.
+    """
     if not stat.S_ISREG(found.st_mode):
         return "must be a file."
     if found.st_uid not in (0, os.getuid()):

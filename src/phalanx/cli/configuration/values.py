@@ -1,4 +1,4 @@
-"""Checks of single options of `phalanx start`; each raises ValueError with one sentence."""
+"""Checks of single options of `phalanx start`. Each raises ValueError with one sentence."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def read_settings(text: str | None) -> SystemSettings:
 
 
 def read_resources(text: str | None) -> dict[str, Any] | None:
-    """Return the further resources of `--resources`."""
+    """Return the additional resources that `--resources` gives."""
     return read_object("resources", text, '{"TPU": 4}')
 
 

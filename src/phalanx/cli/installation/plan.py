@@ -1,4 +1,4 @@
-"""The steps by which the services are installed and removed. Pure."""
+"""The plans of the steps that install and remove the services. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Machine(NamedTuple):
     groups: frozenset[str]
     """The groups of accounts that exist."""
     lingers: bool
-    """Whether systemd keeps the user's services after the last logout."""
+    """Whether systemd keeps the user's services running after the last logout."""
 
 
 class Wanted(NamedTuple):
@@ -49,11 +49,13 @@ class Wanted(NamedTuple):
     """The address at which other machines reach this one; empty for this machine only."""
     has_dashboard: bool = False
     launch: str = ""
-    """The text of root's program that runs jobs as their submitters; empty without it."""
+    """The text of the program that runs as root and starts jobs as their submitters; empty: it is
+    not installed.
+    """
 
 
 class Plan(NamedTuple):
-    """Steps, and what a person has to know or do besides."""
+    """The steps, and notes about what a person has to know or do in addition."""
 
     steps: list[Step]
     notes: list[str]
@@ -107,7 +109,7 @@ def uninstall(is_system: bool, machine: Machine, present: Sequence[str]) -> Plan
 
 
 def units_in(folder_of_root: str, is_system: bool, machine: Machine) -> list[str]:
-    """Return the units of this package that exist below a root directory."""
+    """Return the units of Phalanx that exist below a root directory."""
     folder = f"{folder_of_root}{_folder_of_units(is_system, machine)}"
     names = [unit_name(part) for part in (DASHBOARD, NODE, HEAD, LAUNCH)]
     return [name for name in names if os.path.lexists(f"{folder}/{name}")]

@@ -1,4 +1,4 @@
-"""Steps that change a machine: directories, files and commands; each says what it does."""
+"""Steps that change a machine: directories, files and commands. Each step can describe itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Step(Protocol):
     """One change of the machine."""
 
     def said(self, root: str) -> str:
-        """Return what the step does, for people."""
+        """Return a description of the step, for display."""
         ...
 
     def take(self, root: str) -> None:
@@ -23,7 +23,9 @@ class Step(Protocol):
 
 
 class Directory(NamedTuple):
-    """Makes a directory with a mode; an existing one gets the mode and the owner."""
+    """The step that makes a directory with a mode. An existing directory gets the mode and the
+    owner.
+    """
 
     path: str
     mode: int
@@ -31,12 +33,14 @@ class Directory(NamedTuple):
     """The account and group; empty for this process's own."""
 
     def said(self, root: str) -> str:
-        """Return what the step does."""
+        """Return a description of the step."""
         of = f", owner {self.owner}" if self.owner else ""
         return f"make the directory {root}{self.path} (mode {self.mode:04o}{of})"
 
     def take(self, root: str) -> None:
-        """Make the directory; owners below another root are left to a package manager."""
+        """Make the directory. Below another root its owner is not set, because a package manager
+        sets it.
+        """
         is_new = not os.path.isdir(root + self.path)
         os.makedirs(root + self.path, exist_ok=True)
         if is_new or self.owner:
@@ -46,7 +50,7 @@ class Directory(NamedTuple):
 
 
 class File(NamedTuple):
-    """Writes a file."""
+    """The step that writes a file."""
 
     path: str
     mode: int
@@ -54,10 +58,10 @@ class File(NamedTuple):
     keeps: bool = False
     """Whether an existing file stays as it is."""
     is_long: bool = False
-    """Whether the text is too long to be listed."""
+    """Whether the text is too long for the description."""
 
     def said(self, root: str) -> str:
-        """Return what the step does, with the text."""
+        """Return a description of the step, with the text."""
         if self.keeps and os.path.lexists(root + self.path):
             return f"keep the file {root}{self.path}"
         if self.is_long:
@@ -82,12 +86,12 @@ class File(NamedTuple):
 
 
 class Removal(NamedTuple):
-    """Deletes a file."""
+    """The step that deletes a file."""
 
     path: str
 
     def said(self, root: str) -> str:
-        """Return what the step does."""
+        """Return a description of the step."""
         return f"delete the file {root}{self.path}"
 
     def take(self, root: str) -> None:
@@ -97,17 +101,17 @@ class Removal(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Runs a command of the machine; below another root it is left out."""
+    """The step that runs a command of the machine. Below another root the command is not run."""
 
     words: tuple[str, ...]
 
     def said(self, root: str) -> str:
-        """Return what the step does."""
+        """Return a description of the step."""
         line = shlex.join(self.words)
         return f"leave out, below another root: {line}" if root else f"run: {line}"
 
     def take(self, root: str) -> None:
-        """Run the command. Raises RuntimeError with its last words when it fails."""
+        """Run the command. If it fails, raises RuntimeError with the last line of its output."""
         if root:
             return
         done = subprocess.run(self.words, capture_output=True, text=True, check=False)

@@ -31,7 +31,7 @@ class Service(NamedTuple):
     is_system: bool
     """Whether the machine runs the services, not one user."""
     is_head_here: bool
-    """Whether the head is a service of this machine, which the other parts wait for."""
+    """Whether the head is a service of this machine. The other parts then wait for it."""
 
 
 def unit_name(part: str) -> str:
@@ -84,7 +84,9 @@ def unit(part: str, service: Service) -> str:
 
 
 def launch_unit(service: Service) -> str:
-    """Return the text of the unit of root's program, which starts work as its submitters."""
+    """Return the text of the unit of the program that runs as root and starts work as its
+    submitters.
+    """
     words = (
         *("/usr/bin/python3", "-I", "-S", LAUNCH_PROGRAM, "--user", ACCOUNT),
         *("--key", LAUNCH_KEY, "--python", service.python),
@@ -125,6 +127,6 @@ def _of_system() -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    """Return a word as ExecStart takes it; see systemd.service(5)."""
+    """Return a word in the form for ExecStart; see systemd.service(5)."""
     plain = word.replace("\\", "\\\\").replace("%", "%%").replace("$", "$$")
     return f'"{plain}"' if " " in word or '"' in word else plain
