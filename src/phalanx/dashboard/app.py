@@ -1,4 +1,4 @@
-"""The routes of the web page, and the check who may use them."""
+"""The routes of the web page, and the check of the viewer's session."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from phalanx.protocol.requests.jobs import Command, CommandJob, ReadJobLog
 
 FORMAT = "phalanx-dashboard/1"
 OPEN = ("/login", "/static/")
-"""Paths that are served without a session, with all below them."""
+"""The paths that are served without a session, including all paths below them."""
 PROBE = "/healthz"
-"""The path for programs that watch whether the cluster works; served without a session."""
+"""The path for programs that watch whether the cluster works. It is served without a session."""
 ACTIONS: dict[str, Command] = {
     "cancel": "cancel", "suspend": "suspend", "resume": "resume", "hold": "hold",
     "release": "release",
@@ -48,7 +48,7 @@ PING_S = 15.0
 FAILED_S = 1.0
 """Seconds by which the answer to a wrong code is delayed."""
 _SENT = 256
-"""Number of sent pages that are remembered."""
+"""The number of sent pages that are remembered."""
 _NO_STORE = {"cache-control": "no-store"}
 
 
@@ -68,10 +68,10 @@ class Dashboard:
         scrape_token: str = "",
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Set up the page; `app` returns the application.
+        """Set up the page, which `app` turns into an application.
 
-        `cookie`: the cookie's name, which differs between servers of one host. `is_secure`: the
-        server speaks TLS. `is_record`: the page shows a record, which does not change.
+        `cookie`: the name of the cookie, which differs between the servers of a host. `is_secure`:
+        the server speaks TLS. `is_record`: the page shows a recorded run, which does not change.
         `scrape_token`: requests with this token may read the metrics without a session; empty for
         none.
         """
@@ -93,7 +93,7 @@ class Dashboard:
         """The pieces of sent pages, by address and version of the picture."""
 
     def app(self, hosts: set[str]) -> App:
-        """Return the application. `hosts`: host names under which it answers."""
+        """Return the application. `hosts`: the host names under which it answers."""
         static = StaticFiles(directory=str(resources.files("phalanx.dashboard") / "static"))
         routes = [
             Route("/login", self._show_login, methods=["GET"]),
@@ -202,7 +202,7 @@ class Dashboard:
         return Response(await self._metrics.text(), 200, _NO_STORE, CONTENT_TYPE)
 
     async def _show_health(self, request: Request) -> Response:
-        """Answer whether the head answers. Anybody may ask, so the answer has no details."""
+        """Report whether the head answers. Anybody may ask, so the answer has no details."""
         picture = await self.watch.fresh()
         if picture is None or picture.trouble:
             return Response("The head gives no answer.\n", 503, _NO_STORE, "text/plain")
@@ -240,7 +240,9 @@ class Dashboard:
     async def _guarded(
         self, path: str, answer: Callable[[SessionView], Awaitable[Response]], is_data: bool = False
     ) -> Response:
-        """Return the answer, or a page (for `is_data` a text) that says why there is none."""
+        """Return the answer that `answer` computes. If that fails, return a page that gives the
+        reason or, with `is_data`, a text.
+        """
         picture = await self.watch.fresh()
         try:
             if picture is None:
@@ -297,7 +299,7 @@ class Dashboard:
         )
 
     async def _changes(self, request: Request, path: str) -> AsyncIterator[str]:
-        """Yield the changes of an open page, until its viewer leaves or the session ends."""
+        """Yield the changes of an open page until its viewer leaves or the session ends."""
         seen = request.query_params.get("seen", "")
         version = int(seen) if seen.isdecimal() and len(seen) < 16 else 0
         shown = self._sent.get((_address_of(path, request), version), Pieces({}, {}))
@@ -333,7 +335,9 @@ class Dashboard:
             self.watch.viewers -= 1
 
     async def _grid(self, picture: SessionView) -> Grid:
-        """Return the map of devices, with the last readings that the head could afford."""
+        """Return the map of devices, with the last readings. These are shared by all viewers,
+        because they cost the head much.
+        """
         try:
             seen = await self.watch.shared(ListDevices(), picture.version)
         except (OSError, PhalanxError):
@@ -342,7 +346,7 @@ class Dashboard:
 
 
 def by_name(value: Any) -> Any:
-    """Return data for JSON, in which structs are mappings of their fields."""
+    """Return `value` as data for JSON. Structs become mappings of their fields."""
     if isinstance(value, msgspec.Struct):
         return {name: by_name(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Mapping):

@@ -1,8 +1,9 @@
-"""The first check of each request: host, method, origin and size must be on lists of allowed ones.
+"""The first check of each request: its host, method and origin must be allowed, and its size must
+be small enough.
 
-Any page in a browser can make the browser send requests here, and a host name can be made to
-resolve to this machine (DNS rebinding). So each request must name this server, and a request that
-changes something must come from a page of this server.
+Any page in a browser can make the browser send requests to this server, and a host name can be made
+to resolve to this machine (DNS rebinding). So each request must name this server, and a request
+that changes something must come from a page of this server.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 METHODS = frozenset({"GET", "HEAD", "POST"})
-"""GET and HEAD never change anything."""
+"""The allowed methods. GET and HEAD never change anything."""
 BODY_BYTES = 64 * 1024
-"""Bytes of the longest accepted body."""
+"""The most bytes of a body."""
 BODY_S = 10.0
-"""Seconds that each part of a body may take."""
+"""The most seconds until the next part of a body arrives."""
 _OWN_SITE = frozenset({"same-origin", "none"})
 
 CONTENT_POLICY = (
@@ -39,7 +40,7 @@ _HEADERS = [
 
 
 class Refused(Exception):
-    """A request was refused; `status` is the HTTP status of the refusal."""
+    """Raised when a request is refused. `status` is the HTTP status of the refusal."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -50,12 +51,14 @@ class Guard:
     """An ASGI application that checks each request before another application gets it."""
 
     def __init__(self, app: App, hosts: Collection[str]) -> None:
-        """`hosts`: names and addresses under which this server answers, without a port."""
+        """Set up the guard of `app`. `hosts`: the names and addresses, without a port, under which
+        this server answers.
+        """
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Check a request and pass it on, as ASGI says."""
+        """Check a request and pass it on, by the protocol ASGI."""
         if scope["type"] != "http":
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
@@ -82,7 +85,9 @@ class Guard:
         await self._app(scope, read, guarded)
 
     def check(self, method: str, scheme: str, headers: list[tuple[bytes, bytes]]) -> int | None:
-        """Check a request's head; return the stated length of the body, or None. Raises Refused."""
+        """Check the head of a request. Returns the length of the body that the head states, or
+        None. Raises Refused.
+        """
         values: dict[bytes, list[str]] = {}
         for name, value in headers:
             values.setdefault(name.lower(), []).append(value.decode("latin-1"))
@@ -134,7 +139,7 @@ def _check_origin(values: dict[bytes, list[str]], own: str) -> None:
 
 
 def _name_of(host: str) -> str | None:
-    """Return the name in a Host header, in lower case; None for a wrong header."""
+    """Return the name in a Host header, in lower case; None for an invalid header."""
     try:
         parts = urlsplit(f"//{host}")
         parts.port  # noqa: B018 - raises for a wrong port

@@ -17,14 +17,18 @@ ROUTES = frozenset(
         *("health", "history", "login", "logout", "static", "metrics", "live", "api"),
     }
 )
-"""Counted first parts of paths; all others count as `other`, as strangers may send any path."""
+"""The first parts of paths that are counted by name. All others count as `other`, because strangers
+may send any path.
+"""
 METHODS = frozenset({"GET", "HEAD", "POST"})
 LIVE = "live"
-"""The route whose answers last as long as a page is open: counted, but not timed."""
+"""The route whose answers last as long as a page is open. Its requests are counted, but not
+timed.
+"""
 
 
 class HttpCounts:
-    """Counts the requests of an application, including those that its guard refuses."""
+    """The counter of an application's requests, including requests that its guard refuses."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -35,7 +39,7 @@ class HttpCounts:
         return self._meter.numbers()
 
     def around(self, app: App) -> App:
-        """Return the application with its requests counted."""
+        """Return an application that counts the requests, and passes them on to `app`."""
 
         async def counted(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] != "http":

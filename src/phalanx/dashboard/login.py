@@ -2,9 +2,9 @@
 
 This module is pure: callers pass `now`, in seconds of the machine's monotonic clock.
 
-All users of a shared machine reach 127.0.0.1, so a viewer has to show a proof from the cluster's
-user. That user's command makes a code from a secret in a file of mode 0600. The code works once,
-within a minute, and travels in the fragment of an address, which browsers send to no server.
+All users of a machine can reach 127.0.0.1, so a viewer must show a proof from the cluster's user.
+That user's command makes a code from a secret in a file of mode 0600. The code works once, within a
+minute, and travels in the fragment of an address, which browsers send to no server.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import hmac
 import secrets
 
 CODE_S = 60.0
-"""Seconds within which a code must be used."""
+"""Seconds for which a code is valid."""
 SESSION_S = 12 * 3600.0
 """Seconds after which a session ends."""
 MAX_SESSIONS = 1_000
-"""Number of open sessions at most; a new one ends the oldest."""
+"""The most open sessions. One more session ends the oldest."""
 _NONCE = 16
 _TIME = 8
 _PROOF = 16
 
 
 def make_code(secret: bytes, now: float) -> str:
-    """Return a code that works once within `CODE_S` from `now`."""
+    """Return a code that works once, within `CODE_S` seconds from `now`."""
     said = int(now * 1000).to_bytes(_TIME, "big") + secrets.token_bytes(_NONCE)
     return base64.urlsafe_b64encode(said + _proof(secret, said)).decode().rstrip("=")
 
@@ -39,7 +39,7 @@ class Login:
     """The used codes and the open sessions.
 
     Wrong codes do not block later codes. Otherwise any user of the machine could lock the cluster's
-    user out; and no one can guess a proof of 128 bits.
+    user out. A limit is not needed, because nobody can guess a proof of 128 bits.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -48,7 +48,7 @@ class Login:
         self._sessions: dict[bytes, float] = {}
 
     def redeem(self, code: str, now: float) -> str | None:
-        """Open a session for a right code and return it; None for any other code."""
+        """Open a session for a valid code. Returns the session; None for any other code."""
         said = self._checked(code, now)
         if said is None:
             return None
@@ -87,5 +87,7 @@ class Login:
 
 
 def _hashed(session: str) -> bytes:
-    """Return the hash under which a session is kept, from which it cannot be opened."""
+    """Return the hash under which a session is kept. The hash does not suffice to use the
+    session.
+    """
     return hashlib.sha256(session.encode()).digest()

@@ -1,4 +1,6 @@
-"""The metrics of a cluster for Prometheus: gauges from its picture, and its own counts."""
+"""The metrics of a cluster for Prometheus: gauges from the last picture of the cluster, and the
+counts of the head and its nodes.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class Metrics(Collector):
     """The collector of all metrics."""
 
     def __init__(self, watch: Watch, version: str, asked: Callable[[], list[Numbers]]) -> None:
-        """`asked`: returns the counts of this page's requests."""
+        """Set up the collector. `asked`: a function that returns the counts of this page's
+        requests.
+        """
         self._asked = asked
         self._of_page = Meter()
         self._watch = watch
@@ -53,7 +57,7 @@ class Metrics(Collector):
         self._registry.register(self)
 
     async def hear(self) -> None:
-        """Read the head's counts. While the head gives no answer, its last counts stay."""
+        """Read the head's counts. If the head does not answer, its last counts stay."""
         is_more = True
         try:
             while is_more:
@@ -76,7 +80,7 @@ class Metrics(Collector):
         return text
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics, as prometheus_client's registry asks for them."""
+        """Yield all metrics. The registry of prometheus_client calls this."""
         build = InfoMetricFamily("phalanx_build", "This version")
         build.add_metric([], {"version": self._version, "python": platform.python_version()})
         yield build
@@ -118,7 +122,7 @@ def _metric(name: str, family: Family) -> Metric:
 
 
 def put_picture(meter: Meter, picture: SessionView, names: dict[str, str]) -> None:
-    """Set the gauges of a picture. `names`: names of living nodes by id."""
+    """Set the gauges of a picture. `names`: the names of living nodes by id."""
     _put_nodes(meter, picture.status.nodes, names)
     for name, amount in stranded_in_all(picture.status.stranded).items():
         meter.set("phalanx_resource_stranded", amount, name, _unit(name))
@@ -184,7 +188,9 @@ def _put_jobs(meter: Meter, jobs: Iterable[JobInfo], picture: SessionView) -> No
 
 
 def _why(job: JobInfo, waits: dict[str, str]) -> str:
-    """Return why a job waits: a reason code of the scheduler, or why the scheduler has none."""
+    """Return why a job waits: the scheduler's code of the reason or, if the scheduler has none, a
+    word that says why.
+    """
     if job.is_held:
         return "held"
     code = waits.get(f"{job.namespace}/{job.name}")

@@ -1,6 +1,6 @@
 """Configuration files for Prometheus and Grafana: targets, alerting rules and a dashboard.
 
-They use only names that `metrics` exports; a test checks every expression.
+They use only names that `metrics` exports. A test checks every expression.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ ALERTS: tuple[tuple[str, str, str, str, str], ...] = (
         "The head of {{ $labels.instance }} has met an error of its own about a {{ $labels.kind }}",
     ),
 )  # fmt: skip
-"""Alerts: (name, expression, duration, severity, message)."""
+"""The alerts, each as (name, expression, duration, severity, message)."""
 
 _ROWS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
     (
@@ -228,7 +228,9 @@ _WIDE, _HIGH = 12, 8
 
 
 def targets(address: str, token_file: str, scheme: str) -> dict[str, Any]:
-    """Return Prometheus' configuration for scraping the page at `address` (HOST:PORT)."""
+    """Return the configuration with which Prometheus reads the metrics of the page at `address`
+    (HOST:PORT).
+    """
     return {
         "scrape_configs": [
             {

@@ -1,4 +1,4 @@
-"""The output of a member as plain text for a page: part by part, in bounded memory."""
+"""The output of a member as plain text for a page, which is read in parts and in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from phalanx.protocol.requests.jobs import LogPart
 
 TAIL = 128 * 1024
-"""Bytes of the end that a page shows at first."""
+"""The number of bytes at the end of an output that a page shows at first."""
 PART = 256 * 1024
-"""Bytes of the largest part."""
+"""The most bytes of a part."""
 _STEERING = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_]|[ -/]+[0-~])"
 )
-"""Escape sequences of terminals: control sequences, operating system commands and others."""
+"""The escape sequences of terminals: control sequences, operating system commands and others."""
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)(?=[^\n])")
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -34,9 +34,10 @@ def first_offset(size: int) -> int:
 
 
 def part_data(part: LogPart, offset: int) -> dict[str, Any]:
-    """Return a part as data for the page: its text, the next offset, and whether there is more.
+    """Return a part as data for the page: its text, the next offset, and whether more output
+    follows.
 
-    An unfinished character or sequence at the end is left to the next part.
+    An unfinished character or sequence at the end is left for the next part.
     """
     if part.size < 0:
         return {"text": "", "next": offset, "size": -1, "skipped": 0, "more": False}

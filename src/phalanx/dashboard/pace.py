@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import deque
 
 SHARE = 50.0
-"""Times as long as an answer took that the next question waits."""
+"""The pause before the next question, as a multiple of the time that an answer took."""
 MOST_S = 60.0
-"""Seconds of the longest pause."""
+"""The longest pause in seconds."""
 REMEMBERED = 5
-"""Number of last answers of which the fastest counts."""
+"""The number of last answers, of which the fastest counts."""
 
 
 class Pace:
     """The pause between questions: 50 times the fastest of the last five response times.
 
-    A slower answer has waited for other work, and a pause by it would freeze open pages for up to a
-    minute.
+    A slower answer has waited for other work of the head. A pause computed from it would freeze
+    open pages for up to a minute.
     """
 
     def __init__(self) -> None:
@@ -28,5 +28,5 @@ class Pace:
 
     @property
     def pause_s(self) -> float:
-        """Seconds to wait at least after the last answer."""
+        """The least pause after the last answer, in seconds."""
         return min(min(self._took, default=0.0) * SHARE, MOST_S)

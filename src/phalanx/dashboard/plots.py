@@ -1,4 +1,4 @@
-"""Draws numbers over time as SVG: lines with a grid, labelled axes and a legend.
+"""Drawings of numbers over time as SVG: lines with a grid, labelled axes and a legend.
 
 Places along the time axis are percentages, so that a plot fills any width and its text keeps its
 size.
@@ -17,11 +17,13 @@ from phalanx.dashboard.scales import clock_ticks, round_ticks
 from phalanx.model.rows.explanation import BYTES
 
 _HIGH, _BELOW, _ABOVE = 130, 18, 8
-"""Pixels of the drawing, of the times below it, and of free space above it."""
+"""The heights in pixels of the drawing, of the times below it, and of the free space above it."""
 _TEXT = 12
-"""Height of a line of text in pixels."""
+"""The height of a line of text in pixels."""
 _GAP = 4.0
-"""A line is interrupted where points are further apart than this many times the usual step."""
+"""The largest distance between two connected points, as a multiple of the usual step. Where points
+are further apart, the line is interrupted.
+"""
 
 
 def chart_svg(chart: Chart, written: Callable[[str, float], str]) -> Markup:
@@ -61,7 +63,7 @@ def chart_svg(chart: Chart, written: Callable[[str, float], str]) -> Markup:
 
 
 def _grid(chart: Chart, written: Callable[[str, float], str]) -> tuple[Markup, Markup]:
-    """Return the lines of the grid, and the texts, which stand above the drawing."""
+    """Return the lines of the grid, and their texts, which are drawn over them."""
     rules, texts = [], []
     unit = _unit(chart)
     for count in round_ticks(0.0, chart.top / unit, about=3):
@@ -85,7 +87,9 @@ def _grid(chart: Chart, written: Callable[[str, float], str]) -> tuple[Markup, M
 
 
 def _unit(chart: Chart) -> float:
-    """Return the amount of which ticks are round numbers: for bytes the largest unit of the top."""
+    """Return the unit in which ticks are round numbers. For bytes it is the largest unit that is at
+    most the top value.
+    """
     if chart.unit not in BYTES:
         return 1.0
     return float(2 ** (10 * int(math.log2(max(chart.top, 1.0)) // 10)))

@@ -1,7 +1,8 @@
 """A recorded run: the head's answers to all questions of the pages, in a file for later.
 
-The file has a line of JSON with its title, then one compressed msgpack with each request and its
-answer, encoded as for the network, and numbers over time. A reader asks the file as it asks a head.
+The file has a line of JSON with its title, then one compressed msgpack. It has numbers over time,
+and each request with its answer, encoded as for the network. A reader sends requests to the file as
+to a head.
 """
 
 from __future__ import annotations
@@ -36,18 +37,22 @@ R = TypeVar("R")
 
 FORMAT = "phalanx-run/1"
 MAX_JOBS = 2_000
-"""Number of youngest jobs that are recorded with all data of their pages; others as rows."""
+"""The number of youngest jobs that are recorded with all data of their pages. Only the rows of
+other jobs are recorded.
+"""
 MAX_EXPLAINED = 50
-"""Number of waiting jobs whose full explanation is recorded; others have a short reason."""
+"""The number of waiting jobs whose full explanation is recorded. Other jobs have a short reason."""
 MAX_BYTES = 1 << 30
-"""Bytes of the largest record that is read."""
+"""The most bytes of a record that is read."""
 SPANS_S = (900.0, 86_400.0, 2_592_000.0)
-"""Seconds of the recorded spans of numbers: 15 minutes, a day and 30 days, as pages show them."""
+"""The recorded spans of numbers over time, in seconds: 15 minutes, a day and 30 days, as on the
+pages.
+"""
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class NotRecordedError(PhalanxError):
-    """A record has no answer to a request."""
+    """Raised when a record has no answer to a request."""
 
 
 class Answer(msgspec.Struct, array_like=True, frozen=True):
@@ -59,9 +64,9 @@ class Answer(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Numbers(msgspec.Struct, array_like=True, frozen=True):
-    """A number over time: what is counted, of which thing, and its points.
+    """A number over time: the quantity, the thing to which it belongs, and the points.
 
-    `points`: (seconds since the epoch, value), oldest first; later points are closer together.
+    `points`: (seconds since the epoch, value), oldest first. Later points are closer together.
     """
 
     what: str
@@ -89,7 +94,7 @@ class Title(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def asked_of(picture: SessionView) -> Iterator[Request[Any]]:
-    """Yield all questions of pages, except those about changes and single jobs."""
+    """Yield all questions of pages, except questions about changes and about single jobs."""
     yield GetStatus(is_brief=True)
     yield ListWaiting()
     yield ListEvents(EventQuery(limit=MAX_EVENTS))
@@ -109,7 +114,7 @@ def asked_of(picture: SessionView) -> Iterator[Request[Any]]:
 def brought_up_to(
     content: Content, picture: SessionView, series: dict[tuple[str, str], Series]
 ) -> Content:
-    """Return a record's content with the rows, events and numbers that were last seen of a head."""
+    """Return a record's content, updated with the last rows, events and numbers of a head."""
     everything = ListEvents(EventQuery(limit=MAX_EVENTS))
     newest = picture.events[-1].number if picture.events else 0
     page = EventPage(events=picture.events, newest=newest, kept=len(picture.events))
@@ -126,7 +131,7 @@ def _youngest(picture: SessionView) -> list[JobInfo]:
 
 
 KnownJobs = dict[str, tuple[JobInfo, Answer]]
-"""Recorded jobs by NAMESPACE/NAME: the row, and the answer that belongs to this row."""
+"""The recorded jobs by NAMESPACE/NAME: the row of each, and the answer that belongs to this row."""
 
 
 def recorded(
@@ -134,8 +139,8 @@ def recorded(
 ) -> Content:
     """Ask a head all questions, and return a record's content.
 
-    Questions without an answer are left out. `known`: recorded jobs, which are asked for again only
-    when their rows have changed; updated in place.
+    Questions without an answer are left out. `known`: the recorded jobs, which this function
+    updates. The head is asked about a known job again only if the job's row has changed.
     """
     answers = [_answer(GetNews(Since()), _news_of(picture))]
     jobs = {f"{job.namespace}/{job.name}": job for job in _youngest(picture)}
@@ -177,7 +182,9 @@ def _news_of(picture: SessionView) -> ClusterNews:
 
 
 def _points(series: Series, now: float) -> list[tuple[float, float]]:
-    """Return all points of a number: coarse points only for times before the first fine one."""
+    """Return all points of a number. Coarse points are returned only for times before the first
+    fine point.
+    """
     found: list[tuple[float, float]] = []
     for span_s in reversed(SPANS_S):
         points = series.since(now - span_s, now)
@@ -208,7 +215,7 @@ def write(path: str, title: Title, content: Content) -> None:
 
 
 class Record:
-    """A record that was read, and answers as the head did."""
+    """A record that was read from a file, and that answers requests as the head did."""
 
     def __init__(self, title: Title, content: Content) -> None:
         self.title = title

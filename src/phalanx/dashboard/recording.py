@@ -1,4 +1,4 @@
-"""A recorder: follows a cluster and writes a record of it into a file."""
+"""A recorder, which follows a cluster and writes a record of it into a file."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from phalanx.dashboard.record import (
 from phalanx.dashboard.watch import Ask, SessionView, Watch
 
 WRITES_EVERY_S = 10.0
-"""Seconds between two writes at least."""
+"""The least number of seconds between two writes."""
 SHARE = 50.0
-"""Times as long as a write took that the next one waits, as a write asks the head for much."""
+"""The pause before the next write, as a multiple of the time that a write took. A write asks the
+head for much data.
+"""
 _TURN_S = 0.1
 
 
@@ -35,10 +37,10 @@ class Recording:
         self._watch = Watch(ask)
         self._known: KnownJobs = {}
         self._content: Content | None = None
-        """The content that was written last."""
+        """The last written content."""
         self._is_over = False
         self.jobs = 0
-        """Number of jobs in the record that was written last."""
+        """The number of jobs in the last written record."""
 
     def run(self, until_gone_s: float) -> None:
         """Record until SIGINT or SIGTERM, or until the head is silent for `until_gone_s` seconds.

@@ -1,7 +1,7 @@
-"""The HTML of pages, and the parts that have changed since a page was sent.
+"""The HTML of pages, and the search for the parts that have changed since a page was sent.
 
 A template marks a part that may change with `{% call piece("id") %}`; its HTML is one element with
-that id. A row of a table also names the element that contains it: `{% call piece("id", "rows") %}`.
+this id. A row of a table also names the element that contains it: `{% call piece("id", "rows") %}`.
 Parts outside of pieces do not change while a page is open.
 """
 
@@ -102,7 +102,7 @@ def _recorder(pieces: Pieces) -> Callable[..., Markup]:
         return Markup(html)
 
     def container(where: str) -> str:
-        """Note a container, which may have no rows; return its id."""
+        """Record a container, which may have no rows. Returns its id."""
         pieces.order.setdefault(where, [])
         return where
 
@@ -121,8 +121,8 @@ def mark(state: str) -> Markup:
 
 
 def ran(job: JobInfo) -> Markup:
-    """Return how long a job has run, and its limit. A script in the page keeps the time of a
-    running job moving, from the moment of its row on.
+    """Return the time for which a job has run, and its limit. For a running job, a script in the
+    page counts the time on from the moment of the job's row.
     """
     said = duration(job.ran_s)
     if job.running and job.state == RUNNING:

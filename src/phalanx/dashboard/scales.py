@@ -1,4 +1,4 @@
-"""Maps values to positions on a plot, and chooses the round numbers on its axes."""
+"""The scales of plots, which map values to positions, and the choice of round numbers for axes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNITS_S = ((DAY_S, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Maps `low`..`high` to `start`..`end`, logarithmically if `log`."""
+    """A scale that maps `low`..`high` to `start`..`end`; with `log`, logarithmically."""
 
     low: float
     high: float
@@ -22,7 +22,7 @@ class Scale:
     log: bool = False
 
     def place(self, value: float) -> float:
-        """Return a value's position; values outside are put on the edge."""
+        """Return the position of a value. A value outside the range is put on the edge."""
         value = min(max(value, self.low), self.high)
         if self.log:
             part = math.log(value / self.low) / math.log(self.high / self.low)
@@ -46,8 +46,8 @@ def decade_ticks(low: float, high: float) -> list[float]:
 
 
 def time_ticks(low: float, high: float) -> list[float]:
-    """Return round times within `low`..`high` seconds, in the largest unit of which the range
-    spans two.
+    """Return round times within `low`..`high` seconds. Their unit is the largest that fits twice
+    into the range.
     """
     unit = next((size for size, _ in UNITS_S if high - low >= 2 * size), 1.0)
     return [tick * unit for tick in round_ticks(low / unit, high / unit)]
@@ -62,8 +62,8 @@ def time_decades(low: float, high: float) -> list[float]:
 
 
 def bounds(values: Iterable[float]) -> tuple[float, float]:
-    """Return the least and the largest value, with some distance between them; 0 and 1 for no
-    value.
+    """Return the least and the largest value, moved apart if they are equal; 0 and 1 without
+    values.
     """
     known = [v for v in values if math.isfinite(v)]
     low, high = min(known, default=0.0), max(known, default=1.0)
@@ -71,7 +71,7 @@ def bounds(values: Iterable[float]) -> tuple[float, float]:
 
 
 def seconds(value: float) -> str:
-    """Write a time in the largest unit in which it is a whole number: 5400 s is 90 min."""
+    """Return a time in the largest unit in which it is a whole number: 5400 s is 90 min."""
     for size, unit in UNITS_S:
         if value >= size and value % size == 0:
             return f"{value / size:g} {unit}"
@@ -79,7 +79,7 @@ def seconds(value: float) -> str:
 
 
 def span(value: float) -> str:
-    """Write a time with three digits, in the largest unit in which it is at least 1: 5400 s is 1.5
+    """Return a time with three digits, in the largest unit in which it is at least 1: 5400 s is 1.5
     h.
     """
     size, unit = next((u for u in UNITS_S if value >= u[0]), UNITS_S[-1])
@@ -88,7 +88,7 @@ def span(value: float) -> str:
 
 
 def plain(value: float) -> str:
-    """Write a number without trailing zeros."""
+    """Return a number without trailing zeros."""
     return f"{value:g}"
 
 
@@ -100,7 +100,7 @@ _STEPS_S = (
 
 def clock_ticks(begin: float, end: float, about: int = 7) -> list[tuple[float, str]]:
     """Return round times of day within `begin`..`end`, in seconds since the epoch, and their texts
-    (UTC): the hour, or the day where the steps are days.
+    in UTC. A text is the hour or, if the steps are days, the day.
     """
     raw = (end - begin) / about
     step = next((one for one in _STEPS_S if one >= raw), _STEPS_S[-1])

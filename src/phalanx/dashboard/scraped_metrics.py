@@ -1,4 +1,4 @@
-"""The metrics of the head and its nodes, put together under the names of nodes."""
+"""The metrics of the head and its nodes, combined under the names of the nodes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,13 @@ from phalanx.protocol.requests.metrics import MetricsNews, MetricsSince, NodeMet
 Families = dict[str, Family]
 UNBOUND_SETS = 1 << 30
 UNBOUND = {name: msgspec.structs.replace(one, most=UNBOUND_SETS) for name, one in CATALOGUE.items()}
-"""Definitions without a bound on label sets: each process has bounded its own part."""
+"""The definitions without bounds on the number of label sets, because each process has bounded its
+own part.
+"""
 EXPORTED_NODE = "exported_node"
-"""The label for a program's own tag `node`; Prometheus renames conflicting labels alike."""
+"""The label for a tag `node` of a program. Prometheus renames conflicting labels in the same
+way.
+"""
 
 
 class ScrapedMetrics:
@@ -46,7 +50,7 @@ class ScrapedMetrics:
             self._nodes.pop(node, None)
 
     def families(self, names: Mapping[str, str]) -> Families:
-        """Return all metrics by name. `names`: names of nodes by id."""
+        """Return all metrics by name. `names`: the names of nodes by id."""
         found: Families = {}
         for numbers in self._own:
             _add(found, numbers, "")
@@ -64,7 +68,8 @@ class ScrapedMetrics:
 def node_names(nodes: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return names of nodes by id, from (id, host name) of each.
 
-    The name is the host name, with a part of the id where several nodes share the host name.
+    The name is the host name, to which a part of the id is added if several nodes share the host
+    name.
     """
     known = list(nodes)
     counts = Counter(hostname for _, hostname in known)
@@ -91,7 +96,9 @@ def _add(found: Families, numbers: Numbers, node: str) -> None:
 
 
 def _add_program(found: Families, numbers: Numbers, definition: Definition, node: str) -> None:
-    """Add a metric of a program on a node; skip it when its names are taken by another metric."""
+    """Add a metric of a program on a node. It is left out if another metric has one of its
+    names.
+    """
     name = numbers.name
     if name not in found:
         try:
@@ -116,7 +123,9 @@ def _add_program(found: Families, numbers: Numbers, definition: Definition, node
 
 
 def _sample_names(name: str, family: Family) -> set[str]:
-    """Return the names of a metric's lines, and names that would be read as its lines."""
+    """Return the names of a metric's lines, and other names that a reader would take for its
+    lines.
+    """
     kind = family.definition.kind
     if kind == COUNTER:
         base = name.removesuffix("_total")

@@ -33,27 +33,31 @@ from phalanx.runtime.os import serving
 PORT = 8266
 """The default port, next to the port of Ray's job API."""
 CONNECTIONS = 256
-"""Connections at a time."""
+"""The most connections at a time."""
 _LOOK_EVERY_S = 1.0
 _GONE_AFTER = 5
-"""Looks in a row without a head or node of the cluster here after which the server ends."""
+"""The number of looks in a row that find no head or node of the cluster on this machine, after
+which the server ends.
+"""
 
 
 class Options(msgspec.Struct, kw_only=True):
-    """Options of a server."""
+    """The options of a server."""
 
     cluster: str
     host: str = "127.0.0.1"
     port: int | None = None
-    """None for PORT, or any free port."""
+    """The port; None: PORT, or any free port if PORT is taken."""
     names: list[str] = []
-    """Further host names under which the server answers."""
+    """Additional host names under which the server answers."""
     may_act: bool = True
     certificate: str = ""
     key: str = ""
-    """Files in PEM; without them the server does not speak TLS."""
+    """The files with the certificate and the key, in PEM. Without them the server does not use
+    TLS.
+    """
     record: str = ""
-    """File of a record to serve instead of a cluster (module `record`)."""
+    """The file of a record that is served instead of a cluster (see the module `record`)."""
 
 
 def place() -> Path:
@@ -64,7 +68,7 @@ def place() -> Path:
 def secret(port: int) -> bytes:
     """Return the secret from which codes for the server at a port are made.
 
-    Raises AuthenticationError for a file that others may have read.
+    Raises AuthenticationError for a file that other users may have read.
     """
     path = str(place() / "secret")
     cluster_token.ensure(path)
@@ -74,7 +78,7 @@ def secret(port: int) -> bytes:
 def scrape_token_file() -> str:
     """Return the file with the token with which Prometheus reads the metrics; make it if needed.
 
-    Raises AuthenticationError for a file that others may have read.
+    Raises AuthenticationError for a file that other users may have read.
     """
     path = str(place() / "metrics-token")
     cluster_token.ensure(path)
@@ -83,7 +87,9 @@ def scrape_token_file() -> str:
 
 
 def start(options: Options) -> serving.Serving:
-    """Start a server in the background; it ends with its cluster. Raises SystemFailureError."""
+    """Start a server in the background, which ends with its cluster. Raises SystemFailureError if
+    it cannot start.
+    """
     words = msgspec.json.encode(options).decode()
     return serving.start(place(), "phalanx.dashboard.serve", [words])
 
@@ -120,13 +126,15 @@ def _listen(options: Options) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Ends open streams before it waits for them, as it would wait for ever otherwise."""
+    """A server that ends open streams before it waits for their end. Otherwise it would wait for
+    ever.
+    """
 
     on_exit: Callable[[], Awaitable[None]]
     _ending: asyncio.Task[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end. Signal handlers may call this."""
+        """Begin to end the server. Signal handlers may call this."""
         asyncio.get_event_loop().call_soon_threadsafe(self._begin_end)
 
     def _begin_end(self) -> None:
@@ -139,7 +147,7 @@ class _Server(uvicorn.Server):
 
 
 class _File:
-    """A record that is served until its file is deleted."""
+    """The file of a record, which is served until the file is deleted."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -150,7 +158,7 @@ class _File:
 
 
 def _source(options: Options) -> tuple[HeadHere | _File, Watch]:
-    """Return the object that knows whether to go on serving, and the watch to serve."""
+    """Return the object that knows whether the server goes on, and the watch that it serves."""
     if not options.record:
         head = HeadHere(options.cluster)
         return head, Watch(head.ask)
@@ -161,7 +169,7 @@ def _source(options: Options) -> tuple[HeadHere | _File, Watch]:
 
 
 def _called(options: Options) -> str:
-    """Return the human-readable name of what the page shows."""
+    """Return the name of the cluster or record that the page shows, for display."""
     if not options.record:
         return options.cluster
     title = read(options.record).title

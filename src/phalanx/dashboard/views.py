@@ -53,24 +53,24 @@ NAV = (
     ("/health", "Health"),
 )
 STILL = frozenset({"/what-if", "/history"})
-"""Pages without live updates, as their answers cost the head too much."""
+"""The pages without live updates, because their answers cost the head too much."""
 
 
 class NoSuchPageError(LookupError):
-    """The address leads to no page, or to a thing that does not exist (any more)."""
+    """Raised for an address without a page, or with the name of a thing that does not exist."""
 
 
 class View(NamedTuple):
-    """A page, ready to be written."""
+    """A page with all its data, ready to be written as HTML."""
 
     template: str
     title: str
     command: str
-    """The command that prints the same."""
+    """The command that prints the same data."""
     page: Any
     """The data that the template shows."""
     more: dict[str, Any]
-    """Further values for the template."""
+    """Additional values for the template."""
 
 
 Build = Callable[["Views", SessionView, Mapping[str, str], Mapping[str, str]], Awaitable[View]]

@@ -1,7 +1,7 @@
-"""The follower of a cluster: asks the head on behalf of all viewers, and keeps the answers.
+"""The follower of a cluster: it asks the head on behalf of all viewers, and keeps the answers.
 
 After each answer it waits 50 times the fastest of the last five response times (`Pace`). So it
-takes at most two hundredths of a core of the head, however large the cluster is.
+takes at most two hundredths of the time of the head, even in a large cluster.
 """
 
 from __future__ import annotations
@@ -34,19 +34,25 @@ from phalanx.protocol.requests.series import GetSeries, SeriesNews
 
 R = TypeVar("R")
 Ask = Callable[[Request[Any]], Any]
-"""Asks the head and waits for its answer. Raises ConnectionError and TimeoutError."""
+"""The function that sends a request to the head and waits for the answer. Raises ConnectionError
+and TimeoutError.
+"""
 
 WATCHED_S = 1.0
 UNWATCHED_S = 10.0
-"""Seconds between two looks, with viewers and without. The next viewer sees a page at once."""
+"""Seconds between two looks while nobody views a page. They keep the picture fresh, so that the
+next viewer sees a page at once.
+"""
 COUNTED_S = 10.0
-"""Seconds between two reads of numbers over time: as often as the head counts."""
+"""Seconds between two reads of numbers over time, which are also the seconds between two counts of
+the head.
+"""
 INTEREST_S = 15.0
 """Seconds for which a request of a page counts as a viewer."""
 KEPT_ANSWERS = 200
-"""Number of shared answers that are kept."""
+"""The number of shared answers that are kept."""
 PATIENCE_S = 5.0
-"""Seconds that a request waits for a new picture."""
+"""The most seconds for which a request waits for a new picture."""
 _TURN_S = 0.05
 
 
@@ -55,7 +61,7 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     at: float
-    """The moment of the answers by the head's clock, in seconds since the epoch."""
+    """The time of the answers by the head's clock, in seconds since the epoch."""
     status: StatusInfo
     jobs: list[JobInfo]
     gangs: list[GangInfo]
@@ -63,7 +69,7 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     events: list[EventInfo] = []
     """Events, oldest first."""
     trouble: str = ""
-    """Why the picture is not newer; empty while the head answers."""
+    """The reason why the picture is not newer; empty while the head answers."""
     waits: dict[str, str] = {}
     """The code of the first reason for which a job waits, by NAMESPACE/NAME."""
     refusers: dict[str, str] = {}
@@ -71,7 +77,9 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Watch:
-    """Keeps the last picture and numbers over time. Runs on one event loop."""
+    """The follower, which keeps the last picture and the numbers over time. It runs on one event
+    loop.
+    """
 
     def __init__(self, ask: Ask, wall: Callable[[], float] = time.time) -> None:
         self._ask = ask
@@ -91,21 +99,23 @@ class Watch:
         self._more_due = 0.0
         self._told: SeriesNews | None = None
         self._told_at = self._told_due = 0.0
-        """The head's time up to which numbers over time were read; when to read more."""
+        """The head's time up to which numbers over time were read, and the time of the next
+        read.
+        """
         self._ahead_s = 0.0
-        """By how much the head's wall-clock time is ahead of this process's."""
+        """Seconds by which the head's wall-clock time is ahead of this process's time."""
         self._is_first = True
         """Whether the first picture is not complete yet."""
         self.viewers = 0
         self._wanted_until = 0.0
         self.picture: SessionView | None = None
         self.trouble = ""
-        """Why the last question had no answer; empty when it had one."""
+        """The reason why the last question had no answer; empty if it had one."""
         self.series: dict[tuple[str, str], Series] = {}
         """The head's numbers over time, by kind and thing counted (`NumberOverTime`)."""
 
     async def run(self) -> None:
-        """Ask again and again until `close`."""
+        """Ask the head again and again, until `close` is called."""
         while not self._is_over:
             await self._look()
             async with self._news:
@@ -121,9 +131,10 @@ class Watch:
         return bool(self.viewers) or time.monotonic() < self._wanted_until
 
     async def fresh(self) -> SessionView | None:
-        """Return the picture; ask for a new one first when there was no viewer for a while.
+        """Return the picture.
 
-        Returns None when the head has never answered.
+        If nobody viewed a page for a while, ask for a new picture first. Returns None if the head
+        has never answered.
         """
         was_watched = self._is_watched()
         self._wanted_until = time.monotonic() + INTEREST_S
@@ -162,7 +173,7 @@ class Watch:
         )
 
     def _hear(self) -> StatusInfo:
-        """Read all changes, and now and then why jobs wait, the question that costs most.
+        """Read all changes and, less often, why jobs wait, because that question costs most.
 
         Runs in a thread. Returns the head's status.
         """
@@ -222,8 +233,8 @@ class Watch:
     async def shared(self, request: Request[R], version: int) -> R:
         """Return an expensive answer that all viewers of this version of the picture share.
 
-        A kept answer is used until the questions' share of the head's time allows a new one.
-        Without a kept answer the head is asked at once.
+        A kept answer is used until the pause after the last question is over. Without a kept answer
+        the head is asked at once.
         """
         what = repr(request)
         kept = self._answers.get(what)
@@ -243,7 +254,8 @@ class Watch:
     async def newer(self, version: int, patience_s: float) -> SessionView | None:
         """Wait for a picture after `version` and return it.
 
-        Returns None after `patience_s` seconds, after `close`, and while the head never answered.
+        Returns None after `patience_s` seconds, after `close`, and as long as the head has never
+        answered.
         """
         deadline = time.monotonic() + patience_s
         async with self._news:
@@ -265,7 +277,7 @@ class Watch:
         return None
 
     async def close(self) -> None:
-        """End the questions, and wake all that wait for a picture."""
+        """End the questions, and wake all requests that wait for a picture."""
         self._is_over = True
         async with self._news:
             self._news.notify_all()

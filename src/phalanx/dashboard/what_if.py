@@ -1,6 +1,6 @@
 """What-if comparisons in separate processes with limits.
 
-Plans of large clusters take seconds, for which the page's process must go on answering.
+The plan of a large cluster takes seconds, and the page's process must answer during this time.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from phalanx.scheduler.cycle.registry import known_plugins
 from phalanx.scheduler.forecast.what_if import Comparison
 
 PATIENCE_S = 30.0
-"""Seconds that a comparison may take."""
+"""The most seconds that a comparison may take."""
 AT_ONCE = 2
-"""Comparisons at a time; further ones are refused."""
+"""The most comparisons at a time. Further comparisons are refused."""
 MEMORY_BYTES = 4 << 30
-"""Bytes of address space that a process may use."""
+"""The most bytes of address space that a process may use."""
 
 
 class _Question(msgspec.Struct, kw_only=True):
@@ -35,7 +35,7 @@ class _Answer(msgspec.Struct, kw_only=True):
 
 
 class WhatIf:
-    """Starts a process for each comparison, AT_ONCE at a time."""
+    """The comparisons that are under way, at most AT_ONCE. Each runs in a process of its own."""
 
     def __init__(self) -> None:
         self._under_way = 0
@@ -43,8 +43,8 @@ class WhatIf:
     async def ask(self, snapshot: bytes, supposed: Supposition) -> Comparison:
         """Return the comparison of the present plan with the supposed one.
 
-        Raises ValueError with a human-readable message for a wrong supposition, and TimeoutError
-        when it takes too long or AT_ONCE others are under way.
+        Raises ValueError with a message for display if the supposition is invalid, and TimeoutError
+        if the comparison takes too long or AT_ONCE others are under way.
         """
         if self._under_way >= AT_ONCE:
             raise TimeoutError(f"{AT_ONCE} comparisons are under way; try again later.")

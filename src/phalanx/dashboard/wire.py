@@ -1,7 +1,7 @@
 """Checks that the HTTP parser lacks.
 
-They refuse lines that end with a bare LF, which other programs read differently, and heads of
-requests that are too long or too slow.
+They refuse lines that end with a bare LF, because other programs read such lines differently. They
+also refuse heads of requests that are too long or arrive too slowly.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S = 5.0
-"""Seconds that the head of a request may take."""
+"""The most seconds in which the head of a request must arrive."""
 HEAD_BYTES = 16_384
-"""Bytes of the longest head of a request."""
+"""The most bytes of the head of a request."""
 _BARE_LF = re.compile(rb"(?<!\r)\n")
 _END = b"\r\n\r\n"
 

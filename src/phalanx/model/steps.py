@@ -26,8 +26,8 @@ class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     submitted: float
     """When the job was submitted; it tells apart jobs of the same name."""
     number: int
-    """The number of the step, from 0 on. No two steps of a job have the same number, even if the
-    job starts again.
+    """The number of the step, counted from 0. No two steps of a job have the same number, even if
+    the job starts again.
     """
     name: str
     user: str

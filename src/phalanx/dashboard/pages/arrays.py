@@ -1,4 +1,4 @@
-"""Data of an array's tasks on its page: a cell for each, with counts by state."""
+"""The data of an array's tasks on its page: a cell for each task, and the counts by state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from phalanx.model.rows.work import ArrayTaskInfo
 
 CELLS = 2_000
-"""How many array tasks have a cell."""
+"""The most array tasks that have a cell."""
 _RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?$")
 
 
@@ -24,18 +24,20 @@ class ArrayCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArrayGrid(msgspec.Struct, frozen=True, kw_only=True):
-    """The tasks of an array that an address asks for: all, or those in a state."""
+    """The tasks of an array that an address selects: all tasks, or the tasks in one state."""
 
     states: dict[str, int]
-    """Number of tasks by state, among all that the head listed."""
+    """The number of tasks by state, among all tasks that the head listed."""
     state: str
-    """The state that is asked for; empty for all."""
+    """The selected state; empty: all states."""
     cells: list[ArrayCell]
     matched: int
 
 
 def array_grid(rows: Sequence[ArrayTaskInfo], words: Mapping[str, str]) -> ArrayGrid:
-    """Return the grid of the tasks in these rows. The parameter `task` is a state to show."""
+    """Return the grid of the tasks in these rows. The address's parameter `task` selects a
+    state.
+    """
     states: Counter[str] = Counter()
     for row in rows:
         states[row.state] += row.elements

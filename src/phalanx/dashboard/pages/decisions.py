@@ -1,4 +1,6 @@
-"""Data of the pages Decisions and of one cycle: what was decided, and why."""
+"""The data of the page Decisions and of the page of one cycle: the decisions, and the reasons for
+them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ class DecisionsPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decisions(cycles: Sequence[CycleInfo]) -> DecisionsPage:
-    """Return the page. `cycles`: oldest first."""
+    """Return the page. `cycles`: the cycles, the oldest first."""
     actions = dict.fromkeys(name for one in reversed(cycles) for name in one.actions)
     most = max(cycles, key=lambda one: len(one.actions), default=None)
     ordered = dict.fromkeys([*(most.actions if most is not None else ()), *actions])
@@ -33,21 +35,21 @@ def decisions(cycles: Sequence[CycleInfo]) -> DecisionsPage:
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """A cycle's decision for a gang; for a gang that still waits, the present reason."""
+    """A cycle's decision about a gang and, if the gang still waits, the present reason."""
 
     verdict: Verdict
     job: str
-    """NAMESPACE/NAME of the gang's job; empty where no such job is known."""
+    """NAMESPACE/NAME of the gang's job; empty if no such job is known."""
     reason: str
     code: str
     plugin: str
     """The scheduler's plugin that gives the reason."""
     won: str
-    """The chosen node and its scores, where they were noted."""
+    """The chosen node and its scores, if they were recorded."""
 
 
 class CyclePage(msgspec.Struct, frozen=True, kw_only=True):
-    """One cycle."""
+    """The page of one cycle."""
 
     cycle: CycleInfo
     before: int | None
@@ -78,6 +80,6 @@ def cycle_page(picture: SessionView, found: Sequence[CycleInfo]) -> CyclePage:
 
 
 def _name(verdict: Verdict, names: Mapping[str, str]) -> str:
-    """Return the name of the node that the first member was placed on."""
+    """Return the name of the node on which the first member was placed."""
     node = verdict.chosen.first if verdict.chosen is not None else ""
     return names.get(node, node[:12])

@@ -17,16 +17,16 @@ from phalanx.observe.device_health import BAD
 from phalanx.observe.usage import is_silent
 
 UNITS = 10_000
-"""Units of a whole device in which its free part is counted."""
+"""The units of a whole device. Its free part is counted in these units."""
 DEVICE = "GPU"
 NOBODY, OTHERS, CLOSED = -1, -2, -3
-"""Values of `Grid.holder` that are no index."""
+"""The values of `Grid.holder` that are no index."""
 WELL, IS_BAD, IS_CORDONED, IS_SUSPECT = range(4)
-"""Values of `Grid.mark`."""
+"""The values of `Grid.mark`."""
 UNREAD = -1
 """The value of a reading that is missing."""
 _STEP = 5
-"""Readings change in steps of this many hundredths, so that open pages hear of few changes."""
+"""The step, in hundredths, to which readings are rounded, so that open pages get few changes."""
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -37,12 +37,12 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     job: str
     """NAMESPACE/NAME; empty for a gang of a program."""
     look: int
-    """The look of the holder, and that of its queue (`styles.Looks`)."""
+    """The look of the holder, and the look of its queue (`styles.Looks`)."""
     queue_look: int
 
 
 class Grid(msgspec.Struct, frozen=True, kw_only=True):
-    """The devices of all nodes, as columns with an entry per device, node after node.
+    """The devices of all nodes, as columns with one entry for each device, node after node.
 
     `held`: the held part in hundredths. `holder`: an index into `holders`, or -1 for a free device,
     -2 for tasks and actors, -3 for a closed device without a holder. `mark`: 1 for a bad device, 2
@@ -51,11 +51,11 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     nodes: list[str]
-    """Names of the nodes, in the order of their devices."""
+    """The names of the nodes, in the order of their devices."""
     ids: list[str]
     states: list[str]
     devices: list[int]
-    """Number of devices of each node."""
+    """The number of devices of each node."""
     held: list[int]
     holder: list[int]
     mark: list[int]
@@ -64,17 +64,21 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     heat: list[int]
     holders: list[Holder]
     shared: dict[int, str] = {}
-    """How each device that is shared is shared, and by whom, by its place in the columns."""
+    """The mode and the sharers of each shared device, by its place in the columns."""
 
 
 class DeviceMaps:
-    """Draws the map again from each snapshot. A job keeps its look while the job is on the map."""
+    """The maps of devices, one for each snapshot. A job keeps its look as long as it is on the
+    map.
+    """
 
     def __init__(self) -> None:
         self._jobs, self._queues = Looks(), Looks()
 
     def grid(self, picture: SessionView, seen: Sequence[DeviceInfo] = ()) -> Grid:
-        """Return the grid of all devices; nodes without devices are left out. `seen`: readings."""
+        """Return the grid of all devices. Nodes without devices are left out. `seen`: the readings
+        of devices.
+        """
         holding = holders_of(picture)
         nodes = [row for row in ordered(picture) if row.total.get(DEVICE)]
         holders, near = _holders(nodes, holding)
@@ -121,7 +125,7 @@ Holding = dict[tuple[str, str, int], GangInfo]
 def holders_of(picture: SessionView) -> Holding:
     """Return the gang that holds each device, by (node, resource, number).
 
-    Where several gangs share a device, one of them is named.
+    If several gangs share a device, one of them is returned.
     """
     found = {}
     for gang in picture.gangs:
@@ -158,8 +162,8 @@ def left_of(row: NodeInfo) -> Iterator[tuple[int, int]]:
 def _holders(
     nodes: Sequence[NodeInfo], holding: Holding
 ) -> tuple[list[GangInfo], dict[str, set[str]]]:
-    """Return the gangs that hold devices, the oldest first, and for each the gangs next to it: on
-    the same node, or on the next.
+    """Return the gangs that hold devices, the oldest first, and for each its neighbours: the gangs
+    on the same node or on the next one.
     """
     found: dict[str, GangInfo] = {}
     near: dict[str, set[str]] = {}
@@ -205,7 +209,7 @@ def _mark(row: NodeInfo, number: int) -> int:
 
 
 def _readings(one: DeviceInfo | None) -> tuple[int, int, int]:
-    """Return the busy part and the used memory, in hundredths, and the temperature."""
+    """Return the busy part and the used memory in hundredths, and the temperature in degrees."""
     if one is None:
         return UNREAD, UNREAD, UNREAD
     memory: Any = None
@@ -216,7 +220,7 @@ def _readings(one: DeviceInfo | None) -> tuple[int, int, int]:
 
 
 def _coarse(value: float | None) -> int:
-    """Return a multiple of `_STEP`; 0 only for nothing at all."""
+    """Return a value as a multiple of `_STEP`. Only the value 0 gives 0."""
     if value is None:
         return UNREAD
     return max(round(value / _STEP) * _STEP, _STEP) if value > 0 else 0

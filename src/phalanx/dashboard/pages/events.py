@@ -1,4 +1,4 @@
-"""Data of the page Events, and of the events on pages of nodes and jobs."""
+"""The data of the page Events, and of the events on the pages of nodes and jobs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from phalanx.model.rows.work import JobDescription
 from phalanx.observe.events import KINDS, OF_PLACES, EventQuery, is_meant, subject, told
 
 SPANS = {"1h": 3600.0, "1d": 86_400.0, "7d": 604_800.0}
-"""Spans of the filter `since`, in seconds."""
+"""The spans of the filter `since`, in seconds."""
 FEW = 50
-"""Number of events on pages about other things."""
+"""The number of events that the page of a node or job shows."""
 _FILTERS = ("q", "kind", "job", "node", "queue", "user", "since")
 
 
@@ -28,7 +28,7 @@ class EventList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def events(picture: SessionView, words: Mapping[str, str]) -> EventList:
-    """Return the events that an address asks for; an unknown kind or span counts as not given."""
+    """Return the events that an address selects. An unknown kind or span counts as not given."""
     wanted = asked(words, _FILTERS, "-at")
     filters = wanted.filters
     if filters.get("kind", "") not in KINDS:
@@ -78,24 +78,26 @@ def command(filters: Mapping[str, str]) -> str:
 
 
 def of_node(picture: SessionView, node_id: str) -> list[EventInfo]:
-    """Return the last events of a node and of members there, newest first."""
+    """Return the last events of a node and of the members on it, newest first."""
     query = EventQuery(node=node_id)
     found = [row for row in reversed(picture.events) if is_meant(row, query)]
     return found[:FEW]
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """A moment in a job's life: its new state, or an event of its members' places."""
+    """A moment in a job's life: a new state, or an event about the places of its members."""
 
     at: float
     what: str
     said: str
     other: str = ""
-    """The other job: the one that got the places, or that lost them."""
+    """The other job, which got the places or lost them."""
 
 
 def steps_of(picture: SessionView, job: JobDescription) -> list[Step]:
-    """Return a job's life, newest step first: its states, and events of its members' places."""
+    """Return the steps of a job's life, newest first: its states, and the events about its members'
+    places.
+    """
     uid = f"{job.namespace}/{job.name}"
     steps = [Step(at=one.at, what=one.new, said=one.reason) for one in job.history]
     for row in picture.events:

@@ -1,4 +1,4 @@
-"""Data of the page History: use, efficiency and waits of users and queues."""
+"""The data of the page History: usage, efficiency and waits of users and queues."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _HOUR_S = 3_600.0
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """The asked period, the unit of a row, and the filters for a user and a queue."""
+    """The parameters of an address: the period, the unit of a row, and the filters for a user and a
+    queue.
+    """
 
     period: str
     by: str
@@ -53,7 +55,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def asked(words: Mapping[str, str]) -> Asked:
-    """Read an address's parameters; an unknown value counts as not given."""
+    """Read the parameters of an address. An unknown value counts as not given."""
     period, by = words.get("period", USUAL), words.get("by", BOTH)
     return Asked(
         period=period if period in DAYS else USUAL,
@@ -66,7 +68,7 @@ def asked(words: Mapping[str, str]) -> Asked:
 class Used(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over the jobs of a user, a queue or both.
 
-    Use is in hours, parts are from 0 to 1, and waits in seconds; None where a value is not known.
+    Usage is in hours, parts are from 0 to 1, and waits are in seconds. Unknown values are None.
     """
 
     user: str
@@ -92,7 +94,7 @@ class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def history(asked: Asked, usage: list[UsageRow], last: AttemptPage) -> HistoryPage:
-    """Return the page; rows with the most GPU hours come first, then the most CPU hours."""
+    """Return the page. Rows are sorted by GPU hours, then by CPU hours, the largest first."""
     rows = [_used(row.user, row.queue, row.sum) for row in together(usage, asked.by)]
     rows.sort(key=lambda row: (-row.gpu_h, -row.cpu_h, row.user, row.queue))
     return HistoryPage(

@@ -1,4 +1,6 @@
-"""Data of the pages Jobs and of one job: states, reasons to wait, expected starts."""
+"""The data of the page Jobs and of the page of one job: states, reasons for waiting, and expected
+starts.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ COLUMNS: dict[str, Callable[[JobInfo], Any]] = {
     "start": lambda job: (job.expected_start.at_s if job.expected_start else _LATE, job.submitted),
 }
 _USUAL = "-age"
-"""The default order: youngest first."""
+"""The default order: the youngest first."""
 ALIVE = "alive"
 """The filter for all states in which a job has not ended."""
 
@@ -41,12 +43,14 @@ class JobList(msgspec.Struct, frozen=True, kw_only=True):
 
     listed: Listed[JobInfo]
     states: dict[str, int]
-    """Number of jobs by state, among jobs that match the other filters."""
+    """The number of jobs by state, among the jobs that match the other filters."""
     queues: list[str]
 
 
 def jobs(picture: SessionView, words: Mapping[str, str]) -> JobList:
-    """Return the jobs that an address asks for: by words in name and reason, queue, user, state."""
+    """Return the jobs that an address selects: by words in the name or the reason, by queue, by
+    user and by state.
+    """
     wanted = asked(words, ("q", "queue", "state", "user"), _USUAL)
     filters = wanted.filters
     others = [job for job in picture.jobs if _is_meant(job, wanted)]
@@ -80,12 +84,12 @@ class JobPage(msgspec.Struct, frozen=True, kw_only=True):
     why: Explanation | None
     is_over: bool
     actions: list[str]
-    """Commands that the job takes in its present state."""
+    """The commands that are allowed in the job's present state."""
     steps: list[Step]
     array: ArrayGrid | None = None
-    """The tasks of an array."""
+    """For an array: its tasks."""
     uses: list[DrawnMember] = []
-    """The usage of its first running members."""
+    """The usage of the job's first running members."""
 
 
 def job_page(
@@ -95,7 +99,9 @@ def job_page(
     array: ArrayGrid | None = None,
     uses: Sequence[DrawnMember] = (),
 ) -> JobPage:
-    """Return the page of a job. `why`: why it waits, or None. `steps`: what happened to it."""
+    """Return the page of a job. `why`: the explanation of why the job waits, or None. `steps`: the
+    steps of the job's life.
+    """
     is_over = job.finished is not None or job.state in st.FINISHED
     actions = []
     if not is_over:

@@ -1,4 +1,4 @@
-"""Lists in pages of ROWS rows, which the server filters, sorts and cuts."""
+"""Lists that are shown in pages of ROWS rows. The server filters, sorts and cuts them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 T = TypeVar("T")
 
 ROWS = 50
-"""Rows of a page of a list."""
+"""The number of rows of a list on one page."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,7 +19,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     filters: dict[str, str]
     sort: str
-    """The column to sort by; with a dash before it, the largest comes first."""
+    """The column by which the list is sorted. With a dash before it, the largest value comes
+    first.
+    """
     page: int
 
     def address(self, path: str, **changes: Any) -> str:
@@ -31,12 +33,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return f"{path}?{urlencode(kept)}" if kept else path
 
     def sorted_by(self, column: str) -> str:
-        """Return the `sort` of a click on a column: a second click reverses the order."""
+        """Return the value of `sort` after a click on a column. A second click reverses the
+        order.
+        """
         return f"-{column}" if self.sort == column else column
 
 
 def asked(words: Mapping[str, str], filters: Sequence[str], sort: str) -> Asked:
-    """Read an address's parameters; an unknown value counts as not given."""
+    """Read the parameters of an address. An unknown value counts as not given."""
     page = words.get("page", "1")
     return Asked(
         filters={name: words[name][:200] for name in filters if words.get(name)},

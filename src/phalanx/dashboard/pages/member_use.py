@@ -1,4 +1,4 @@
-"""Charts of what running members of a job use over time."""
+"""Charts of the usage over time of running members of a job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from phalanx.model.member_use import MemberUse, Pieces
 from phalanx.model.rows.work import JobDescription, MemberInfo
 
 MOST_MEMBERS = 4
-"""The members of a job whose usage is drawn, since each costs a question to a node."""
+"""The most members of a job whose usage is drawn. The number is small because each member costs a
+question to a node.
+"""
 
 
 class DrawnMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +23,7 @@ class DrawnMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def drawn_members(job: JobDescription) -> list[MemberInfo]:
-    """Return the members whose usage a page asks for: the first ones that run."""
+    """Return the members whose usage a page shows: the first running members."""
     return [one for one in job.members if one.state == st.RUNNING][:MOST_MEMBERS]
 
 

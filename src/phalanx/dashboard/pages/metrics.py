@@ -41,7 +41,9 @@ def written(resource: str, value: float) -> str:
 
 
 def rounded(resource: str, value: float) -> str:
-    """Return an amount of a resource as text, with four digits at most: for means of times."""
+    """Return an amount of a resource as text with at most four digits. This is for means over
+    time.
+    """
     return size(value) if resource in _BYTES else f"{value:.4g}"
 
 
@@ -61,7 +63,9 @@ def gauges(picture: SessionView) -> list[Gauge]:
 
 
 def jobs_by_state(jobs: Iterable[JobInfo]) -> dict[str, int]:
-    """Return the number of jobs by state, in the order in which jobs pass through states."""
+    """Return the number of jobs by state. States are in the order in which jobs pass through
+    them.
+    """
     counts = Counter(job.state for job in jobs)
     return {state: counts[state] for state in st.JOB if counts[state]}
 
@@ -88,7 +92,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ROOM = 1.06
-"""How much higher a drawing is than its highest value."""
+"""The height of a drawing, as a multiple of its highest value."""
 SPANS_S = {"15m": 900.0, "24h": 86_400.0, "30d": 2_592_000.0}
 
 

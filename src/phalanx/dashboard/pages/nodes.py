@@ -1,4 +1,4 @@
-"""Data of the pages Nodes and of one node: holders of devices, and free devices."""
+"""The data of the page Nodes and of the page of one node: holders of devices, and free devices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from phalanx.observe.device_health import BAD
 from phalanx.observe.usage import MAIN, is_silent
 
 TASKS = "tasks and actors"
-"""The holder that is shown for devices held by no gang."""
+"""The holder that is shown for a held device that no gang holds."""
 
 
 class NodeList(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +44,9 @@ _USUAL = "name"
 
 
 def nodes(picture: SessionView, words: Mapping[str, str]) -> NodeList:
-    """Return the nodes that an address asks for: by words in name, id or labels, and by state."""
+    """Return the nodes that an address selects: by words in the name, id or labels, and by
+    state.
+    """
     wanted = asked(words, ("q", "state"), _USUAL)
     said, state = wanted.filters.get("q", "").lower().split(), wanted.filters.get("state", "")
     rows = [
@@ -65,7 +67,7 @@ def _text(row: NodeInfo) -> str:
 
 
 def gauges_of(row: NodeInfo) -> list[Gauge]:
-    """Return the allocated amounts of a node; none for a node that has not reported."""
+    """Return the allocated amounts of a node. A node that has not reported has none."""
     if row.state == DEAD or is_silent(row):
         return []
     return [
@@ -88,7 +90,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     holder: str
     job: str
     seen: DeviceInfo | None = None
-    """The last reading of the device; None where there is none."""
+    """The last reading of the device; None if there is none."""
 
     @property
     def state(self) -> str:
@@ -105,7 +107,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def processes(self) -> list[str]:
-        """The processes on the device, as texts."""
+        """The descriptions of the processes on the device."""
         return [] if self.seen is None else self.seen.processes_text
 
     @property
@@ -142,10 +144,10 @@ class NodePage(msgspec.Struct, frozen=True, kw_only=True):
 def node_page(
     picture: SessionView, node_id: str, seen: Sequence[DeviceInfo] = ()
 ) -> NodePage | None:
-    """Return the page of the one node of this name, or whose id begins so; None unless there is
-    one.
+    """Return the page of the only node with this name or this beginning of its id; None unless
+    exactly one matches.
 
-    `seen`: readings of devices.
+    `seen`: the readings of devices.
     """
     rows = picture.status.nodes
     found = [row for row in rows if row.state != DEAD and name_of(row) == node_id]

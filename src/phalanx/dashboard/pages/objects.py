@@ -1,4 +1,4 @@
-"""Data of the page Objects: the use of nodes' memory, and the holders of objects."""
+"""The data of the page Objects: the use of nodes' memory, and the holders of objects."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ SITES = StateQuery(
 
 
 class Store(msgspec.Struct, frozen=True, kw_only=True):
-    """The objects of a node in shared memory, and on disk where memory was short; in bytes."""
+    """The objects of a node in shared memory and, if memory was short, on disk. Sizes are in
+    bytes.
+    """
 
     node: str
     objects: int
     bytes: float
     pinned_bytes: float
-    """Copies that are pinned until the process that asked for them has mapped them."""
+    """The bytes of copies that are pinned until the process that asked for them has mapped them."""
     capacity_bytes: float
     spilled: int
     spilled_bytes: float
@@ -36,7 +38,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """References to objects that one place in the programs has made."""
+    """The references to objects that one line of a program has made."""
 
     call_site: str
     references: int
@@ -44,7 +46,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObjectsPage(msgspec.Struct, frozen=True, kw_only=True):
-    """The page: nodes, the places where objects are made, and the largest objects."""
+    """The page: the nodes, the lines of programs that make objects, and the largest objects."""
 
     stores: list[Store]
     sites: list[Site]

@@ -1,4 +1,4 @@
-"""Data of the page Overview: troubles, use of the cluster, waiting and failed jobs."""
+"""The data of the page Overview: problems, the use of the cluster, and waiting and failed jobs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from phalanx.observe.usage import MAIN
 SHOWN = 8
 LATELY_S = 3_600.0
 _REASONS = 3
-"""How many kinds of reasons are shown for each queue."""
+"""The number of kinds of reasons that are shown for each queue."""
 FAILED = frozenset({st.FAILED, st.TIMED_OUT, st.DEADLINE, st.DEPENDENCY_FAILED})
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs of a queue that wait for reasons of one kind: their number, and the reason of the first
-    of them.
+    job.
     """
 
     count: int
@@ -49,30 +49,32 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
     gauges: list[Gauge]
     stranded: dict[str, float]
-    """Free amounts by resource on nodes where no work fits that waits for the resource."""
+    """The stranded amounts by resource: they are free, but no work that waits for the resource
+    fits.
+    """
     curves: list[Chart]
     queues: list[QueueWork]
-    """Queues with work; those in which most waits come first."""
+    """The queues with work. Queues in which most work waits come first."""
     bad_devices: list[str]
-    """GPUs that are bad or suspect, in words."""
+    """The descriptions of the GPUs that are bad or suspect."""
     cordoned: int
-    """How many GPUs are closed to new work without being bad."""
+    """The number of GPUs that are closed to new work although they are not bad."""
     failed_lately: int
-    """How many jobs failed in the last hour."""
+    """The number of jobs that failed in the last hour."""
     span: str
     nodes: dict[str, int]
-    """Number of nodes by state."""
+    """The number of nodes by state."""
     jobs: dict[str, int]
     drivers: list[DriverInfo]
     actors: dict[str, int]
     troubles: list[str]
     ailing: list[NodeInfo]
-    """Nodes that are not alive, or have a reason to show other than their GPUs."""
+    """The nodes that are not alive, or whose state has a reason other than their GPUs."""
     waiting: list[JobInfo]
-    """The jobs that wait longest."""
+    """The jobs that have waited longest."""
     waiting_in_all: int
     failed: list[JobInfo]
-    """The jobs that failed last."""
+    """The jobs that failed most recently."""
 
 
 def overview(

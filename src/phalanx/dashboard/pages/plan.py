@@ -1,4 +1,4 @@
-"""Data of the page Plan: expected starts, and the use of nodes over time."""
+"""The data of the page Plan: expected starts, and the use of nodes over time."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ RANGES_S = {"1h": 3_600.0, "6h": 21_600.0, "1d": 86_400.0, "7d": 604_800.0}
 ALL = "all"
 _LEAST_S = 60.0
 _AFTER = 1.25
-"""The axis reaches this much further than the last start that it must show."""
+"""The length of the axis, as a multiple of the time until the last start that it must show."""
 _SLOT_PX, _ALONE_PX = 7, 16
 """The height of a bar for each device that it holds, and of a bar that holds a whole lane."""
 _NAMED_PX = 13
-"""The least height of a bar that has a name on it."""
+"""The least height of a bar with a name on it, in pixels."""
 _CUT = 0.001
 
 
@@ -37,24 +37,24 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
     has_end: bool
     """Whether the bar's end is known and lies on the axis."""
     kind: str
-    """One of runs, promised, fills and estimated."""
+    """The kind of the bar: runs, promised, fills or estimated."""
     words: str
     top: int
     height: int
 
     @property
     def width(self) -> float:
-        """The bar's width, in hundredths of the axis; wide enough to be seen."""
+        """The bar's width, in hundredths of the axis; at least wide enough to be seen."""
         return round(max(self.end - self.begin, 0.3), 2)
 
     @property
     def label(self) -> str:
-        """The name on the bar; empty where there is no room."""
+        """The name on the bar; empty if there is no room for it."""
         return self.podgroup.rpartition("/")[2] if self.height >= _NAMED_PX else ""
 
 
 class Track(msgspec.Struct, frozen=True, kw_only=True):
-    """A node's bars, each as high as the part of the node that it holds."""
+    """The bars of one node. A bar is as high as the part of the node that it holds."""
 
     node: str
     name: str
@@ -76,7 +76,7 @@ class PlanPage(msgspec.Struct, frozen=True, kw_only=True):
     plan: TimePlan
     length_s: float
     range: str
-    """One of RANGES_S, or ALL."""
+    """The range of the axis: one of RANGES_S, or ALL."""
     ticks: list[Tick]
     tracks: list[Track]
     tracks_in_all: int
@@ -95,8 +95,8 @@ class _Span(msgspec.Struct, frozen=True):
 
 
 def plan_page(plan: TimePlan, picture: SessionView, asked: str = "") -> PlanPage:
-    """Return the page. `asked` is the range of its axis; by default the shortest that shows all
-    expected starts, however long running work lasts.
+    """Return the page. `asked` is the range of its axis. The default is the shortest range that
+    shows all expected starts, even if running work lasts longer.
     """
     rows = {row.node_id: row for row in picture.status.nodes}
     spans = _spans(plan)
@@ -163,7 +163,7 @@ def _whole(plan: TimePlan, spans: dict[str, list[_Span]]) -> float:
 
 
 def how(start: PlannedStart) -> str:
-    """Return the terms of a start: fills, promised or estimated."""
+    """Return the kind of a start: fills, promised or estimated."""
     if start.fills:
         return "fills"
     return "promised" if start.is_promised else "estimated"
@@ -180,9 +180,11 @@ def place_text(place: Place) -> str:
 def _track(
     node: str, name: str, devices: int, spans: list[_Span], now: float, length_s: float
 ) -> Track:
-    """Stack a node's bars so that none overlap: a lane is as high as the node has devices."""
+    """Stack the bars of a node so that none overlap. A lane has one slot for each device of the
+    node.
+    """
     free_at = [now] * devices
-    """When each device of the lane is free again."""
+    """The time at which each slot of the lane is free again."""
     places: list[tuple[_Span, int, int]] = []
     for span in sorted(spans, key=lambda one: (one.begin, one.podgroup)):
         if span.begin - now >= length_s:
@@ -213,7 +215,9 @@ def _track(
 
 
 def _first_free(free_at: list[float], count: int, begin: float) -> int:
-    """Return the first of `count` neighbouring slots that are free; adds slots where none are."""
+    """Return the first of `count` neighbouring slots that are free at `begin`. If there are none,
+    slots are added.
+    """
     for first in range(len(free_at) - count + 1):
         if all(at <= begin for at in free_at[first : first + count]):
             return first

@@ -1,4 +1,6 @@
-"""Data of the pages Queues and of one queue: shares, waiting and running jobs."""
+"""The data of the page Queues and of the page of one queue: shares, waiting jobs and running
+jobs.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ ROOT = "root"
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue's amounts of one resource: held, asked for, and set (None: not set)."""
+    """A queue's amounts of one resource: the held, the requested and the configured ones (None: not
+    configured).
+    """
 
     resource: str
     allocated: float
@@ -27,7 +31,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     deserved: float | None
     capability: float | None
     total: float
-    """Amount of the whole cluster."""
+    """The total amount of the cluster."""
 
     def percent(self, value: float | None) -> float:
         """Return a value in percent of the whole cluster, at most 100."""
@@ -42,9 +46,11 @@ class QueueLine(msgspec.Struct, frozen=True, kw_only=True):
     shares: list[Share]
     waiting: int
     running: int
-    """How many gangs and jobs wait and run in the queue and in those below it."""
+    """The number of gangs and jobs that wait, and that run, in the queue and in the queues below
+    it.
+    """
     words: list[str]
-    """Remarks about the queue, each to be read after "It"."""
+    """Remarks about the queue. Each continues a sentence that begins with "It"."""
 
 
 class QueueTree(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +77,9 @@ def queues(picture: SessionView) -> QueueTree:
 
 
 def _counts(below: Mapping[str, list[QueueInfo]]) -> dict[str, tuple[int, int]]:
-    """Return how many gangs and jobs wait and run in each queue and those below it."""
+    """Return the numbers of gangs and jobs that wait, and that run, in each queue with the queues
+    below it.
+    """
     found: dict[str, tuple[int, int]] = {}
     stack = [(queue, False) for queue in below.get(ROOT, [])]
     while stack:
@@ -146,7 +154,7 @@ class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
     curves: list[Chart]
     span: str
     waiting: list[JobInfo]
-    """Waiting jobs in the scheduler's order, as far as the head reports it."""
+    """The waiting jobs, in the scheduler's order if the head reports it."""
     waiting_in_all: int
     running: list[JobInfo]
     running_in_all: int

@@ -1,6 +1,7 @@
-"""The looks of jobs and queues on maps: a colour and a texture each, never one look for two.
+"""The looks of jobs and queues on maps: each look is a colour with a texture.
 
-The colours themselves stand in `static/page.css` (`--j0` to `--j11`).
+Two jobs or queues have different looks as long as there are enough looks. The colours themselves
+are in `static/page.css` (`--j0` to `--j11`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from zlib import crc32
 
 COLOURS = 12
 TEXTURES = 4
-"""Plain, stripes that rise, stripes that fall, and dots."""
+"""The textures: plain, rising stripes, falling stripes, and dots."""
 LOOKS = COLOURS * TEXTURES
 """The number of looks. Look n has the colour n % COLOURS and the texture n // COLOURS."""
 
@@ -26,8 +27,8 @@ class Looks:
     def of(self, names: Iterable[str], near: Mapping[str, Collection[str]]) -> dict[str, int]:
         """Return the look of each name.
 
-        While there are at most `LOOKS` names, no two have the same look, and plain colours are used
-        up first. Beyond that, a name differs from those that are `near` it on the map.
+        If there are at most `LOOKS` names, no two have the same look, and plain colours are used
+        first. If there are more, a name differs from the names that are `near` it on the map.
         """
         wanted = list(dict.fromkeys(names))
         kept = {name: self._looks[name] for name in wanted if name in self._looks}
@@ -44,8 +45,8 @@ class Looks:
 
 
 def _free(name: str, used: list[int], taken: Collection[int]) -> int:
-    """Return the least used look, plain ones first; of the colours of one texture, the search
-    begins at one that depends on the name, so that a job has the same colour on most pages.
+    """Return the least used look; plain looks come first. Among the colours of a texture, the
+    search begins at a colour that depends on the name. So a job has the same colour on most pages.
     """
     first = crc32(name.encode()) % COLOURS
     order = sorted(

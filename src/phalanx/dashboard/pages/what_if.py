@@ -1,4 +1,4 @@
-"""Data of the page What if: a supposed change, and the comparison."""
+"""The data of the page What if: a supposed change, and the comparison of expected starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phalanx.scheduler.forecast.what_if import Comparison, change_words, start_w
 
 SHOWN = 200
 MAX_MANIFEST = 8_000
-"""Characters of the longest manifest in an address."""
+"""The most characters of a manifest in an address."""
 _FIELDS = ("add_nodes", "remove_node", "weight", "manifest")
 
 
@@ -28,12 +28,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WhatIfPage(msgspec.Struct, frozen=True, kw_only=True):
-    """The page: the supposed change as it was written, and its effects."""
+    """The page: the supposed change as the viewer wrote it, and its effects."""
 
     said: dict[str, str]
     queues: list[str]
     starts: list[Change] | None
-    """None when no change was supposed yet, or a wrong one."""
+    """The changed starts; None if no change was given yet, or if the change was invalid."""
     in_all: int
     stopped: list[str]
     wrong: str
@@ -56,7 +56,7 @@ def supposition(words: Mapping[str, str]) -> Supposition:
 
 
 def command(words: Mapping[str, str]) -> str:
-    """Return the command that compares the same."""
+    """Return the command that makes the same comparison."""
     parts = ["phalanx what-if"]
     parts += [f"--add-nodes {shlex.quote(one)}" for one in words.get("add_nodes", "").split()]
     parts += [f"--remove-node {shlex.quote(one)}" for one in words.get("remove_node", "").split()]
@@ -68,7 +68,7 @@ def command(words: Mapping[str, str]) -> str:
 def what_if(
     picture: SessionView, words: Mapping[str, str], found: Comparison | None, wrong: str
 ) -> WhatIfPage:
-    """Return the page. `found`: the comparison, or None; `wrong`: why there is none."""
+    """Return the page. `found`: the comparison, or None. `wrong`: the reason why there is none."""
     stopped = set(found.stopped) if found is not None else set()
     starts = None if found is None else found.starts[:SHOWN]
     return WhatIfPage(

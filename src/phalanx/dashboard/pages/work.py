@@ -1,4 +1,4 @@
-"""Data of the page Tasks and actors: counts of running programs' work."""
+"""The data of the page Tasks and actors: counts of the work of running programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def all(self) -> int:
-        """Number in all states."""
+        """The number in all states together."""
         return sum(self.states.values())
 
 
