@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.nodes.directory import NodeDirectory
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.model.holds import Hold
 from phalanx.protocol.cluster_messages import NodeReport
 

@@ -17,7 +17,7 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_scheduler import GangScheduler
 from phalanx.head.gangs.member_states import SHOWN
 from phalanx.head.head import NOTHING_STORED
-from phalanx.head.nodes import HealthLimits
+from phalanx.head.nodes.liveness import HealthLimits
 from phalanx.head.state_store import read_state
 from phalanx.model.ids import GangId, GroupId, MemberId
 from phalanx.model.jobs.spec import JobSpec, TaskGroup

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from phalanx.head.nodes import MIN_SILENCE_S, HealthLimits
+from phalanx.head.nodes.liveness import MIN_SILENCE_S, HealthLimits
 from phalanx.node.options import SpillOptions
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 from phalanx_research.chaos.kernel import Kernel

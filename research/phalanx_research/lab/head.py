@@ -12,7 +12,7 @@ import msgspec
 from phalanx.head.gangs.kept_promises import TABLE
 from phalanx.head.head import Head
 from phalanx.head.jobs.probing import NoAnswers
-from phalanx.head.nodes import HealthLimits
+from phalanx.head.nodes.liveness import HealthLimits
 from phalanx.head.outbox import Outbox
 from phalanx.head.setup import HeadSetup, HeadShell
 from phalanx.head.state_store import StateStore, read_state

@@ -13,7 +13,7 @@ import msgspec
 from phalanx.errors import AuthenticationError
 from phalanx.head.effects import HeadEffects
 from phalanx.head.full_store import FullStore
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.rights.control import Asked, Rights
 from phalanx.model.ids import node_process_id
 from phalanx.model.principals import NODE, Principal

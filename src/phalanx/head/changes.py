@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
@@ -21,10 +22,17 @@ class ChangeLog(Generic[K]):
         self._changed_at.pop(name, None)
         self._changed_at[name] = self.version
 
-    def since(self, version: int, most: int) -> tuple[int, list[K]]:
-        """Return the current version, and the names of at most `most` things that changed after
-        `version`, oldest change first.
+    def forget(self, name: K) -> None:
+        """Forget a thing whose end no client needs to know."""
+        self._changed_at.pop(name, None)
+
+    def since(self, version: int, most: int = sys.maxsize) -> tuple[int, list[K]]:
+        """Return the version reached, and the names of things that changed after `version`, the
+        oldest change first and at most `most`. A version that this log has not reached is another
+        log's, so all things are returned.
         """
+        if version > self.version:
+            version = 0
         names = [name for name, _ in self._newest(version)]
         names.reverse()
         told = names[:most]

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from phalanx.head.clock import Clock
-from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.nodes.directory import NodeDirectory
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.rights.owners import signed
 from phalanx.model.holds import CORDON, Hold, holds_text

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import msgspec
 
 from phalanx.head.clock import Clock
-from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.nodes.directory import NodeDirectory
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.rights.owners import signed
 from phalanx.model.holds import DRAIN, Hold

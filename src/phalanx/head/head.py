@@ -36,7 +36,9 @@ from phalanx.head.log_reading import LogReading
 from phalanx.head.machine_use import MachinesInUse
 from phalanx.head.metrics import HeadMetrics
 from phalanx.head.node_requests import NodeRequests
-from phalanx.head.nodes import HealthLimits, NodeDirectory, NodeRecord
+from phalanx.head.nodes.directory import NodeDirectory
+from phalanx.head.nodes.liveness import HealthLimits
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.rights.audit import DENIED, RecentAudit
 from phalanx.head.rights.authorize import Asking

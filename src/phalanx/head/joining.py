@@ -19,7 +19,8 @@ from phalanx.head.events.unplaceable import Unplaceable
 from phalanx.head.gangs.interface import GangSchedulerInterface
 from phalanx.head.groups.table import GroupTable
 from phalanx.head.machines import MEMORY, machine_fault, memory_left, name_fault
-from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.nodes.directory import NodeDirectory
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.model.node_deaths import LOST
 from phalanx.model.system_settings import SystemSettings
@@ -223,8 +224,9 @@ class Joining:
         """Reduce a node's memory to the amount that the other nodes on its machine leave."""
         left = memory_left(record, self._head.nodes.living())
         if left is not None:
-            wanted = self._head.nodes.totals(record.node_id, {MEMORY: left})
-            self._head.outbox.send(record.prefix, SetTotals(wanted))
+            totals = {MEMORY: left}
+            self._head.nodes.check_totals(record.node_id, totals)
+            self._head.outbox.send(record.prefix, SetTotals(totals))
 
     def _note(self, record: NodeRecord) -> None:
         self._recorder.joined(record)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from phalanx.errors import StateQueryError
 from phalanx.head.clock import Clock
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.observe.log_lines import LogPiece
 from phalanx.observe.state.gathering import Gathering

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phalanx.head.nodes import NodeRecord
+from phalanx.head.nodes.record import NodeRecord
 
 _WORDS = {"CPU": ("CPUs", "--num-cpus"), "GPU": ("GPUs", "--num-gpus")}
 MEMORY = "memory"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from phalanx.head.changes import ChangeLog
 from phalanx.head.clock import Clock
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.model.lifecycle import DEAD
 from phalanx.observe.metrics.catalogue import CATALOGUE, NODE
 from phalanx.observe.metrics.definitions import GAUGE, Numbers, decode_numbers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.model.gpu_sharing import plain_amounts
 from phalanx.model.lifecycle import ALIVE, DRAINING
@@ -62,8 +62,8 @@ class NodeRequests:
         return [nodes.row(record.node_id) for record in nodes.all() if record.state in states]
 
     def _change_totals(self, asker: Asker[None], request: ChangeTotals) -> None:
-        wanted = self._nodes.totals(request.node_id, request.totals)
-        self._outbox.send_node(request.node_id, SetTotals(wanted))
+        self._nodes.check_totals(request.node_id, request.totals)
+        self._outbox.send_node(request.node_id, SetTotals(request.totals))
 
 
 def _sum(amounts: Iterable[Amounts]) -> Amounts:

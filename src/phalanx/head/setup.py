@@ -10,7 +10,7 @@ import msgspec
 
 from phalanx.head.clock import MachineClock
 from phalanx.head.log_reading import ReadOwn
-from phalanx.head.nodes import HealthLimits
+from phalanx.head.nodes.liveness import HealthLimits
 from phalanx.model.system_settings import DEFAULT_SETTINGS, SystemSettings
 from phalanx.observe.metrics.meter import Meter
 from phalanx.scheduler.devices.ports import RandomSource

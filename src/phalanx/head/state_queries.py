@@ -9,7 +9,8 @@ from phalanx.head.actors.table import ActorRecord, ActorTable
 from phalanx.head.clock import Clock
 from phalanx.head.drivers import Drivers
 from phalanx.head.groups.table import GroupTable
-from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.nodes.directory import NodeDirectory
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.model.ids import PREFIX_BYTES, task_id_bytes, worker_id_of
 from phalanx.model.lifecycle import (

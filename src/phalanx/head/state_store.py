@@ -17,7 +17,7 @@ import msgspec
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.clock import ClockAnchor
 from phalanx.head.groups.record import Group, GroupRow
-from phalanx.head.nodes import NodeRecord
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.model.lifecycle import DEAD, REMOVED
 from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.key_values import KeptValue

@@ -11,8 +11,9 @@ from phalanx.head.effects import HeadEffects
 from phalanx.head.groups.table import GroupTable
 from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.metrics import HeadMetrics
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.stranded import Stranded
+from phalanx.model.holds import UNWELL, holds_text
 from phalanx.model.rows.cluster import StatusInfo
 from phalanx.observe.health import HeadReport
 from phalanx.protocol.messages import PROTOCOL_VERSION
@@ -109,5 +110,15 @@ class Health:
                 "events": self._event_log.kept,
             },
             numbers=self._metrics.own(),
-            held=self._nodes.unwell(),
+            held=self._unwell_nodes(),
         )
+
+    def _unwell_nodes(self) -> list[str]:
+        """Return one sentence for each living node that takes no new work because of its health,
+        with the reason.
+        """
+        return [
+            f"{record.name or record.node_id[:8]} on {record.hostname} takes no new work: {why}"
+            for record in self._nodes.living()
+            if (why := holds_text({k: h for k, h in record.holds.items() if k in UNWELL}))
+        ]

@@ -11,7 +11,7 @@ from phalanx.head.clock import Clock
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_states import WAITING
 from phalanx.head.groups.table import GroupTable
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.model.lifecycle import ALIVE
 from phalanx.observe.stranded import Free, Shape, smallest, stranded
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from phalanx.head.clock import Clock
 from phalanx.head.devices import GPU
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import QueueInfo
 from phalanx.observe.series import Series

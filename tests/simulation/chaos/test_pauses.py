@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from phalanx.head import nodes
+from phalanx.head.nodes import liveness
 from phalanx.model.own_time import OwnTime
 from phalanx_research.chaos.broken import Broken
 from phalanx_research.chaos.kernel import Kernel
@@ -34,7 +34,7 @@ def test_pauses_alone_end_no_node(seed):
 
 def test_with_the_time_of_the_machine_they_would(monkeypatch):
     """A head that goes on would take nodes for dead before it has read what they said."""
-    monkeypatch.setattr(nodes, "LATE_S", float("inf"))
+    monkeypatch.setattr(liveness, "LATE_S", float("inf"))
     monkeypatch.setattr(OwnTime, "__call__", lambda self: self._clock())
     ended = set()
     for seed in SEEDS:

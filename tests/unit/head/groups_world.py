@@ -12,7 +12,7 @@ from tests.world.node import Node
 from tests.world.store import Changes, Journal
 
 from phalanx.head.groups.record import Group, GroupRow
-from phalanx.head.nodes import HealthLimits
+from phalanx.head.nodes.liveness import HealthLimits
 from phalanx.model.ids import GroupId
 from phalanx.model.lifecycle import REMOVED
 from phalanx.protocol.requests.request import Asker, Role

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx.head.machines import machine_fault, memory_left, name_fault
-from phalanx.head.nodes import NodeRecord
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.model.machines import MachineShare
 
 HERE, THERE = "boot-1 pid:[1]", "boot-2 pid:[1]"

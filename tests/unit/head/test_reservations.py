@@ -14,7 +14,7 @@ from tests.world.cluster import one_node
 from phalanx.api.new_manifests import job_manifest
 from phalanx.errors import JobCommandError
 from phalanx.head.gangs.cycles import configuration
-from phalanx.head.nodes import NodeRecord
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.reservations import licenses as licenses_module
 from phalanx.head.reservations import table as table_module
 from phalanx.head.reservations.booking import Book

@@ -114,7 +114,7 @@ def read_resources(text: str | None) -> dict[str, Any] | None:
 
 def read_limits(texts: list[str]) -> dict[str, float]:
     """Return the limits of `--limit`."""
-    from phalanx.head.nodes import HealthLimits
+    from phalanx.head.nodes.liveness import HealthLimits
 
     return _numbers("limit", texts, HealthLimits, whole=("misses",))
 

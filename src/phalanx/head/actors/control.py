@@ -14,7 +14,8 @@ from phalanx.head.drivers import Drivers
 from phalanx.head.effects import HeadEffects
 from phalanx.head.events.unplaceable import Unplaceable
 from phalanx.head.groups.control import GroupControl
-from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.nodes.directory import NodeDirectory
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.model.ids import PREFIX_BYTES, GroupId, group_id_of
 from phalanx.model.lifecycle import ALIVE, DEAD, DEPENDENCIES_UNREADY, RESTARTING
 from phalanx.model.rows.explanation import Explanation

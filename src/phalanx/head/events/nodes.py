@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from phalanx.head.events.event_log import EventLog
-from phalanx.head.nodes import NodeRecord
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.model.holds import Hold, holds_text
 from phalanx.model.lifecycle import ALIVE, DRAINING
 from phalanx.model.node_deaths import ORDERLY

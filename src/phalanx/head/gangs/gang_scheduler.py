@@ -61,7 +61,8 @@ from phalanx.head.jobs.requests import JobRequests
 from phalanx.head.jobs.signals import Signals
 from phalanx.head.jobs.steps import Steps
 from phalanx.head.machine_use import MachinesInUse
-from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.nodes.directory import NodeDirectory
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.queues.control import Queues
 from phalanx.head.queues.table import QueueRecord
 from phalanx.head.queues.user_limits import UserLimitsControl

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from phalanx.head.nodes import NodeRecord
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.model.ids import GroupId
 from phalanx.protocol.bundle_messages import (
     BundleInventory,

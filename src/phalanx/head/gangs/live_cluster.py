@@ -9,7 +9,8 @@ from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.gangs.offered_ports import ports_of
 from phalanx.head.gangs.outside_work import OutsideWork
 from phalanx.head.gangs.podgroups import PodGroups
-from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.nodes.directory import NodeDirectory
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.queues.control import Queues
 from phalanx.head.reservations.control import CalendarControl
 from phalanx.manifests.quantities import batch_amounts

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from phalanx.head.nodes import NodeRecord
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.hypernodes import HyperNode, resolve
 from phalanx.model.jobs.topology import NetworkTopology

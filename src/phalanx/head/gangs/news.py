@@ -8,7 +8,7 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.requests import GangRequests
 from phalanx.head.jobs.requests import JobRequests
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.rights.owners import sees
 from phalanx.model.ids import GangId
 from phalanx.model.jobs.records import JobRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.scheduler.devices.ports import Ports, common_ports, parse_ports
 
 USUAL = Ports(((20_000, 32_000),))

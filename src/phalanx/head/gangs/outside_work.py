@@ -9,7 +9,7 @@ from __future__ import annotations
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import PLACELESS
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.manifests.quantities import batch_amounts
 from phalanx.model.gpu_sharing import GPU, MEMORY, TERMS
 from phalanx.scheduler.cycle.specs import Amounts

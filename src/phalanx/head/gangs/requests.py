@@ -11,7 +11,7 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_states import SHOWN
 from phalanx.head.gangs.network_domains import Domains
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.queues.control import Queues
 from phalanx.head.rights.owners import owner_for, sees
 from phalanx.model.rows.work import GangInfo, QueueInfo

@@ -16,7 +16,7 @@ import msgspec
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.outside_work import OutsideWork
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.manifests.quantities import batch_amounts
 from phalanx.model.ids import GangId

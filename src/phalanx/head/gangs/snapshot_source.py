@@ -10,7 +10,7 @@ from phalanx.head.clock import Clock
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.outside_work import OutsideWork
 from phalanx.head.gangs.scheduler_cache import NOT_RESTING, SchedulerCache
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.shares.usage_ledger import UsageLedger
 from phalanx.scheduler.cycle.cluster import Cluster
 from phalanx.scheduler.cycle.kept import KeptCluster

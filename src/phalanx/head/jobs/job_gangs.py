@@ -36,7 +36,7 @@ from phalanx.head.jobs.member_orders import (
 from phalanx.head.jobs.member_places import GangNews, MemberPlaces
 from phalanx.head.jobs.run_places import RunPlaces
 from phalanx.head.jobs.starting import Starter
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.model.attempts import NODE_LOST, PREEMPTED
 from phalanx.model.ids import JobId
 from phalanx.model.jobs import states as st

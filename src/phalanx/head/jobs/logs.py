@@ -7,7 +7,7 @@ from typing import Any
 
 from phalanx.errors import JobNotFoundError
 from phalanx.head.jobs.job_gangs import JobGangs
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.model.member_use import MemberUse
 from phalanx.protocol.bundle_messages import LogRead, MemberUseRead, ReadLog, ReadMemberUse

@@ -32,7 +32,7 @@ from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.resizing import resized
 from phalanx.head.jobs.rows import job_description, job_row
 from phalanx.head.jobs.time_limits import HeldBack, why_held_back
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.queues.control import Queues
 from phalanx.head.reservations.control import CalendarControl
 from phalanx.head.rights.owners import owned_by, sees

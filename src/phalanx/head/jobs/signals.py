@@ -8,7 +8,7 @@ from phalanx.errors import JobCommandError
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.jobs.requests import JobRequests
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.states import RUNNING

@@ -11,7 +11,7 @@ from phalanx.head.accounting.records import MAX_TEXT, user_of
 from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.jobs.requests import JobRequests
 from phalanx.head.jobs.starting import WantedStep, streams_of
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.model.ids import PREFIX_BYTES, PROCESS_ID_BYTES, node_prefix
 from phalanx.model.jobs.records import JobRecord, MemberRecord

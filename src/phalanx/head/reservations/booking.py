@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from phalanx.errors import JobCommandError
-from phalanx.head.nodes import NodeRecord
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.reservations.record import Window
 from phalanx.manifests.names import shown
 from phalanx.manifests.quantities import batch_amounts, batch_name

@@ -16,7 +16,7 @@ import msgspec
 from phalanx.errors import JobCommandError
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.gang import Gang
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.queues.control import house_amounts
 from phalanx.head.reservations.booking import Book
 from phalanx.head.reservations.licenses import LicenseCounts, LicenseRow

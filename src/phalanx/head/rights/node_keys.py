@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.errors import NotAllowedError, ProtocolError
-from phalanx.head.nodes import NodeDirectory
+from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.rights.tokens import Tokens
 from phalanx.model.ids import PREFIX_BYTES, node_process_id
 from phalanx.protocol.bundle_messages import (

@@ -15,7 +15,7 @@ import msgspec
 
 from phalanx.errors import AuthenticationError
 from phalanx.head.head import NOTHING_STORED, Head
-from phalanx.head.nodes import HealthLimits
+from phalanx.head.nodes.liveness import HealthLimits
 from phalanx.head.outbox import Outbox
 from phalanx.head.rights.control import RightsSetup
 from phalanx.head.rights.tokens import Hashes

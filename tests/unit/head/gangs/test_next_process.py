@@ -18,7 +18,7 @@ from phalanx.head.gangs.member_states import (
     WAITING,
 )
 from phalanx.head.joining import is_next_process
-from phalanx.head.nodes import NodeRecord
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.model.machines import MachineShare
 
 from .test_parts import gang as plain_gang

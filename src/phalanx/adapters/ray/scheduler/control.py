@@ -10,7 +10,8 @@ import msgspec
 from phalanx.adapters.ray.scheduler.reservation import Whole
 from phalanx.head.gangs.member_states import HOLDING
 from phalanx.head.head import Head
-from phalanx.head.nodes import HealthLimits, NodeRecord
+from phalanx.head.nodes.liveness import HealthLimits
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.setup import HeadSetup, HeadShell
 from phalanx.head.state_store import StateStore, StoredState

@@ -14,7 +14,8 @@ from phalanx.adapters.ray.scheduler.options import SchedulerOptions
 from phalanx.adapters.ray.scheduler.ray_groups import NODE_LABEL
 from phalanx.adapters.ray.scheduler.reservation import Amounts
 from phalanx.adapters.ray.scheduler.view import Naming, RayNode, merged
-from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.nodes.directory import NodeDirectory
+from phalanx.head.nodes.record import NodeRecord
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DEAD
 from phalanx.protocol.cluster_messages import Acked, NodeReport

@@ -30,7 +30,7 @@ from phalanx.adapters.ray.scheduler.reservation import (
 )
 from phalanx.adapters.ray.scheduler.stages import Stages
 from phalanx.adapters.ray.scheduler.view import Naming
-from phalanx.head.nodes import HealthLimits
+from phalanx.head.nodes.liveness import HealthLimits
 from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.ids import AttemptId
 from phalanx.protocol.asking import Reply

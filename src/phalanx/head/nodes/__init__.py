@@ -1,0 +1,1 @@
+"""The nodes of the cluster, as the head knows them."""

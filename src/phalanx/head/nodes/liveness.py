@@ -1,0 +1,150 @@
+"""Which nodes count as living: how long each may be silent, and why some are not connected."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.protocol.cluster_messages import REPORT_EVERY_S
+
+MIN_SILENCE_S = 1.5 * REPORT_EVERY_S
+CONNECTION_ENDED = "its connection ended"
+PROCESS_ENDED = "its process ended, and its commands go on"
+LATE_S = 0.3
+"""Seconds after the previous tick from which a tick is late. Messages that came in between are then
+still unread.
+"""
+
+
+class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """When a silent node is dead: after `misses` periods.
+
+    Raises ValueError for limits that never end, and for less than MIN_SILENCE_S, because healthy
+    nodes would be given up between two reports. The defaults are Ray's health checks: 3 s and 5
+    misses, and 5 s more for a node that starts.
+    """
+
+    period_s: float = 3.0
+    misses: int = 5
+    joining_s: float = 5.0
+    """Additional seconds for which a node may be silent that has just joined."""
+    reconnect_s: float = 2.0
+    """Seconds after which a node is dead if its connection has ended and the node has not come
+    back.
+    """
+    restart_s: float = 60.0
+    """Seconds for which members wait whose node's process has ended, and whose commands go on, for
+    the node's next process; see docs/decisions/members-outlive-their-node.md.
+    """
+    restored_s: float = 30.0
+    """Additional seconds for which nodes that an earlier head knew may be silent after a
+    restart.
+    """
+
+    def __post_init__(self) -> None:
+        for name in ("period_s", "misses"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} is a number above 0, not {getattr(self, name)}")
+        if self.silence_s < MIN_SILENCE_S:
+            raise ValueError(
+                f"period_s x misses is at least {MIN_SILENCE_S:g} s, not {self.silence_s:g} s: "
+                f"healthy nodes report every {REPORT_EVERY_S:g} s"
+            )
+
+    @property
+    def silence_s(self) -> float:
+        """Seconds for which a node may be silent."""
+        return self.period_s * self.misses
+
+
+class NodeLiveness:
+    """The nodes that count as living. Draining nodes do."""
+
+    def __init__(self, limits: HealthLimits) -> None:
+        self._limits = limits
+        self._silent_until: dict[str, float] = {}
+        self._awaited: dict[str, str] = {}
+        """The reasons why living nodes are not connected. Such a node may be back soon."""
+        self._ticked_at = float("inf")
+        self._has_passed_over = False
+        """Whether the last tick was late."""
+
+    # ---- questions -----------------------------------------------------------------------------
+
+    def is_alive(self, node_id: str) -> bool:
+        """Whether the node counts as living."""
+        return node_id in self._silent_until
+
+    def is_here(self, node_id: str) -> bool:
+        """Whether the node is alive and connected."""
+        return node_id in self._silent_until and node_id not in self._awaited
+
+    def is_expected(self, node_id: str) -> bool:
+        """Whether the head waits for the node's next process."""
+        return self._awaited.get(node_id) == PROCESS_ENDED
+
+    def absence(self, node_id: str) -> str:
+        """Return why a living node is not connected; empty if it is."""
+        return self._awaited.get(node_id, "")
+
+    def overdue_text(self, node_id: str) -> str:
+        """Return why a node that is overdue is declared dead."""
+        if node_id in self._awaited:
+            return f"{self._awaited[node_id]}, and it did not come back in time"
+        return f"it did not report for {self._limits.silence_s:g} s"
+
+    # ---- events --------------------------------------------------------------------------------
+
+    def on_joined(self, node_id: str, now: float) -> None:
+        """Note that a node joined, for the first time or again."""
+        self._awaited.pop(node_id, None)
+        self._silent_until[node_id] = now + self._limits.silence_s + self._limits.joining_s
+
+    def on_report(self, node_id: str, now: float) -> None:
+        """Note that a living node reported."""
+        self._silent_until[node_id] = now + self._limits.silence_s
+
+    def on_restored(self, node_id: str, now: float) -> None:
+        """Note a living node that an earlier head knew."""
+        grace_s = self._limits.silence_s + self._limits.restored_s
+        self._silent_until[node_id] = now + grace_s
+        self._awaited[node_id] = "the head restarted"
+
+    def on_disconnected(self, node_id: str, now: float) -> None:
+        """Note that the connection of a living node ended. Most likely the node's process ended, or
+        the node will soon be back.
+        """
+        self._awaited[node_id] = CONNECTION_ENDED
+        until = now + self._limits.reconnect_s
+        self._silent_until[node_id] = min(self._silent_until[node_id], until)
+
+    def on_refused(self, node_id: str, reason: str, now: float) -> bool:
+        """Note a living node that may not join for this reason. Returns whether that is news.
+
+        The node does not count as dead while it repeats its request.
+        """
+        self._silent_until[node_id] = now + self._limits.silence_s
+        is_news = self._awaited.get(node_id) != reason
+        self._awaited[node_id] = reason
+        return is_news
+
+    def on_process_ended(self, node_id: str, now: float) -> None:
+        """Wait for the next process of a node, because it can go on with the members there."""
+        self._awaited[node_id] = PROCESS_ENDED
+        self._silent_until[node_id] = now + self._limits.restart_s
+
+    def on_dead(self, node_id: str) -> None:
+        """Note that a node is dead."""
+        del self._silent_until[node_id]
+        self._awaited.pop(node_id, None)
+
+    def overdue(self, now: float) -> list[str]:
+        """Return the nodes that were silent for too long.
+
+        A late tick returns none, because messages that were sent in time may be unread. The next
+        tick returns them even if it is late, too.
+        """
+        is_late, self._ticked_at = now - self._ticked_at > LATE_S, now
+        self._has_passed_over = is_late and not self._has_passed_over
+        if self._has_passed_over:
+            return []
+        return [node_id for node_id, until in self._silent_until.items() if now >= until]

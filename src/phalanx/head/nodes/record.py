@@ -1,0 +1,95 @@
+"""A node as the head's store keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from phalanx.model.holds import Hold
+from phalanx.model.lifecycle import ALIVE
+from phalanx.model.machines import MachineShare
+from phalanx.model.options import ACCELERATORS, LARGEST_AMOUNT
+
+
+class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
+    """A node as the store keeps it. A node that has never joined has epoch 0."""
+
+    node_id: str
+    """The node's id in hex."""
+    prefix: bytes
+    """The first six bytes of the ids of the node's processes."""
+    host: str
+    port: int
+    hostname: str = ""
+    """The name of the node's machine, or a name that people gave the node, which is then also its
+    `name`.
+    """
+    name: str = ""
+    totals: dict[str, float] = {}
+    labels: dict[str, str] = {}
+    ports: str = ""
+    """The ports that gangs may use on the node; empty for the usual ports."""
+    state: str = ALIVE
+    reason: str = ""
+    """Why the node drains, or why it is dead."""
+    death: str = ""
+    """How the node ended, once it is dead (see `model.node_deaths`)."""
+    epoch: int = 0
+    """How many times the node has joined: it joins again when its connection or the head has come
+    back.
+    """
+    holds: dict[str, Hold] = {}
+    """The reasons why the node drains, by kind. The node takes work again when the last reason is
+    gone.
+    """
+    cordoned: dict[int, Hold] = {}
+    """The GPUs of the node that an operator has closed."""
+    devices: dict[str, int] = {}
+    """The number of numbered devices of the node by resource, including closed devices."""
+    limits: dict[str, int] = {}
+    """The largest number of numbered devices that the node can have, by resource, if its
+    environment shows it only some.
+    """
+    machine: MachineShare | None = None
+    """The node's machine; None if the node's amounts are not compared with those of other nodes of
+    the machine.
+    """
+    keeps_commands: bool = False
+    """Whether commands of jobs go on there when its process ends."""
+    next_id: str = ""
+    """The id of the node's next process, once there is one."""
+
+    @property
+    def whole(self) -> dict[str, float]:
+        """The node's resources as they are when all its devices are open."""
+        counts = {name: float(count) for name, count in self.devices.items()}
+        return {
+            name: max(self.totals.get(name, 0.0), counts.get(name, 0.0))
+            for name in self.totals | counts
+        }
+
+
+def check_totals(
+    record: NodeRecord, numbered: Collection[str], wanted: Mapping[str, float]
+) -> None:
+    """Check the totals that a node is to have from now on; they may be less than the amounts in
+    use. `numbered`: the resources of which the node has numbered devices.
+
+    Raises ValueError for invalid amounts, for a fraction of a numbered device, and for more devices
+    than the node's environment shows it.
+    """
+    for name, amount in wanted.items():
+        if not 0 <= amount < float("inf"):
+            raise ValueError(f"{name}: an amount is a number of at least 0, not {amount:g}")
+        if amount > LARGEST_AMOUNT:
+            raise ValueError(f"{name}: an amount is at most {LARGEST_AMOUNT:g}, not {amount:g}")
+        if name == "object_store_memory":
+            raise ValueError(f"{name} stays as it is while the node runs")
+        if (name in numbered or name in ACCELERATORS) and amount != int(amount):
+            raise ValueError(f"{name}: a node has a whole number of devices, not {amount:g}")
+        if amount > record.limits.get(name, amount):
+            raise ValueError(
+                f"{name}: the environment of the node shows it {record.limits[name]} devices, so "
+                f"it cannot have {amount:g}"
+            )
