@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Visitor(Protocol):
-    """A connection to a client that is no node."""
+    """A connection to a client that is not a node."""
 
     @property
     def principal(self) -> Principal:
@@ -84,7 +84,7 @@ class Answering:
         self._answer(ask.kind, ask.body, role, ask.origin, prefix, reply, ask.is_again, asked)
 
     def answer_visitor(self, visitor: Visitor, ask: Ask) -> None:
-        """Reply to a client that is no node, such as the command line on the head's machine."""
+        """Reply to a client that is not a node, such as the command line on the head's machine."""
 
         def send(result: msgspec.Raw, error: WireError | None) -> None:
             visitor.send(Reply(ask.token, result, error))

@@ -1,4 +1,4 @@
-"""Empties nodes by a deadline: work that still runs there is ended, and runs again elsewhere."""
+"""Empties nodes by a deadline: work that still runs there is ended, and is run again elsewhere."""
 
 from __future__ import annotations
 

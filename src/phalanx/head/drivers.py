@@ -27,7 +27,7 @@ class DriverEffects(Protocol):
     """Carries out what follows from the ends of drivers."""
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """Handle the end of a process, and release what it owned. The process ended or its node
+        """Release everything that a process owned, because the process has ended or its node has
         died.
         """
         ...

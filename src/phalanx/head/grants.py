@@ -1,4 +1,6 @@
-"""The accounts under which work runs, on clusters that run it as its submitters (mode *system*)."""
+"""The accounts under which work runs, on clusters where jobs run as their submitters (mode
+*system*).
+"""
 
 from __future__ import annotations
 

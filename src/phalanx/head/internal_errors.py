@@ -1,4 +1,4 @@
-"""Catches internal errors around one thing each, and counts them for display.
+"""Catches internal errors so that each of them affects only one thing, and counts them for display.
 
 The thing may be a gang, a job, a request or a message of a node. It is set apart when it raises an
 error, and the others continue.

@@ -45,7 +45,7 @@ class HeadSetup(msgspec.Struct, frozen=True, kw_only=True):
     """The settings with which a head's cluster was started."""
 
     cluster: str = ""
-    """The cluster's name in its store; empty if the name of nodes' cluster is not checked."""
+    """The cluster's name in its store; empty if nodes of any cluster are accepted."""
     is_alone: bool = False
     """Whether the cluster's only node is in the head's process."""
     limits: HealthLimits | None = None

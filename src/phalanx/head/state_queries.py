@@ -126,7 +126,7 @@ class StateQueries:
         self._rounds.tick(now)
 
     def _complete(self, rows: list[Row], pids: dict[str, int]) -> None:
-        """Add the facts to rows that owners do not know about other nodes: ids of nodes and pids of
+        """Add to rows the facts about other nodes that owners do not know: ids of nodes and pids of
         workers.
         """
         known = {record.prefix.hex(): record.node_id for record in self._nodes.all()}

@@ -43,7 +43,7 @@ class OpenStep(msgspec.Struct, kw_only=True, eq=False):
     is_cut: bool = False
     """Whether a task of the step was ended together with its member."""
     last: float
-    """The time, on the steady clock, at which each step without a running task last changed."""
+    """When the step's last task ended or, if none has ended, when the step began."""
 
 
 class StepUsage:
@@ -63,7 +63,7 @@ class StepUsage:
         self._steady = steady
         self._open: dict[bytes, OpenStep] = {}
         self._touched: dict[bytes, float] = {}
-        """The time of the last news of each step that has no running task."""
+        """The time, on the steady clock, at which each step without a running task last changed."""
 
     # ---- life of a step ------------------------------------------------------------------------
 
@@ -127,8 +127,8 @@ class StepUsage:
             self._close(one, now, "")
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the clock was stepped by this many seconds, so that
-        durations stay the same.
+        """Shift noted moments after the clock was stepped by this many seconds, so that durations
+        stay the same.
         """
         for one in list(self._open.values()):
             one.step = msgspec.structs.replace(one.step, started=one.step.started + step_s)

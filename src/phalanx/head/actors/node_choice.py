@@ -89,7 +89,7 @@ class ActorNodeChoice:
         the amounts that the actor takes there.
         """
         self._full: dict[bytes, frozenset[str]] = {}
-        """For each actor, the nodes that refused it because they run as many actors as they can."""
+        """The nodes that refused each actor because they already run as many actors as they can."""
 
     def place(
         self, record: ActorRecord, owner_node: str, now: float, full: frozenset[str] = frozenset()
@@ -185,9 +185,9 @@ class ActorNodeChoice:
         return moves
 
     def _starts(self, actor: bytes, waiting: _Waiting, now: float) -> bool:
-        """Whether the actor's worker may be starting, because the actor's node showed room very
-        recently. During that time the selector chooses no other node: it would count the actor on
-        both nodes.
+        """Whether the actor's worker may be starting, because the actor's node seemed to have room
+        very recently. During that time the selector chooses no other node, because it would count
+        the actor on both nodes.
         """
         if self._tried is None or not waiting.has_room:
             return False

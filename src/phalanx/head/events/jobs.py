@@ -32,7 +32,7 @@ note means that the job's settings were changed.
 
 
 class JobRecorder:
-    """Notes the transitions in each job's history that came since the last look."""
+    """Notes the transitions in each job's history that are new since the last call."""
 
     def __init__(self, event_log: EventLog) -> None:
         self._event_log = event_log
@@ -44,9 +44,9 @@ class JobRecorder:
         """The number of failed array tasks of each array that were noted as events."""
 
     def restore(self, jobs: Iterable[JobRecord]) -> None:
-        """Restore which transitions an earlier head noted. Transitions that the earlier head could
-        no longer write are noted now. If no events of jobs were kept, older transitions are not
-        noted.
+        """Restore the last transitions that an earlier head noted. Transitions that the earlier
+        head could no longer write are noted now. If no events of jobs were kept, older transitions
+        are not noted.
         """
         until = self._event_log.jobs_until
         for job in jobs:

@@ -347,7 +347,7 @@ class GangBinder:
 
     def _lose(self, gang: Gang, indexes: Iterable[int]) -> dict[str, list[int]]:
         """Free everything that members have on a dead node. Members of an attempt that is not
-        prepared are left out here: Attempts refuses the whole attempt.
+        prepared are left out here, because `Attempts` refuses the whole attempt.
         """
         following: dict[str, list[int]] = {}
         states = HAVING | ON_THE_WAY if gang.is_prepared else HAVING

@@ -138,7 +138,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
         return f"{self.namespace}/{self.name}-{index}"
 
     def among(self, *states: str) -> list[int]:
-        """Yield the members that are in any of these states."""
+        """Return the indexes of the members that are in any of these states."""
         return self.within(states)
 
     def within(self, states: Iterable[str]) -> list[int]:

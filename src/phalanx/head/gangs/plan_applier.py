@@ -140,7 +140,7 @@ class PlanApplier:
     def _withdraw_promises(self, plan: Plan) -> None:
         """Withdraw the promise of each gang that a cycle considered but did not place. A promise
         stays while gangs of the same queue with a higher priority wait for room to become free,
-        because that room is being freed for this promise.
+        because these gangs take the room that is being freed for this one.
         """
         if not self._promised:
             return

@@ -57,7 +57,7 @@ class RoomClaims:
         self._next = 0.0
         self._pause_s = LOOK_EVERY_S
         self._claimed: set[tuple[GangId, str]] = set()
-        """A pair (gang, node) for all room that nodes were last asked to keep."""
+        """(gang, node) for each claim that nodes were last asked to honour."""
 
     def look(self, now: float) -> float:
         """Ask nodes to keep the room that waiting gangs would get. Returns the time of the next

@@ -36,7 +36,9 @@ class SnapshotSource:
         self._outside_work = outside_work
         self._books = books
         self.shells = {BOOKS: books}
-        """Objects of the head that plugins get when they decide on the columns from `columns`."""
+        """Objects that the head lends to plugins for decisions on the columns that `columns`
+        returns.
+        """
 
     def truth(self) -> Snapshot:
         """Return the snapshot with which a cycle would start now."""

@@ -280,7 +280,7 @@ class ArrayRuns:
         self._arrays.run_returned(array, [i for i in indices if i not in gone], gone)
 
     def looked_at(self, gang: Gang) -> None:
-        """Check the run after the job in its place is gone. Nothing may be left that needs the
+        """Handle that the job in a place is gone, so that only the run is left to keep the
         place.
         """
         run = self._runs.get(gang.gang_id)
@@ -289,9 +289,9 @@ class ArrayRuns:
             self._count(gang, array)
 
     def lost(self, gang: Gang, is_held_against: bool) -> None:
-        """Take back the tasks of a run whose place was lost. If these tasks may have made their
-        node die, the array gets no more runs: node deaths can only be counted against tasks that
-        have jobs.
+        """Take back the tasks of a run whose place was lost. If these tasks may have caused the
+        death of their node, the array gets no more runs, because deaths of nodes are counted only
+        against tasks that have jobs.
         """
         run = self._runs.get(gang.gang_id)
         array = None if run is None else self._job_of(run.array)

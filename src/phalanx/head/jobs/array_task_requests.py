@@ -124,7 +124,7 @@ class ArrayTaskRequests:
         return array_task_description(array, index, ended, self._jobs.wall())
 
     def rows(self, name: str) -> list[ArrayTaskInfo]:
-        """Return rows for the array tasks with this name. Tasks in the same state share a row."""
+        """Return rows for the array tasks with this name. Equal tasks share a row."""
         if self.are_meant(name):
             array, positions, _ = self._chosen(name)
             if not positions:

@@ -152,8 +152,8 @@ class Arrays:
         return self._tasks(job).waiting()
 
     def narrow_window(self, uid: str) -> None:
-        """Let only one task at a time wait for a place, in order to detect more room. Runs take the
-        other tasks.
+        """Let only one task at a time wait for a place, in order to find out whether there is more
+        room. Runs take the other tasks.
         """
         self._windows.setdefault(uid, 1)
 

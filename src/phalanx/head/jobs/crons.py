@@ -19,9 +19,9 @@ from phalanx.model.jobs.spec import CronSpec, JobSpec
 from phalanx.protocol.wire_errors import is_defect
 
 REPEATS_S = 3 * 3600.0
-"""The largest step back of a clock, in seconds, after which scheduled times that were already acted
-on are not acted on again. If a clock is set back by more, its earlier time was wrong; the schedule
-then follows the new time, as in Debian's cron.
+"""If a clock is set back by at most this many seconds, scheduled times that were already acted on
+are not acted on again. If it is set back by more, its earlier time was wrong, and the schedule
+follows the new time, as in Debian's cron.
 """
 MOST_SPANS = 8
 MARK = "volcano.sh/cronjob-scheduled-timestamp"

@@ -21,8 +21,8 @@ DEVICES = VISIBLE["GPU"]
 
 
 def ports_needed(job: JobSpec) -> PortNeed:
-    """Return two numbers of ports: the ports that the gang needs and that are free on all of its
-    nodes, and the ports that each member needs on its own node.
+    """Return two numbers: how many ports the gang needs that are free on all of its nodes, and how
+    many ports each member needs on its own node.
     """
     ray = job.plugin("ray") is not None
     return PortNeed(gang=4 if ray else 1, member=1 if job.plugin("tensorflow") is not None else 0)

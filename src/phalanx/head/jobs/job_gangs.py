@@ -123,21 +123,21 @@ class JobGangs:
         self.on_change: Callable[[JobRecord], None] = lambda job: None
         self.on_forget: Callable[[JobRecord], None] = lambda job: None
         self.reserved_until: Callable[[JobSpec], float | None] = lambda spec: None
-        """Returns the end of the reservation in which a job would run that starts now; None if it
-        would run in none.
+        """Returns when the reservation ends that the job would use if it started now; None if it
+        would use none.
         """
 
     # ---- events ------------------------------------------------------------------------------
 
     def handle(self, event: ev.Event) -> None:
-        """Handle an event and its consequences. Raises JobCommandError for a command that is not
-        possible.
+        """Handle an event, and run the actions that it causes. Raises JobCommandError for a command
+        that is not possible.
         """
         self.take_in(event)
         self.work_off()
 
     def take_in(self, event: ev.Event) -> None:
-        """Handle an event, but leave its consequences for later."""
+        """Handle an event, but run the actions that it causes later."""
         self.table.handle(event, self._clock.wall(), self._clock.now())
 
     def resize(self, job: JobRecord, spec: JobSpec) -> None:

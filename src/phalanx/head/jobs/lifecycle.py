@@ -1,5 +1,5 @@
-"""The life cycle of jobs: Volcano's states and policies. Where Volcano's behavior surprises users,
-this module decides in their favor.
+"""The life cycle of jobs: Volcano's states and policies. Where Volcano's rules surprise users, this
+module decides in favour of users.
 
 Pure: `handle(event, now, steady)` and `tick(now, steady)` change records and ask a shell for
 effects. `now` is the wall-clock time. `steady` is the time of a clock that never goes backwards; it

@@ -159,7 +159,7 @@ class MemberSetup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PortNeed(msgspec.Struct, frozen=True):
-    """Two numbers of ports: those that must be free on all nodes of a gang, and those that each
+    """Two numbers: how many ports must be free on all nodes of a gang, and how many ports each
     member needs on its own node.
     """
 

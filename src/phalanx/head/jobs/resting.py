@@ -1,7 +1,7 @@
 """Decides how long a crashed member or job rests before it starts again. Members rest in their
 places.
 
-The end of a member is not a crash if a person caused it, or a preemption, or the end of the
+The end of a member is not a crash if it was caused by a person, by preemption, or by the end of the
 member's node.
 """
 

@@ -3,9 +3,9 @@
 The clock of a gang starts with its first member. It runs while any member runs, stops while none
 does, and is reset once all members wait again. The job's record has the clock's value at the time
 of writing. The clock also stops while no news of any running member can arrive, because the head or
-the connections to the nodes have ended: the members may have ended, too. Nodes report later how
-long each member has run, and a member never began before it was requested. From both, the clock is
-corrected.
+the connections to the nodes have ended. The members may have ended in that time, too. Nodes report
+later how long each member has run, and a member never began before it was requested. From both, the
+clock is corrected.
 """
 
 from __future__ import annotations

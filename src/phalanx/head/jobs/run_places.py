@@ -26,7 +26,7 @@ class RunJobs(Protocol):
     """The jobs to which runs belong, as RunPlaces uses them."""
 
     def take_in(self, event: ev.Event) -> None:
-        """Handle an event, but leave its consequences for later."""
+        """Handle an event, but run the actions that it causes later."""
         ...
 
     def after(self, uid: JobId, action: Callable[[], None]) -> None:

@@ -196,7 +196,7 @@ class WantedStep(msgspec.Struct, frozen=True):
 
 def streams_of(gang: Gang, index: int, attempt: int) -> bytes:
     """Return the id of the process that handles the streams of a member's first program. The id is
-    computed from the member's, and begins with the id of the node.
+    computed from the member, and begins with the id of the node.
     """
     number = (index % _WRAP).to_bytes(3, "big") + (attempt % _WRAP).to_bytes(3, "big")
     return node_prefix(gang.members[index].node) + gang.gang_id[:4] + number

@@ -55,7 +55,7 @@ class Steps:
         self._asked: dict[int, _Asked] = {}
 
     def begin(self, asker: Asker[int], request: BeginStep) -> int:
-        """Number and record a new step of a running job; return its number."""
+        """Record a new step of a running job. Returns the step's number."""
         job = self._requests.need(request.job)
         gang = self._jobs.gang_of(job.uid)
         if not 1 <= request.tasks <= MAX_TASKS:

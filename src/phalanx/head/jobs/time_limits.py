@@ -20,8 +20,8 @@ has ended.
 """
 WITH_DEADLINE = (*TIMED, st.ABORTED)
 SOONEST_S = 0.001
-"""The least seconds between two checks of a job. It is not 0 because sums of times are not
-exact.
+"""The shortest time between two checks of a job, in seconds. It is not 0 because sums of times are
+not exact.
 """
 
 

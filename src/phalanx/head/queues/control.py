@@ -220,8 +220,8 @@ class Queues:
         return TimeLimits(default_s, max_s)
 
     def idle_rule(self, name: str) -> IdleRule | None:
-        """Return the rule by which GPUs count as idle that jobs of a queue hold. It is the queue's
-        own rule or, if it has none, that of its nearest ancestor with a rule.
+        """Return the rule that decides when the GPUs of a queue's jobs count as idle. It is the
+        queue's own rule or, if it has none, that of its nearest ancestor with a rule.
         """
         record = self.table.get(name)
         while record is not None:

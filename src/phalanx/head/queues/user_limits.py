@@ -36,7 +36,7 @@ from phalanx.protocol.requests.request import Asker, Entry
 from phalanx.protocol.requests.user_limits import ListLimits, SetLimits
 
 BURST_S = 10.0
-"""The number of seconds whose submissions may come all at once."""
+"""A user may submit as many jobs at once as the limit allows in this many seconds."""
 MOST_BUCKETS = 100_000
 Key = tuple[str, str]
 """A user of a queue."""

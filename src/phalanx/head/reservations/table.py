@@ -102,7 +102,7 @@ class ReservationTable:
     def put(self, spec: Reservation, book: Book, now: float) -> str:
         """Create a reservation, or change the reservation with this name. Returns what was done.
         `book`: the nodes, running work and other reservations. Raises JobCommandError if the
-        reservation can never be honored.
+        reservation can never be kept.
         """
         known = self._records.get(spec.name)
         if known is None and len(self._records) >= MAX_RESERVATIONS:

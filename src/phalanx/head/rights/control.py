@@ -248,7 +248,7 @@ class Asked:
         self.asking = asking
         self.within = within
         self.verb: Verb | None = None
-        """The verb of the request if it must be recorded once answered."""
+        """The verb of the request, if the request must be recorded once it is answered."""
 
     @property
     def principal(self) -> Principal:

@@ -22,7 +22,7 @@ TABLE = "tokens"
 SECRETS = 2
 """The number of a token's secrets that are valid at the same time."""
 USED_EVERY_S = 60.0
-"""The least seconds between two records of a token's last use."""
+"""The shortest time between two records of a token's last use, in seconds."""
 _ID = re.compile(r"[0-9a-f]{16}")
 _HASH_BYTES = 32
 MOST = 10_000

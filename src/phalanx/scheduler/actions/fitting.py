@@ -80,8 +80,7 @@ class Fitting:
         return None
 
     def _too_little(self, job: Job, tasks: Tasks, mask: Flags) -> _Lack | None:
-        """Return how many tasks of a gang could be placed, if it is certain that the gang cannot
-        be.
+        """If it is certain that a gang cannot be placed, return how many of its tasks could be.
 
         A gang of equal tasks cannot be placed if too few of them would fit even without other
         waiting work, or if quotas admit too few. Returns None for all other gangs.

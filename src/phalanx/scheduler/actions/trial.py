@@ -1,8 +1,8 @@
 """Tries evictions on several nodes, and makes the least harmful ones.
 
 Source: Volcano's topology-aware preemption, after kube-scheduler's default preemption. On each
-tried node, victims leave one by one until the task would run. Then victims are put back in the same
-order, as long as the task would still run. The search stops once it has found enough nodes (10 % of
+tried node, victims leave one by one until the task would run. Then each victim is put back, in the
+same order, if the task would still run. The search stops once it has found enough nodes (10 % of
 all nodes, at least 1 and at most 100). The best of them is the node whose first victim has the
 lowest priority; then the node with the lowest sum of priorities, the fewest victims, and the latest
 start of its most important victims.

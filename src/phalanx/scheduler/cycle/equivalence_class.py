@@ -47,7 +47,7 @@ class EquivalenceClass:
 
 
 def column_sums(rows: Counts, ends: Counts) -> Counts:
-    """Return the sum of the rows between each two neighboring numbers in `ends`."""
+    """Return the sum of the rows between each two neighbouring numbers in `ends`."""
     running = np.zeros((len(rows) + 1, rows.shape[1]), dtype=np.int64)
     np.cumsum(rows, axis=0, out=running[1:])
     return np.asarray(running[ends[1:]] - running[ends[:-1]], dtype=np.int64)

@@ -1,4 +1,5 @@
-"""Nodes that recently did not fulfill a request. For a while, they are not asked for as much again.
+"""Nodes that recently did not give an asker what it requested. For a while, they are not asked for
+as much again.
 
 An amount that a node shows as free may be kept for other work, or may be outdated. An asker that
 got nothing tries other nodes first, and so does not return to the same node forever.
@@ -12,7 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 IN_VAIN_AFTER_S = 5.0
-"""Seconds after a request when its node counts as tried, if it has not fulfilled the request."""
+"""Seconds after a request until its node counts as tried, if it has given nothing."""
 
 FORGOTTEN_AFTER_S = 30.0
 """Seconds for which a tried node is skipped."""
@@ -51,7 +52,7 @@ class TriedPlaces(Generic[Asker]):
             }
 
     def given(self, who: Asker, node: str) -> None:
-        """Record that the node fulfilled the request, so that this request no longer counts."""
+        """Record that the node gave what was requested, so that the request no longer counts."""
         self._open.get(who, {}).pop(node, None)
 
     def refused(self, who: Asker, node: str, amounts: ResourceSet, now: float) -> None:
