@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 120
-_PROGRAM = re.compile(r"```python\n(.*?)```(?:\nprints `(.*?)`)?", re.DOTALL)
+_PROGRAM = re.compile(r"```python\n(.*?)```(?:\nThis prints `(.*?)`)?", re.DOTALL)
 
 
 def programs_in(page: str) -> list[tuple[str, str]]:
