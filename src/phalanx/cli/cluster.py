@@ -26,7 +26,8 @@ _CLEAR = "\x1b[H\x1b[2J"
 Address = Annotated[
     str | None,
     Option(
-        help="Address of the head (HOST:PORT), or ray:auto. Default: PHALANX_ADDRESS, or the "
+        help="Address of the head (HOST:PORT), or ray:auto for a Ray cluster. Default: "
+        "PHALANX_ADDRESS, or the "
         "cluster on this machine."
     ),
 ]

@@ -72,9 +72,9 @@ def dashboard(
 ) -> None:
     """Serve the web page of a cluster, and print an address that logs you in.
 
-    If a server of this page already runs, its address is printed. The address works once, within a
-    minute. The server ends when its cluster ends, or when the file given with --from is removed.
-    Options that are not given come from the configuration (`phalanx config show`).
+    If a server of this page already runs, its address is printed. The address works once, and only
+    for a minute. The server ends when its cluster ends, or when the file given with --from is
+    removed. Options that are not given come from the configuration (`phalanx config show`).
     """
     given = locals()
     if record is not None and from_ is not None:

@@ -138,7 +138,8 @@ def job_and_member(address: str | None, name: str) -> tuple[JobDescription, Memb
 
 def shell(
     name: Annotated[
-        str, Argument(help="Running job, or one of its members: JOB.MEMBER (JOB.worker-0).")
+        str,
+        Argument(help="Running job, or one of its members: JOB.MEMBER, such as train.worker-0."),
     ],
     command: Annotated[
         list[str] | None,
@@ -301,7 +302,8 @@ def alloc(
 
 def forward(
     name: Annotated[
-        str, Argument(help="Running job, or one of its members: JOB.MEMBER (JOB.worker-0).")
+        str,
+        Argument(help="Running job, or one of its members: JOB.MEMBER, such as train.worker-0."),
     ],
     port: Annotated[int, Argument(min=1, max=65535, help="Port on the node of the member.")],
     local: Annotated[

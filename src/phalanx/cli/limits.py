@@ -34,8 +34,8 @@ def limits(
 ) -> None:
     """List the limits of users in queues, with what they have running and waiting now.
 
-    The user * stands for all users without a row. A limit counts the work in the queue and in the
-    queues below it.
+    The user * stands for all users without a row of their own. A limit counts the work in the queue
+    and in the queues below it.
     """
     rows = ask(address, ListLimits(queue))
     if json:

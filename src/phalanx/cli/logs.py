@@ -16,7 +16,7 @@ from phalanx.cli.reach import USAGE, fail
 
 def logs(
     name: Annotated[
-        str | None, Argument(help="Job, or one of its members: JOB.MEMBER (JOB.worker-0).")
+        str | None, Argument(help="Job, or one of its members: JOB.MEMBER, such as train.worker-0.")
     ] = None,
     head: Annotated[bool, Option("--head", help="Print the log of the head process.")] = False,
     node: Annotated[

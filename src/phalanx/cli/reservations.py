@@ -167,7 +167,7 @@ def set_license(
     count: Annotated[int, Argument(help="Number of licenses of this name; 0 removes the license.")],
     address: Address = None,
 ) -> None:
-    """Set how many licenses of a name the cluster has."""
+    """Set the number of licenses of one name."""
     row = ask(address, SetLicense(name, count))
     say(f"licenses of {name}: {row.total}, of which {row.held} are held")
 

@@ -65,7 +65,7 @@ _IGNORED_FLAGS = {
 _OTHERS = {"allow_extra_args": True, "ignore_unknown_options": True}
 _GONE_EVERY_S = 1.0
 
-Address = Annotated[str | None, typer.Option(help="HOST:PORT of the cluster's head.")]
+Address = Annotated[str | None, typer.Option(help="Address of the cluster's head, as HOST:PORT.")]
 
 
 def _check_others(given: list[str]) -> None:
@@ -102,8 +102,10 @@ def ray(
 def start(
     context: typer.Context,
     head: Annotated[bool, typer.Option("--head", help="Start the head of a new cluster.")] = False,
-    address: Annotated[str | None, typer.Option(help="HOST:PORT of the head to join.")] = None,
-    port: Annotated[int, typer.Option(help="Port of the head.")] = HEAD_PORT,
+    address: Annotated[
+        str | None, typer.Option(help="Address of the head to join, as HOST:PORT.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="TCP port of the head.")] = HEAD_PORT,
     node_ip_address: Annotated[
         str, typer.Option(help="IP address of this machine, at which other machines reach it.")
     ] = "127.0.0.1",
@@ -116,7 +118,9 @@ def start(
     resources: Annotated[
         str | None, typer.Option(help="Further resources and their amounts, as JSON.")
     ] = None,
-    labels: Annotated[str | None, typer.Option(help="Labels of this node: KEY=VALUE,...")] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Labels of this node, as KEY=VALUE, separated by commas.")
+    ] = None,
     node_name: Annotated[str, typer.Option(help="Name of this node, for display.")] = "",
     object_store_memory: Annotated[
         int | None,
@@ -128,12 +132,15 @@ def start(
     dashboard_host: Annotated[
         str, typer.Option(help="Address at which the job server listens, without TLS.")
     ] = "127.0.0.1",
-    dashboard_port: Annotated[int, typer.Option(help="Port of the job server.")] = 8265,
+    dashboard_port: Annotated[int, typer.Option(help="TCP port of the job server.")] = 8265,
     system_config: Annotated[
         str | None, typer.Option(help="Settings of the cluster, as JSON.")
     ] = None,
     block: Annotated[
-        bool, typer.Option("--block", help="Wait until the cluster's processes here have ended.")
+        bool,
+        typer.Option(
+            "--block", help="Wait until all processes of the cluster on this machine have ended."
+        ),
     ] = False,
 ) -> None:
     """Start a cluster with a job server (--head), or a node that joins one (--address)."""
