@@ -95,7 +95,7 @@ class Cluster:
         """The amounts on each node that work outside the columns takes (see `occupy`)."""
         self.changed_at = np.zeros(len(self.nodes), dtype=np.int64)
         """The version at which the amounts of each node last changed. Caches compute only those
-        nodes again that changed later than they did.
+        nodes again that have changed since the cache was last filled.
         """
         self.answers: dict[tuple[int, int], Any] = {}
         """Answers of the placer about classes and nodes. They stay valid after a cycle."""
@@ -463,7 +463,7 @@ class Cluster:
         self.changed_at[at] = self.version
 
     def occupy(self, node: str, amounts: Amounts) -> None:
-        """Set the amounts on a node that work outside the columns takes. The node's free amounts
+        """Set the amounts that work outside the columns takes on a node. The node's free amounts
         change by the difference.
         """
         at = self.node_index[node]

@@ -1,4 +1,4 @@
-"""The request for room of a gang for which an action evicts."""
+"""The request of a gang for room, which an action makes by evictions."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Counted:
         return self.ready_count() + self.counts[PIPELINED] + self.counts[PENDING]
 
     def shortfall(self) -> int:
-        """Return how many more tasks must be placed for the minimum."""
+        """Return how many more tasks must be placed to reach the minimum."""
         return self.min_available - self.ready_count() - self.counts[IDLE_PENDING]
 
     def is_ready(self) -> bool:

@@ -1,4 +1,4 @@
-"""Decides recorded snapshots again, and compares the plans with expected results."""
+"""Runs cycles on recorded snapshots again, and compares the plans with expected results."""
 
 from __future__ import annotations
 

@@ -112,8 +112,8 @@ class Rows:
         return self._taken_of("asked", more)
 
     def weighed(self) -> Counts:
-        """Return an array (2, rows) of cpu and memory as in `asked_of_all`, but a task that
-        requests none of one counts as a small task.
+        """Return an array (2, rows) of cpu and memory as in `asked_of_all`, where a task that
+        requests no cpu or no memory counts as a small task.
         """
         more = None if self._eq_class is None else self._eq_class.weighed
         return self._taken_of("weighed", more)

@@ -1,6 +1,6 @@
 """The time that a cycle and its parts take, by the caller's clock.
 
-The time of a hook is also included in the part that called it, so the sum of all parts exceeds the
+The time of a hook is also included in the part that called it, so the parts do not add up to the
 cycle's time.
 """
 

@@ -396,7 +396,7 @@ class NodeResources:
         self._retire(name)
 
     def _count(self, name: str) -> None:
-        """Set the total of a numbered resource to the number of its present, open devices."""
+        """Set the total of a numbered resource to the number of its current, open devices."""
         self._put_total(name, len(self._open_devices(name)) * SCALE)
         if name == GPU:
             self._put_total(CARDS, self._total.get(GPU, 0) if self._card_memory else 0)

@@ -25,7 +25,9 @@ _OF_NODES = ("resource", "no-room-yet", "promised", "gang-not-whole", "no-single
 _OF_THE_CYCLE = frozenset({j.PENDING, j.ALLOCATED, j.PIPELINED, j.BINDING})
 """States of tasks that held nothing before the cycle."""
 OTHERS = "others"
-"""The namespace under which amounts are listed that work outside the snapshot's tasks takes."""
+"""The namespace that is named as the holder of amounts taken by work outside the snapshot's
+tasks.
+"""
 
 
 def holders(

@@ -44,8 +44,8 @@ class Expectation(NamedTuple):
 def explain_snapshot(
     snapshot: Snapshot, full: str | None = None, learnt: LearntRunTimes | None = None
 ) -> list[Explanation]:
-    """Decide a snapshot, and explain why work waits. `full`: the podgroup or task to explain, as
-    namespace/name.
+    """Run a cycle on a snapshot, and explain why work waits. `full`: the podgroup or task to
+    explain, as namespace/name.
 
     Without `full`, the answer covers each waiting podgroup, and each waiting task without a
     podgroup. The explanation of a podgroup includes those of its tasks.
@@ -115,8 +115,8 @@ def explain_group(
 def decide_and_expect(
     snapshot: Snapshot, most: int | None = None, learnt: LearntRunTimes | None = None
 ) -> Expectation:
-    """Decide a snapshot, and compute the expected starts of the first `most` podgroups that still
-    wait.
+    """Run a cycle on a snapshot, and compute the expected starts of the first `most` podgroups that
+    still wait.
     """
     session, plan, ahead = _decided(snapshot, most, learnt)
     return Expectation(plan, _starts(ahead), waiting_order(session))

@@ -120,7 +120,7 @@ class Kept:
         return table.standing(demand, self.at_s, tuple(zip(indexes, self._counts, strict=True)))
 
     def _read_anew(self, names: Sequence[str]) -> None:
-        """Convert the requests to another list of resources, or to another order of resources."""
+        """Convert the requests to another list or order of resources."""
         known = [
             dict(zip(self._names, np.frombuffer(r).tolist(), strict=True)) for _, r in self._wanted
         ]

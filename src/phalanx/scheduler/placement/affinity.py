@@ -21,9 +21,9 @@ class NodeAffinity:
     """The strategy that names one node by its id. The node is chosen if it is alive and feasible,
     even if it is busy.
 
-    `soft`: the strategy `otherwise` decides if the node is dead or infeasible.
-    `spill_on_unavailable` (soft only): `otherwise` also decides if the node is busy.
-    `fail_on_unavailable` (hard only): a busy node is a rejection.
+    `soft`: whether the strategy `otherwise` decides if the node is dead or infeasible.
+    `spill_on_unavailable` (soft only): whether `otherwise` also decides if the node is busy.
+    `fail_on_unavailable` (hard only): whether the request is rejected if the node is busy.
     """
 
     node: str

@@ -34,7 +34,9 @@ class Hybrid:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Pick a node by the rules above. A local node that should be avoided is not preferred."""
+        """Pick a node by the rules of this strategy. A local node that should be avoided is not
+        preferred.
+        """
         groups = ["available"]
         if self.avoid_gpu_nodes and not request.resources.get("GPU", 0):
             groups.insert(0, "plain")

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 MEMORY_LIMIT = 0.95
 """The fraction of its memory, 0 to 1, that a node may use before it ends workers."""
 IDLE_WORTH_ENDING_BYTES = 1 << 30
-"""The smallest number of bytes held by an idle worker for which it is ended before any busy
-worker.
-"""
+"""An idle worker that holds at least this many bytes is ended before any busy worker."""
 
 
 @dataclass(frozen=True, kw_only=True)

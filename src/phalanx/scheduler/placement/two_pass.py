@@ -23,7 +23,9 @@ class TwoPassRandom:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Pick a node by the rules above. The caller adds the request to that node's load."""
+        """Pick a node by the rules of this strategy. The caller adds the request to that node's
+        load.
+        """
         excluded = excluded_rows(view, asking)
         row = random_flagged(self._unloaded(view, request), excluded, rng)
         if row is not None:

@@ -23,7 +23,7 @@ from phalanx.scheduler.cycle.amounts import EPSILON, Amount, Counts, Dimensions,
 def short_of(dims: Dimensions, room: Counts, request: Counts) -> Flags:
     """Return the resources that a node lacks.
 
-    If the node's sums are enough, for example because only no single device has enough, return all
+    If the node's sums are enough, for example because no single device has enough, return all
     requested resources.
     """
     asked = (request > 0) & dims.weighed

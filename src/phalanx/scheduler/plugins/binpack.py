@@ -33,8 +33,9 @@ class _Asked(NamedTuple):
 
 
 class Binpack:
-    """Arguments: `binpack.weight` (1), `binpack.cpu` (1), `binpack.memory` (1), `binpack.resources`
-    (names separated by commas), `binpack.resources.<name>` (1)."""
+    """The plugin binpack. Arguments: `binpack.weight` (1), `binpack.cpu` (1), `binpack.memory` (1),
+    `binpack.resources` (names separated by commas), `binpack.resources.<name>` (1).
+    """
 
     name = "binpack"
     accepts: ClassVar[Accepted] = {

@@ -33,7 +33,9 @@ _NAMED = 3
 
 
 class CalendarPlugin:
-    """Enforces the snapshot's `reservations` and the podgroups' `reservation`."""
+    """The plugin calendar. It enforces the snapshot's `reservations` and the podgroups'
+    `reservation`.
+    """
 
     name = "calendar"
     accepts: ClassVar[Accepted] = {}

@@ -1,4 +1,4 @@
-"""The plugin cdp: spares tasks that have just started.
+"""The plugin cdp: protects tasks that have just started from eviction.
 
 Source: Volcano's cdp plugin. The label volcano.sh/cooldown-time (a duration) protects a task for
 that time after its start. Without the label, the annotation of that name counts.

@@ -1,4 +1,4 @@
-"""The plugin conformance: never evicts work that the cluster itself needs.
+"""The plugin conformance: protects work that the cluster itself needs from eviction.
 
 Source: Volcano's conformance plugin. Such work is the tasks of a job with the priority class
 system-cluster-critical or system-node-critical, and all tasks in the namespace kube-system.

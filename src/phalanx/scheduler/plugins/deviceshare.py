@@ -3,10 +3,11 @@ virtual cards.
 
 Source: Volcano's deviceshare plugin. Shared cards are requested by volcano.sh/gpu-memory (MiB of
 one card; the first card with that much left is taken) or volcano.sh/gpu-number (unused cards).
-Virtual cards are requested by volcano.sh/vgpu-number (1 if only memory is requested). Each card is
-requested with volcano.sh/vgpu-memory MiB, with -memory-percentage, or with all its memory, and with
-volcano.sh/vgpu-cores percent of its cores. A task with 100 cores needs a card for itself, and a
-card without free cores takes no more tasks. Cards are tried from the last to the first.
+Virtual cards are requested by volcano.sh/vgpu-number (1 if only memory is requested). For each
+card, a task requests volcano.sh/vgpu-memory MiB, or volcano.sh/vgpu-memory-percentage of the
+memory, or by default all of it. It also requests volcano.sh/vgpu-cores percent of the cores. A task
+with 100 cores needs a card for itself, and a card without free cores takes no more tasks. Cards are
+tried from the last to the first.
 
 Only virtual cards with a `SchedulePolicy` have a score. With `binpack` it is, for each card that
 the task would get, 100 * the used fraction of the card's memory. With `spread` it is 100 for each

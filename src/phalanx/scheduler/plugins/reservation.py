@@ -1,5 +1,5 @@
-"""The plugin reservation: promises places at later times to waiting work, and starts no work that
-would delay these.
+"""The plugin reservation: promises waiting work a place at a later time, and starts no work that
+would delay a promise.
 
 The caller of a cycle lends a planner as `shells["planner"]`, because a plan spans several cycles
 and covers things that plugins do not know. The plan contains the podgroups that start now, with

@@ -124,8 +124,8 @@ class Selector:
         return np.asarray(rows.capacity(self._gpu) == 0, dtype=np.bool_)
 
     def _untried(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes that have room in addition to the amounts that they recently refused to
-        the gang.
+        """Return the nodes that have room even after the amounts that they recently refused to the
+        gang are subtracted.
         """
         cluster, request = self._cluster, ask.eq_class.request
         good = np.ones(len(rows), dtype=np.bool_)

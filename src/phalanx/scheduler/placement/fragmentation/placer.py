@@ -22,7 +22,7 @@ class NodePolicy(Protocol):
 
     name: str
     generation: int
-    """A number that increases when all earlier scores are outdated, on every node."""
+    """A number that grows when the scores of all nodes must be computed again."""
 
     def observe(self, shape: Shape, count: int = 1) -> None:
         """Note that `count` pods of this shape have arrived. They are placed already, or will be

@@ -71,8 +71,8 @@ class Potential:
         return where, device, before[where] - after
 
     def _by_threshold(self, left: Ints) -> tuple[Ints, Ints]:
-        """Return two arrays (T, K): the number of GPUs with at least a threshold left, and the
-        total that is idle on them.
+        """Return two arrays (T, K): the number of GPUs that have at least each threshold left, and
+        the total that is idle on these GPUs.
         """
         at = left[:, :, None] >= self._mix.thresholds
         return at.sum(axis=1), np.where(at, left[:, :, None], 0).sum(axis=1)

@@ -35,7 +35,7 @@ class Selector:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Pick a node by the rules above."""
+        """Pick a node by the rules of this strategy."""
         found = self._select(view, request, asking, now=True)
         row = found.draw(self.settings, rng)
         if row is not None:
