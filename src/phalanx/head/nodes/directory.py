@@ -44,14 +44,16 @@ KEEP_DEAD = 1_000
 
 
 class NodeEffects(Protocol):
-    """The directory's requests to its shell."""
+    """Requests that the directory makes to its shell."""
 
     def node_changed(self, record: NodeRecord) -> None:
         """Store and publish a node that joined or drains."""
         ...
 
     def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """Record that a node drains for one more reason, or (with None) for one reason less."""
+        """Record that a draining node has one more reason for its hold or, if `hold` is None, one
+        reason less.
+        """
         ...
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
@@ -72,19 +74,20 @@ class NodeDirectory:
         self.has_commands: Callable[[str], bool] = lambda node_id: False
         """Tells whether members of jobs have their places on a node."""
         self._told: dict[str, ViewRow] = {}
-        """Rows for nodes that join, kept until the node that a row describes changes."""
+        """Rows that are sent to joining nodes. A row is kept until the node that it describes
+        changes.
+        """
         self._changes: ChangeLog[str] = ChangeLog()
-        """The changes of which other nodes need to know."""
+        """The changes that other nodes must know."""
         self._news: ChangeLog[str] = ChangeLog()
-        """The changes for display, which include that a node is not connected."""
+        """The changes for display. They include nodes whose connection has ended or returned."""
         self._dead: deque[str] = deque()
 
     def join(self, now: float, record: NodeRecord, report: NodeReport | None = None) -> NodeRecord:
-        """Add a node that joins, for the first time or again. Returns the node's record.
-
-        Without a `report`, the node's previous report stands until the next one. Raises
-        StaleNodeError for a node that was declared dead or is not known any more, and for a prefix
-        that another node has.
+        """Add a joining node, whether it joins for the first time or again. Returns the node's
+        record. Without a `report`, the node's previous report remains in use until the next one.
+        Raises StaleNodeError if the node was declared dead or is no longer known, or if another
+        node has its prefix.
         """
         known = self._records.get(record.node_id)
         self._check(record, known)
@@ -128,8 +131,8 @@ class NodeDirectory:
     def report(self, now: float, node_id: str, report: NodeReport) -> bool:
         """Handle a heartbeat. Returns whether the known resources of the node have changed.
 
-        Raises StaleNodeError for a dead or unknown node, which must be notified. Raises ValueError
-        for invalid amounts.
+        Raises StaleNodeError for a dead or unknown node. The caller must notify that node. Raises
+        ValueError for invalid amounts.
         """
         record = self._records.get(node_id)
         if record is None or record.state == DEAD:
@@ -153,15 +156,15 @@ class NodeDirectory:
         return self._put(record)
 
     def disconnected(self, node_id: str, now: float) -> None:
-        """Note that a node's connection ended. Most likely the node's process ended, or the node
-        will soon be back.
+        """Note that a node's connection ended. Probably its process has ended, or the node will
+        soon be back.
         """
         if self.is_alive(node_id):
             self._alive.on_disconnected(node_id, now)
             self._news.note(node_id)
 
     def refused(self, node_id: str, reason: str, now: float) -> bool:
-        """Note a living node that may not join for this reason. Returns whether that is news. The
+        """Note that a running node may not join for this reason. Returns whether this is new. The
         node does not count as dead while it repeats its request.
         """
         is_news = self._alive.on_refused(node_id, reason, now)
@@ -170,15 +173,15 @@ class NodeDirectory:
         return is_news
 
     def tick(self, now: float) -> None:
-        """Declare nodes dead that were silent for too long."""
+        """Declare nodes dead that have been silent for too long."""
         for node_id in self._alive.overdue(now):
             # otherwise an effect of another death has ended this node
             if self.is_alive(node_id) and not self._awaits_next(node_id, now):
                 self._die(node_id, self._alive.overdue_text(node_id), LOST)
 
     def _awaits_next(self, node_id: str, now: float) -> bool:
-        """Wait for the next process of an overdue node whose process has ended, most likely.
-        Returns False if no next process could go on with members there.
+        """Start to wait for the next process of an overdue node whose process has probably ended.
+        Returns False if there are no members with which a next process could continue.
         """
         is_gone = self._alive.absence(node_id) == CONNECTION_ENDED
         keeps = self._records[node_id].keeps_commands
@@ -189,7 +192,7 @@ class NodeDirectory:
         return True
 
     def is_expected(self, node_id: str) -> bool:
-        """Whether the head waits for the node's next process."""
+        """Whether the head is waiting for the node's next process."""
         return self._alive.is_expected(node_id)
 
     def succeeded(self, former: str, node_id: str) -> None:
@@ -205,10 +208,8 @@ class NodeDirectory:
         return node_id
 
     def hold(self, node_id: str, kind: str, hold: Hold) -> bool:
-        """Hold new work back from a node, for one more reason or with another deadline.
-
-        Returns False if the node is held for that reason already. Raises ValueError for an unknown
-        or dead node.
+        """Let a node start no new work, for one more reason or with another deadline. Returns False
+        if the node already has that reason. Raises ValueError for an unknown or dead node.
         """
         self.check_alive(node_id)
         record = self._records[node_id]
@@ -220,11 +221,9 @@ class NodeDirectory:
         return known is None
 
     def release(self, node_id: str, kind: str) -> bool:
-        """Remove one reason to hold new work back from a node. Without reasons left, the node takes
-        work again.
-
-        Returns False if the node was not held for that reason. Raises ValueError for an unknown or
-        dead node.
+        """Remove one reason why a node starts no new work. When no reasons are left, the node takes
+        work again. Returns False if the node did not have that reason. Raises ValueError for an
+        unknown or dead node.
         """
         self.check_alive(node_id)
         record = self._records[node_id]
@@ -245,8 +244,9 @@ class NodeDirectory:
         self._effects.node_held(record, kind, hold)
 
     def _follow_health(self, record: NodeRecord, report: NodeReport) -> None:
-        """Hold the node while a device needs it empty, a check fails, a directory is full, or the
-        node has run out of something."""
+        """Let the node start no new work while a device needs it empty, a check fails, a directory
+        is full, or the node has run out of a resource.
+        """
         says = report.unwell or report.checks or report.directories or report.shortage
         if not (says or record.holds):
             return
@@ -262,24 +262,24 @@ class NodeDirectory:
                 self.release(record.node_id, kind)
 
     def check_alive(self, node_id: str) -> None:
-        """Raise ValueError for a node that does not exist or is dead."""
+        """Raise ValueError if the node does not exist or is dead."""
         if not self.is_alive(node_id):
             raise ValueError(f"node {node_id} does not exist or is not alive")
 
     def amended(self, record: NodeRecord) -> None:
-        """Store a node's changed record. No other part needs to know of the change."""
+        """Store a node's changed record. No other part needs to know about the change."""
         self._note(record.node_id)
         self._effects.node_changed(record)
 
     def check_totals(self, node_id: str, wanted: Mapping[str, float]) -> None:
-        """Check the totals that a node is to have from now on. Raises ValueError as `check_totals`
-        of its record does, and for a node that is not alive.
+        """Check new totals for a node. Raises ValueError as `check_totals` of the record does, and
+        if the node is not alive.
         """
         self.check_alive(node_id)
         check_totals(self._records[node_id], self._reports[node_id].devices, wanted)
 
     def leave(self, node_id: str, reason: str, death: str = LOST) -> None:
-        """Give up a node that ends by itself, or whose process was seen to end."""
+        """Give up a node that ends on its own, or whose process was seen to end."""
         if self.is_alive(node_id):
             self._die(node_id, reason, death)
 
@@ -308,7 +308,7 @@ class NodeDirectory:
         return None if node_id is None else self._records[node_id]
 
     def display_name(self, prefix: bytes) -> str:
-        """Return the name for display of the node with this prefix."""
+        """Return the display name of the node with this prefix."""
         record = self.of_prefix(prefix)
         return "a node" if record is None else f"node {record.hostname or record.node_id[:12]}"
 
@@ -323,11 +323,11 @@ class NodeDirectory:
         return (record.hostname if record is not None else "") or node_id[:8]
 
     def is_alive(self, node_id: str) -> bool:
-        """Whether the node counts as living, which includes draining."""
+        """Whether the node counts as alive. Draining nodes do."""
         return self._alive.is_alive(node_id)
 
     def takes_work(self, node_id: str) -> bool:
-        """Whether new work may begin on the node: it is alive and does not drain."""
+        """Whether new work may start on the node: it is alive and not draining."""
         record = self.get(node_id)
         return record is not None and record.state == ALIVE
 
@@ -340,7 +340,7 @@ class NodeDirectory:
         return list(self._records.values())
 
     def yields(self, node_id: str) -> dict[str, float]:
-        """Return the resources that ordinary tasks hold on a node, by the node's last report."""
+        """Return the resources that ordinary tasks hold on a node, according to its last report."""
         report = self._reports.get(node_id)
         return {} if report is None else report.yields
 
@@ -365,7 +365,7 @@ class NodeDirectory:
 
     def reason(self, node_id: str) -> str:
         """Return why a node drains, is dead or is not connected now, and which devices are
-        unhealthy. Empty if all is well.
+        unhealthy. Empty if there is nothing of the kind.
         """
         absence = self._alive.absence(node_id)
         return reason_of(self._records[node_id], self._reports[node_id], absence)
@@ -379,11 +379,9 @@ class NodeDirectory:
         return node_info(record, self._reports[node_id], self._alive.absence(node_id))
 
     def changes_since(self, version: int) -> tuple[int, list[ViewRow]]:
-        """Return the current version, and the rows that changed after `version`, the oldest change
-        first.
-
-        For version 0, the rows are all known nodes, as a node needs that has just joined. All nodes
-        at the same version can be sent the same bytes.
+        """Return the current version, and the rows that changed after `version`, oldest change
+        first. For version 0, which a joining node has, these are the rows of all known nodes. All
+        nodes at the same version can be sent the same bytes.
         """
         reached, names = self._changes.since(version)
         for node_id in names:
@@ -393,7 +391,7 @@ class NodeDirectory:
 
     def rows_since(self, version: int, most: int) -> tuple[int, list[NodeInfo], list[str]]:
         """Return the version reached, the rows of nodes that changed after `version`, and the ids
-        of nodes that are not known any more; at most `most` rows and ids together.
+        of nodes that are no longer known. Rows and ids together are at most `most`.
         """
         reached, names = self._news.since(version, most)
         rows = [self._row_of(self._records[name]) for name in names if name in self._records]

@@ -1,4 +1,6 @@
-"""Which nodes count as living: how long each may be silent, and why some are not connected."""
+"""Decides which nodes count as alive: how long each may be silent, and why some are not
+connected.
+"""
 
 from __future__ import annotations
 
@@ -10,34 +12,31 @@ MIN_SILENCE_S = 1.5 * REPORT_EVERY_S
 CONNECTION_ENDED = "its connection ended"
 PROCESS_ENDED = "its process ended, and its commands go on"
 LATE_S = 0.3
-"""Seconds after the previous tick from which a tick is late. Messages that came in between are then
-still unread.
+"""Seconds since the previous tick above which a tick counts as late. Messages that arrived in
+between may then still be unread.
 """
 
 
 class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """When a silent node is dead: after `misses` periods.
-
-    Raises ValueError for limits that never end, and for less than MIN_SILENCE_S, because healthy
-    nodes would be given up between two reports. The defaults are Ray's health checks: 3 s and 5
-    misses, and 5 s more for a node that starts.
+    """The time after which a silent node is dead: `misses` periods. Raises ValueError if the time
+    is infinite, or below MIN_SILENCE_S, because healthy nodes would then be given up between two
+    reports. The defaults are Ray's health checks: 3 s and 5 misses, and 5 s more for a node that
+    starts.
     """
 
     period_s: float = 3.0
     misses: int = 5
     joining_s: float = 5.0
-    """Additional seconds for which a node may be silent that has just joined."""
+    """Additional seconds for which a node that has just joined may be silent."""
     reconnect_s: float = 2.0
-    """Seconds after which a node is dead if its connection has ended and the node has not come
-    back.
-    """
+    """Seconds after the end of its connection when a node is dead, if it has not come back."""
     restart_s: float = 60.0
-    """Seconds for which members wait whose node's process has ended, and whose commands go on, for
-    the node's next process; see docs/decisions/members-outlive-their-node.md.
+    """If a node's process has ended but its commands continue, seconds for which the members wait
+    for the node's next process; see docs/decisions/members-outlive-their-node.md.
     """
     restored_s: float = 30.0
-    """Additional seconds for which nodes that an earlier head knew may be silent after a
-    restart.
+    """Additional seconds for which nodes may be silent after a restart of the head, if the earlier
+    head knew them.
     """
 
     def __post_init__(self) -> None:
@@ -57,13 +56,13 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeLiveness:
-    """The nodes that count as living. Draining nodes do."""
+    """The nodes that count as alive. Draining nodes are among them."""
 
     def __init__(self, limits: HealthLimits) -> None:
         self._limits = limits
         self._silent_until: dict[str, float] = {}
         self._awaited: dict[str, str] = {}
-        """The reasons why living nodes are not connected. Such a node may be back soon."""
+        """The reasons why nodes that are alive are not connected. Such a node may be back soon."""
         self._ticked_at = float("inf")
         self._has_passed_over = False
         """Whether the last tick was late."""
@@ -71,7 +70,7 @@ class NodeLiveness:
     # ---- questions -----------------------------------------------------------------------------
 
     def is_alive(self, node_id: str) -> bool:
-        """Whether the node counts as living."""
+        """Whether the node counts as alive."""
         return node_id in self._silent_until
 
     def is_here(self, node_id: str) -> bool:
@@ -79,15 +78,15 @@ class NodeLiveness:
         return node_id in self._silent_until and node_id not in self._awaited
 
     def is_expected(self, node_id: str) -> bool:
-        """Whether the head waits for the node's next process."""
+        """Whether the head is waiting for the node's next process."""
         return self._awaited.get(node_id) == PROCESS_ENDED
 
     def absence(self, node_id: str) -> str:
-        """Return why a living node is not connected; empty if it is."""
+        """Return why a node that is alive is not connected; empty if it is connected."""
         return self._awaited.get(node_id, "")
 
     def overdue_text(self, node_id: str) -> str:
-        """Return why a node that is overdue is declared dead."""
+        """Return the reason for declaring an overdue node dead."""
         if node_id in self._awaited:
             return f"{self._awaited[node_id]}, and it did not come back in time"
         return f"it did not report for {self._limits.silence_s:g} s"
@@ -95,30 +94,30 @@ class NodeLiveness:
     # ---- events --------------------------------------------------------------------------------
 
     def on_joined(self, node_id: str, now: float) -> None:
-        """Note that a node joined, for the first time or again."""
+        """Note that a node joined, whether for the first time or again."""
         self._awaited.pop(node_id, None)
         self._silent_until[node_id] = now + self._limits.silence_s + self._limits.joining_s
 
     def on_report(self, node_id: str, now: float) -> None:
-        """Note that a living node reported."""
+        """Note that a node that is alive reported."""
         self._silent_until[node_id] = now + self._limits.silence_s
 
     def on_restored(self, node_id: str, now: float) -> None:
-        """Note a living node that an earlier head knew."""
+        """Note a node that is alive and that an earlier head knew."""
         grace_s = self._limits.silence_s + self._limits.restored_s
         self._silent_until[node_id] = now + grace_s
         self._awaited[node_id] = "the head restarted"
 
     def on_disconnected(self, node_id: str, now: float) -> None:
-        """Note that the connection of a living node ended. Most likely the node's process ended, or
-        the node will soon be back.
+        """Note that the connection of a node ended. Probably its process has ended, or the node
+        will soon be back.
         """
         self._awaited[node_id] = CONNECTION_ENDED
         until = now + self._limits.reconnect_s
         self._silent_until[node_id] = min(self._silent_until[node_id], until)
 
     def on_refused(self, node_id: str, reason: str, now: float) -> bool:
-        """Note a living node that may not join for this reason. Returns whether that is news.
+        """Note that a running node may not join for this reason. Returns whether this is new.
 
         The node does not count as dead while it repeats its request.
         """
@@ -128,7 +127,9 @@ class NodeLiveness:
         return is_news
 
     def on_process_ended(self, node_id: str, now: float) -> None:
-        """Wait for the next process of a node, because it can go on with the members there."""
+        """Start to wait for the next process of a node, because that process can continue with the
+        members there.
+        """
         self._awaited[node_id] = PROCESS_ENDED
         self._silent_until[node_id] = now + self._limits.restart_s
 
@@ -138,10 +139,9 @@ class NodeLiveness:
         self._awaited.pop(node_id, None)
 
     def overdue(self, now: float) -> list[str]:
-        """Return the nodes that were silent for too long.
-
-        A late tick returns none, because messages that were sent in time may be unread. The next
-        tick returns them even if it is late, too.
+        """Return the nodes that have been silent for too long. A late tick returns none, because
+        messages that were sent in time may be unread. The next tick returns them even if it is
+        late, too.
         """
         is_late, self._ticked_at = now - self._ticked_at > LATE_S, now
         self._has_passed_over = is_late and not self._has_passed_over

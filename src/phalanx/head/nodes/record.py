@@ -13,7 +13,7 @@ from phalanx.model.options import ACCELERATORS, LARGEST_AMOUNT
 
 
 class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
-    """A node as the store keeps it. A node that has never joined has epoch 0."""
+    """A node as the store keeps it. The epoch of a node that has never joined is 0."""
 
     node_id: str
     """The node's id in hex."""
@@ -22,8 +22,8 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     host: str
     port: int
     hostname: str = ""
-    """The name of the node's machine, or a name that people gave the node, which is then also its
-    `name`.
+    """The name of the node's machine or, if a person gave the node a name, that name, which is then
+    also its `name`.
     """
     name: str = ""
     totals: dict[str, float] = {}
@@ -36,7 +36,7 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     death: str = ""
     """How the node ended, once it is dead (see `model.node_deaths`)."""
     epoch: int = 0
-    """How many times the node has joined: it joins again when its connection or the head has come
+    """How many times the node has joined. It joins again after its connection or the head has come
     back.
     """
     holds: dict[str, Hold] = {}
@@ -48,21 +48,21 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     devices: dict[str, int] = {}
     """The number of numbered devices of the node by resource, including closed devices."""
     limits: dict[str, int] = {}
-    """The largest number of numbered devices that the node can have, by resource, if its
-    environment shows it only some.
+    """By resource, the largest number of numbered devices that the node can have, if its
+    environment hides some of the machine's devices.
     """
     machine: MachineShare | None = None
-    """The node's machine; None if the node's amounts are not compared with those of other nodes of
+    """The node's machine; None if the node's amounts are not compared with those of other nodes on
     the machine.
     """
     keeps_commands: bool = False
-    """Whether commands of jobs go on there when its process ends."""
+    """Whether commands of jobs continue on the node when its process ends."""
     next_id: str = ""
     """The id of the node's next process, once there is one."""
 
     @property
     def whole(self) -> dict[str, float]:
-        """The node's resources as they are when all its devices are open."""
+        """The node's resources when all its devices are open."""
         counts = {name: float(count) for name, count in self.devices.items()}
         return {
             name: max(self.totals.get(name, 0.0), counts.get(name, 0.0))
@@ -73,11 +73,11 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
 def check_totals(
     record: NodeRecord, numbered: Collection[str], wanted: Mapping[str, float]
 ) -> None:
-    """Check the totals that a node is to have from now on; they may be less than the amounts in
-    use. `numbered`: the resources of which the node has numbered devices.
+    """Check new totals for a node. They may be less than the amounts in use. `numbered`: the
+    resources of which the node has numbered devices.
 
     Raises ValueError for invalid amounts, for a fraction of a numbered device, and for more devices
-    than the node's environment shows it.
+    than the node's environment lets it see.
     """
     for name, amount in wanted.items():
         if not 0 <= amount < float("inf"):
