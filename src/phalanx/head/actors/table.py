@@ -505,7 +505,7 @@ class ActorTable:
             self._effects.end_worker(record, record.is_ending, True)
         else:
             self._effects.withdraw_actor(record)
-        if record.state != DEAD:  # the effect may have brought the news of the actor's end
+        if record.state != DEAD:  # the effect may already have reported the actor's end
             self._die(record, record.is_ending)
 
     def _die(self, record: ActorRecord, reason: str) -> None:

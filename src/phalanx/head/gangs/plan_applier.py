@@ -73,9 +73,8 @@ class PlanApplier:
         for eviction in plan.evictions:
             gang, index = member_of[eviction.task]
             victims.setdefault(gang.gang_id, (gang, []))[1].append(index)
-            if (
-                eviction.claimant or gang.gang_id not in actions
-            ):  # a victim without a claimant goes for the same gang
+            # a victim without a claimant makes room for the same gang as the others
+            if eviction.claimant or gang.gang_id not in actions:
                 actions[gang.gang_id] = eviction.reason
                 claimants[gang.gang_id] = eviction.claimant
         choices: dict[GangId, tuple[Gang, dict[int, str]]] = {}

@@ -39,7 +39,7 @@ class PodGroups:
             found = podgroup_of(record, gang.priority)
             return msgspec.structs.replace(
                 found,
-                queue=gang.queue,  # the job may have changed its queue since, for another gang
+                queue=gang.queue,  # not the job's, which may have changed for its next gang
                 promised=gang.is_promised,
                 port_count=gang.port_count,
                 ports=tuple(gang.ports),

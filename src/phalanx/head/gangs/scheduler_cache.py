@@ -353,9 +353,8 @@ class SchedulerCache:
     ) -> None:
         if gang.gang_id not in self._seen:
             self._set_aside.forget(gang)
-            self._resting.pop(
-                gang.gang_id, None
-            )  # nor does the gang wake: the next gang of its job has its name
+            # the end of the rest must not wake the next gang of the job, which has the same name
+            self._resting.pop(gang.gang_id, None)
         if gang.gang_id not in self._seen or gang in self._set_aside:
             self._forget_gang(kept, gang)
             return

@@ -318,7 +318,7 @@ class GroupTable:
     def _try_all(self, now: float, at_once: bool) -> None:
         self._is_stale = True
         if self._is_trying:
-            return  # an effect brought news: the loop below looks again
+            return  # called from an effect: the loop below runs once more
         self._is_trying = True
         try:
             while self._is_stale:

@@ -51,7 +51,7 @@ class Dependents:
                 line.setdefault(word)
             if job.queued is None:
                 line.setdefault(job.uid)
-            else:  # the job has had its turn, whatever the wall-clock time was
+            else:  # the job was first already, even if the clock has been set back since
                 self._lines[word] = {job.uid: None, **line}
 
     def is_first(self, uid: str, word: str) -> bool:

@@ -78,7 +78,8 @@ class JobTable:
             self._dependents.known_again(job)
             self._look_again(job, now, steady)
             if job.spec.array is not None or (job.outcomes and job.queued is None):
-                self._effects.tell_others([job.uid])  # once all are restored
+                # takes effect once all jobs are restored
+                self._effects.tell_others([job.uid])
             if job.spec.array is not None and (job.is_held or job.state in st.ENDING):
                 is_suspended = job.state == st.ABORTING
                 self._effects.end_array_tasks(

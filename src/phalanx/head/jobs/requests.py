@@ -452,7 +452,7 @@ class JobRequests:
         if job is not None and (pending := self.array_tasks.that_waits(uid)) != uid:
             return self._explanations.explain(pending)
         if job is None and (array_task := self.array_tasks.description(name)) is not None:
-            # the place that the task had may belong to another task now
+            # the task's former place may belong to another task now
             return explain_array_task(array_task)
         if self._explanations.find(name) is not None:
             return self._explanations.explain(name)
@@ -523,7 +523,9 @@ def _read(manifest: Manifest) -> Any:
         spec = msgspec.msgpack.decode(manifest.spec, type=KINDS[kind])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"cannot read these bytes as a {kind}: {error}") from None
-    if kind != "Queue" and (found := object_faults(kind, spec)):  # queues have their own rules
+    if kind != "Queue" and (
+        found := object_faults(kind, spec)
+    ):  # queues are checked by rules of their own
         raise JobCommandError("; ".join(found))
     return spec
 

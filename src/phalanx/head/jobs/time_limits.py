@@ -146,7 +146,7 @@ def time_is_up(job: JobRecord, now: float) -> tuple[str, str] | None:
 def must_warn(job: JobRecord, now: float) -> bool:
     """Whether the job's members must now get the signal that precedes their end."""
     if job.spec.array is not None:
-        return False  # the tasks of an array are warned themselves
+        return False  # each task of an array is warned on its own
     signal, left = job.spec.timing.signal, left_s(job, now)
     is_running = job.state in TIMED and bool(job.count(st.RUNNING))
     if signal is None or left is None or job.is_warned or not is_running:

@@ -270,7 +270,7 @@ class Asked:
         """Raise NotAllowedError if the asker has no right to make this request."""
         is_change = request.verb in CHANGING and type(request).effect is not Effect.READS
         if not is_change and request.verb is not Verb.JOIN and _is_free(self.asking):
-            return  # it is allowed and not recorded, as nearly all requests in the mode *mine*
+            return  # allowed and not recorded, like nearly all requests in the mode *mine*
         names, why = self._rights.refusal(self.asking, request)
         self._has_names = bool(names)
         self._what = described(request, names)

@@ -195,7 +195,7 @@ class _Filling:
             alike = self._tasks.run_length(cluster.eq_class)
             admitted = session.room(self._job, eq_class, min(alike, session.shortfall(self._job)))
             if admitted < 1:
-                self._tasks.take(alike)  # nothing changes meanwhile, so none of them has room
+                self._tasks.take(alike)  # equal tasks have no room either
                 if self._failed < 0:
                     self._failed = t
                     if session.explains:
@@ -290,7 +290,7 @@ class _Filling:
         role = ask.eq_class.shape.role
         if not self._remember or not role:
             return
-        if len(nodes) > 1:  # the state that the last one saw differs from now only in its own node
+        if len(nodes) > 1:  # since the last task was placed, only its own node has changed
             now = self._session.placer.answers(ask).open & mask
             now[nodes[-1]] = True
             good = good & now
