@@ -182,7 +182,7 @@ class Job:
         return f"{self.namespace}/{self.name}"
 
     def spec(self) -> JobSpec:
-        """Return the job as the head keeps it."""
+        """Return the job in the form in which the head keeps it."""
         # `__post_init__` has filled in the fields that were None.
         assert self.name is not None
         assert self.queue is not None

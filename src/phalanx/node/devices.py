@@ -87,7 +87,7 @@ class Memory(Protocol):
         ...
 
     def tick(self, now: float) -> None:
-        """Do what is due by now."""
+        """Do the work that is due."""
         ...
 
 

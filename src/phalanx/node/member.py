@@ -51,7 +51,7 @@ class Member(msgspec.Struct, kw_only=True, eq=False):
     is_nodes_fault: bool = False
     """Whether the member could not begin because its node is not well."""
     is_quiet: bool = False
-    """Whether the member is a task of a run, and the head has not heard that it runs."""
+    """Whether the member is a task of a run that was not reported to the head as running."""
     is_parent_killed: bool = False
     """Whether the member's failed command ended because its parent was killed."""
     is_warned: bool = False

@@ -20,7 +20,7 @@ from phalanx.protocol.bundle_messages import StartMember
 
 
 class Refused(NamedTuple):
-    """Why a member cannot begin here."""
+    """The reason why a member cannot begin here."""
 
     reason: str
     is_nodes_fault: bool = False
@@ -87,13 +87,15 @@ class MemberAdmission:
         )
 
     def readmit(self, kept: KeptMember, begun: Collection[bytes]) -> Member | None:
-        """Take the place of a member of an earlier process of this node; None if it is not free."""
+        """Take the place of a member that an earlier process of this node began. Returns None if
+        the place is not free.
+        """
         pool = self.pool(kept.place)
         held = None if pool is None else pool.acquire(pool.resources)
         return None if pool is None or held is None else resumed(kept, begun, pool, held)
 
     def trouble_of(self, member: Member, end: CommandEnd) -> str:
-        """Return why the node is not well if a member's first command could not even begin."""
+        """Return the trouble of the node if a member's first command could not even begin."""
         if not end.is_unstarted or member.has_begun or member.is_ending:
             return ""
         return self._trouble_after(end.reason, end.is_shortage)

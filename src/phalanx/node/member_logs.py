@@ -1,4 +1,4 @@
-"""The logs of members: bounded in size, read from afar, kept for a time, or lost."""
+"""The logs of members: bounded in size, read from other machines, kept for a time, or lost."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from phalanx.node.member_processes import MemberProcesses
 from phalanx.protocol.bundle_messages import ForgetJob, LogRead, ReadLog
 
 LOOK_EVERY_S = 0.1
-"""Seconds between two looks: a program can print a few hundred megabytes in a second."""
+"""Seconds between two looks at the logs. A program can print a few hundred megabytes in a
+second.
+"""
 
 
 class MemberLogs:
-    """The logs of the members that are on this node, and of those that have ended here."""
+    """The logs of the members that are on this node, and of the members that have ended here."""
 
     def __init__(
         self, files: JobFiles, processes: MemberProcesses, directories: Directories
@@ -34,7 +36,7 @@ class MemberLogs:
     def begin(self, log: str, is_followed: bool, now: float) -> None:
         """Keep the log of a member that begins, or begins again, for as long as the member runs.
 
-        `is_followed`: whether a command reads the log whole.
+        `is_followed`: whether a command reads the whole log.
         """
         self._kept.begins_again(log)
         if is_followed:
@@ -93,8 +95,8 @@ class MemberLogs:
         self._files.shorten(log, self._followed.read_to(log))
 
     def _note_loss(self, member: Member) -> None:
-        """Add to the reason that output was lost: programs write their logs themselves, so nobody
-        else notices.
+        """Add to the member's reason that output was lost. Programs write their logs themselves, so
+        nothing else shows the loss.
         """
         self._directories.seen()
         if not member.has_begun:

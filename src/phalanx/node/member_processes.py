@@ -111,7 +111,7 @@ class MemberProcesses:
             self._commands.kill(process)
 
     def signal(self, processes: Collection[bytes], number: int, to: Receivers = "all") -> None:
-        """Send processes a signal; 0 is none."""
+        """Send a signal to processes; 0 stands for no signal."""
         for process in sorted(processes) if number else ():
             self._commands.signal(process, number, to)
 

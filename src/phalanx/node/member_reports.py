@@ -1,4 +1,6 @@
-"""The head's news of members: which run, how each has ended, and how far runs of tasks are."""
+"""Reports members to the head: those that run, how each has ended, and how far runs of tasks
+are.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ class MemberReports:
         records: MemberRecords,
         report_health: Callable[[], None],
     ) -> None:
-        """`report_health` tells the head at once about the node's health, before the head hears
-        that a member could not begin here.
+        """`report_health` reports the node's health to the head at once, before the report of a
+        member that could not begin here.
         """
         self._head = head
         self._clock = clock
@@ -41,8 +43,8 @@ class MemberReports:
         self._over: dict[MemberId, int] = {}
         """The last attempt of each member that ended here or never began.
 
-        Such an attempt does not begin again if the head repeats its order before it has heard of
-        the end.
+        Such an attempt does not begin again if the head repeats its order before it knows of the
+        end.
         """
 
     def is_over(self, place: MemberId, attempt: int) -> bool:
@@ -110,7 +112,9 @@ class MemberReports:
         self._tell(news, ended)
 
     def ended_before(self, kept: KeptMember, end: CommandEnd, now: float) -> None:
-        """Report the end of a member of an earlier process, whose place another one has by now."""
+        """Report the end of a member of an earlier process of this node. Another member has its
+        place by now.
+        """
         self.note_end(kept.place, kept.order.attempt)
         used = MemberUsage(0.0, (), kept.began).total(now)
         code, reason = kept.code or end.code, kept.reason or end.reason
@@ -141,7 +145,7 @@ class MemberReports:
         self._send_run(self._runs.stopped(place, self._clock()))
 
     def due_runs(self, now: float) -> None:
-        """Report the ends of tasks that were gathered long enough."""
+        """Report the gathered ends of tasks that have waited long enough."""
         for news in self._runs.due(now):
             self._send_run(news)
 
@@ -150,7 +154,9 @@ class MemberReports:
             self._tell(news, [(news.group, news.index, one.attempt) for one in news.ended])
 
     def _tell(self, news: MemberNews | MemberUsed | RunNews, ended: Sequence[AttemptOf]) -> None:
-        """Report something. Once the head has it, the records of the ended are not needed."""
+        """Report news to the head. Once the head has them, the records of the ended attempts are
+        deleted.
+        """
         forget = self._records.forgetting(ended)
         if forget is None:
             self._head.notify(news)

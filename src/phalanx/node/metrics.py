@@ -28,7 +28,7 @@ SAY_EVERY_S = 5.0
 ALONE_EVERY_S = 1.0
 """Seconds between reports to a head in the same process."""
 _MOST_NOTES = 20
-"""The most notes about metrics that could not be taken in."""
+"""The largest number of notes about metrics that could not be recorded."""
 
 
 class NodeCounts:

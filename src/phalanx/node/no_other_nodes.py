@@ -29,7 +29,7 @@ class OtherNodesView(Protocol):
         ...
 
     def class_over(self, owner: bytes, scheduling_class: int) -> None:
-        """Forget a class of an owner's tasks that will want nothing any more."""
+        """Forget a class of an owner's tasks that will need no more workers."""
         ...
 
 

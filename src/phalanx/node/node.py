@@ -102,7 +102,7 @@ class Membership(Protocol):
         ...
 
     def tick(self, now: float) -> None:
-        """Do what is due by this time."""
+        """Do the work that is due."""
         ...
 
     def round(self) -> None:

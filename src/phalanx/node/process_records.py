@@ -15,7 +15,7 @@ from phalanx.protocol.node_messages import PARENT
 
 
 class ProcessRecords:
-    """Takes note of beginnings and ends of processes."""
+    """Records the beginnings and ends of processes."""
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ class LocalHead(Protocol):
         ...
 
     def on_tick(self, now: float) -> None:
-        """Do what is due by this time."""
+        """Do the work that is due."""
         ...
 
     def on_round(self, now: float) -> float:

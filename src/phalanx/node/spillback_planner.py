@@ -43,7 +43,7 @@ class ViewRefresh:
         self._head = head
         self._changed = changed
         self._version = 0
-        """The version of the view, in the head's count."""
+        """The version of the view, as the head counts versions."""
         self._asked_at = float("-inf")
         self._is_asked = False
 

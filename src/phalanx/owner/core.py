@@ -74,7 +74,7 @@ from phalanx.protocol.node_messages import (
 )
 
 _BUSY_TICK_S = 0.02
-"""Seconds between ticks while workers are leased or tasks rest."""
+"""Seconds between ticks while workers are leased or tasks rest before a retry."""
 _IDLE_TICK_S = 1.0
 """Seconds between ticks when nothing is urgent."""
 _REPORT_RUNS_EVERY_S = 1.0

@@ -109,7 +109,7 @@ class ActorGroup:
         self.add_actors(self.num_actors)
 
     def add_actors(self, num_actors: int) -> None:
-        """Start this many more actors."""
+        """Start more actors and add them to the group."""
         added = [self._class.remote(*self._args, **self._kwargs) for _ in range(num_actors)]
         metadata: list[Any] = [None] * num_actors
         if added and hasattr(added[0], "get_actor_metadata"):

@@ -138,7 +138,7 @@ class WorkerCore:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """`clock` counts seconds, `wall` since the epoch."""
+        """`clock` counts seconds; `wall` returns seconds since the epoch."""
         self._prefix = me[:PREFIX_BYTES]
         self._node = node
         self._references = references

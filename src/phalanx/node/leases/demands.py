@@ -90,7 +90,7 @@ class Demands:
             self._waiting.setdefault((*key, demand.actor), demand).count = count
 
     def remove(self, demand: Demand) -> None:
-        """Remove a demand that is met, or cannot be."""
+        """Remove a demand that is met or cannot be met."""
         self._waiting.pop((*demand.key, demand.actor), None)
 
     def withdraw_actor(self, actor: bytes) -> None:
@@ -99,7 +99,7 @@ class Demands:
             del self._waiting[key]
 
     def class_over(self, owner: bytes, scheduling_class: int) -> None:
-        """Forget a class that will want nothing any more."""
+        """Forget a class that will need no more workers."""
         key = (owner, scheduling_class)
         self._waiting.pop((*key, b""), None)
         self._made.pop(key, None)

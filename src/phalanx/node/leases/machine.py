@@ -298,7 +298,7 @@ class LeaseMachine:
             self.look_at = min(self.look_at, ripe_at)
 
     def claim(self, message: ClaimRoom, now: float) -> None:
-        """Keep room for a gang; without needs, stop keeping it."""
+        """Keep room for a gang. If the message has no needs, stop keeping it."""
         self.claims.set(message, now)
         self.dispatch(now)
 

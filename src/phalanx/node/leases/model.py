@@ -99,7 +99,7 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     lacks_worker: bool = False
     """Whether the last look found room for the demand, but no worker."""
     kind: WorkerKind = (b"", b"", False)
-    """The kind of its workers."""
+    """The kind of workers that the demand needs."""
 
     def __post_init__(self) -> None:
         # Computed once, because every round looks at every demand that waits.

@@ -95,7 +95,9 @@ class LeaseInquiries:
             self._links.send_to(prefix, owner, LeaseWanted(scheduling_class, {}, count))
 
     def node_cut(self, prefix: bytes) -> None:
-        """Forget what a node was told by this one, because the connection to it has ended."""
+        """Forget which jobs and environments were described to a node, because the connection to
+        the node has ended.
+        """
         self._described.pop(prefix, None)
 
 

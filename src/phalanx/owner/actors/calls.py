@@ -396,7 +396,7 @@ class Calls:
         self._is_closed = True
 
     def flush_released(self) -> None:
-        """Tell the node of actors that nobody can call any more."""
+        """Tell the node which actors nobody can call any more."""
         while self.released:
             actor = self.released.popleft()
             if actor and not self._is_closed:

@@ -197,7 +197,7 @@ class ActorClient:
         self.ended_under = ""
         """The method that ran when the actor's process last ended; empty if unknown."""
         self.ends = 0
-        """How often the actor's process has ended under that method."""
+        """How often the actor's process has ended while the method `ended_under` ran."""
         self._goes_alone = False
         """Whether the call under way must be the only one."""
         self.hold: Any = None

@@ -68,7 +68,9 @@ class ObjectTable:
     """This process's objects, and the objects of other processes that it knows."""
 
     recovery: Recovery
-    """Set after construction, because recovery runs tasks, and tasks complete objects."""
+    """The part that makes lost objects again. It is set after construction, because it runs tasks,
+    and tasks complete objects in this table.
+    """
 
     def __init__(
         self,
@@ -279,7 +281,7 @@ class ObjectTable:
     # ---- other processes end, or are out of reach --------------------------------------------
 
     def wants_of(self, process: bytes) -> bool:
-        """Whether this process waits for objects of that process."""
+        """Whether this process waits for objects of another process."""
         return bool(self._fetching.get(process))
 
     def ask_again(self, connection: Connection) -> None:

@@ -52,7 +52,7 @@ class UnreadFailures:
         self._quiet_until = 0.0
 
     def watch(self, refs: Iterable[ObjectRef[object]], failure: Value) -> None:
-        """Watch these references; they are all references to the failed work."""
+        """Watch all references to the results of failed work."""
         free = [ref for ref in refs if ref._hold is None]
         if free:
             hold = UnreadFailure(failure, self._dropped)

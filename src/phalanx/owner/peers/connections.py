@@ -20,7 +20,7 @@ class Peers:
         self._on_dialled = on_dialled
         self._connections: dict[bytes, Connection] = {}
         self._adopted: set[bytes] = set()
-        """Processes that made the connection themselves."""
+        """Processes whose connections to this process were made by them."""
         self._dead: set[bytes] = set()
         """Processes of this node that have ended."""
         self._dead_nodes: set[bytes] = set()

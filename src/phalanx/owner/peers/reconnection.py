@@ -18,7 +18,7 @@ from phalanx.protocol.handshake import Status
 from phalanx.protocol.messages import PROTOCOL_VERSION, CancelOwned, Hello
 
 _MAY_PASS = (Status.NO_NODE, Status.UNREACHABLE, Status.BUSY)
-"""Statuses of failed connections that leave open whether the process lives."""
+"""Statuses of failed connections after which the process may still live."""
 
 
 class Reconnection:

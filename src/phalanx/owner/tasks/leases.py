@@ -72,7 +72,7 @@ class Effects(Protocol):
         ...
 
     def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
-        """Give the worker back."""
+        """Give a worker back to the node."""
         ...
 
     def fail(self, task: PendingTask, kind: str, reason: str) -> None:

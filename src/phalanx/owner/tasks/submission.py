@@ -244,7 +244,7 @@ class Submission:
         self.workers.want(scheduling_class, count)
 
     def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
-        """Give the worker back."""
+        """Give a worker back to the node."""
         self.workers.give_back(worker, reusable)
 
     def fail(self, task: PendingTask, kind: str, reason: str) -> None:
@@ -289,7 +289,7 @@ class Submission:
         connection.flush()
 
     def refused(self, message: Refused) -> None:
-        """Handle the node's refusal of a class, now or ever."""
+        """Handle the node's refusal of a class, for now or for ever."""
         if message.code:
             self._refusals[message.scheduling_class] = message.code
         if message.scheduling_class:

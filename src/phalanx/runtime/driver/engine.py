@@ -73,7 +73,7 @@ DRAIN_S = 2.0
 
 
 class OwnActor(HostedActor, Protocol):
-    """The actor that this process is."""
+    """The actor in this process."""
 
     def leave(self) -> NoReturn:
         """End the actor from within the calling method."""

@@ -70,7 +70,7 @@ class ReferenceHooks:
     # ---- RefHooks ----------------------------------------------------------------------------
 
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return this process's only ObjectRef for that object."""
+        """Return the only ObjectRef that this process has for an object."""
         with self._lock:
             return self._references.adopt(owner, number)
 

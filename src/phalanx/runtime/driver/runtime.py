@@ -49,7 +49,7 @@ class LocalExecutor(Executor, LocalWork, WaitingTask, Protocol):
     """The part of a worker that runs the work of owners."""
 
     def tick(self, now: float) -> None:
-        """Do what is due by now."""
+        """Do the work that is due."""
 
     def send_late(self) -> None:
         """Send the results that have waited for other results for long enough."""

@@ -69,7 +69,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     hook: Callable[[], None] | None
     """The function that each worker of the program runs when it starts."""
     preload: tuple[str, ...]
-    """Modules that the workers of a new runtime find imported."""
+    """Modules that are imported before the workers of a new runtime start."""
     more: dict[str, Any]
     """Options of Ray's `init` that have no field here."""
 
@@ -336,6 +336,6 @@ def current() -> Engine | None:
 
 
 def set_current(engine: Engine | None) -> None:
-    """Make this the engine of this process."""
+    """Set the engine of this process."""
     global _current
     _current = engine

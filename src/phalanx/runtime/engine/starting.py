@@ -40,15 +40,15 @@ class EngineEntry(Protocol):
         ...
 
     def ask(self, address: str, request: Request[R], timeout_s: float) -> R:
-        """Return the answer of the scheduler on that cluster. Raises ConnectionError."""
+        """Return the answer of the scheduler on a cluster. Raises ConnectionError."""
         ...
 
     def start_scheduler(self, address: str, options: dict[str, object]) -> str:
-        """Start the scheduler on that cluster. Returns a sentence about the outcome."""
+        """Start the scheduler on a cluster. Returns a sentence about the outcome."""
         ...
 
     def stop_scheduler(self, address: str) -> str:
-        """End the scheduler on that cluster. Returns a sentence about the outcome."""
+        """End the scheduler on a cluster. Returns a sentence about the outcome."""
         ...
 
 

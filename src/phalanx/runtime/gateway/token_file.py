@@ -41,7 +41,7 @@ class TokenOfNobody:
         return self._token
 
     def accepted(self) -> list[bytes]:
-        """Return the token alone."""
+        """Return only this token, because no other one is accepted."""
         return [self._token]
 
 

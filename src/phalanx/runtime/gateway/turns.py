@@ -25,7 +25,9 @@ _One = TypeVar("_One")
 
 
 class Turns(Generic[_One]):
-    """Connections by address. Times are seconds of any steady clock."""
+    """Connections that wait or prove who they are, by address. Times are in seconds of any steady
+    clock.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[_One]] = {}

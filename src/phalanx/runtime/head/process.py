@@ -111,7 +111,7 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     log: str
     """The file of the head's log."""
     is_private: bool = False
-    """Whether `init(address="auto")` skips it."""
+    """Whether `init(address="auto")` skips this daemon."""
 
 
 class HeadProcess:
@@ -355,7 +355,7 @@ class HeadProcess:
         self._loop.watch(self._gateway)
 
     def on_tick(self, now: float) -> None:
-        """Do what is due by now."""
+        """Do the work that is due."""
         self._keeper.tick(now)
         self._control.on_tick(now)
         if self._is_quiet:

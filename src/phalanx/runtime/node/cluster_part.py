@@ -167,7 +167,7 @@ class ClusterPart:
         return self.node.membership.is_stale
 
     def leave(self, has_lost_fork_server: bool) -> None:
-        """Say goodbye to the head."""
+        """Tell the head that the node leaves."""
         failure = ENDED_WITH.format("fork server") if has_lost_fork_server else self._failure
         head = self.node.membership.leave(failure)
         if isinstance(head, Connection):

@@ -328,7 +328,7 @@ class EmbeddedNode:
                 self.loop.stop()
 
     def on_tick(self, now: float) -> None:
-        """Do what is due by now."""
+        """Do the work that is due."""
         self._keeper.tick(now)
         if self._forks.keeper is not None:
             self._forks.keeper.step()

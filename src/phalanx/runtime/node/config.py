@@ -79,7 +79,7 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     takes them over.
     """
     is_private: bool = False
-    """Whether `init(address="auto")` skips it."""
+    """Whether `init(address="auto")` skips this daemon."""
     launch: str = ""
     """The socket of phalanx-launch, through which jobs run under the accounts of their submitters;
     empty if they run under the node's account.

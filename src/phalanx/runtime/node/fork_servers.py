@@ -38,7 +38,7 @@ class Keeper(Protocol):
         ...
 
     def step(self) -> None:
-        """Handle what has come."""
+        """Handle the events that have come."""
         ...
 
     def keep(self, begun: Begun) -> bool:
@@ -70,11 +70,11 @@ class Adopted(Protocol):
     """Commands that an earlier process of the node started."""
 
     def __contains__(self, process: bytes) -> bool:
-        """Whether this is the process of such a command."""
+        """Whether a process is the process of an adopted command."""
         ...
 
     def order(self, order: SendSignal | SignalCommand) -> None:
-        """Send a signal to such a command."""
+        """Send a signal to an adopted command."""
         ...
 
     def end_everything(self) -> None:

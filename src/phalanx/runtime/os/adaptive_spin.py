@@ -19,7 +19,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 SPIN_S = 80e-6
-"""Seconds for which a thread looks before it sleeps."""
+"""Seconds for which a thread looks for events before it sleeps."""
 SHORT_S = 2 * SPIN_S
 """The longest wait, in seconds and with its wake-up, that counts as short. After a short wait,
 looking may be worth it for the next one.

@@ -70,7 +70,7 @@ class AdoptedCommands:
         return self._epoll.fileno()
 
     def __contains__(self, process: bytes) -> bool:
-        """Whether this is the process of such a command."""
+        """Whether a process is the process of an adopted command."""
         return process in self._commands
 
     def adopt(
@@ -87,7 +87,7 @@ class AdoptedCommands:
         one.has_ended = True
 
     def order(self, order: SendSignal | SignalCommand) -> None:
-        """Send a signal in the way of a fork server."""
+        """Send a signal to a command, as a fork server does."""
         one = self._commands[order.process]
         if isinstance(order, SignalCommand):
             if one.is_known and not one.has_ended:

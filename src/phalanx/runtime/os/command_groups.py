@@ -81,7 +81,7 @@ class NoGroups:
     """The `CommandGroups` of machines on which no group can be made."""
 
     def way(self) -> str:
-        """Return the way of machines without groups."""
+        """Return that no groups keep processes together."""
         return NONE
 
     def make(self, process: bytes, memory_bytes: int) -> CommandGroup | None:

@@ -45,7 +45,7 @@ def inherited(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def command_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return all variables of a command: these variables, and those that the command gets from its
+    """Return all variables of a command: the given ones, and those that the command gets from its
     node.
     """
     return {**_of_node(), **of_command(dict(variables), os.environ)}

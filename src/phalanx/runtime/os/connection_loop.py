@@ -34,7 +34,7 @@ class Handler(Protocol):
         ...
 
     def on_tick(self, now: float) -> None:
-        """Do what is due by now."""
+        """Do the work that is due."""
         ...
 
     def on_round(self) -> None:

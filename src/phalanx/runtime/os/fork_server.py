@@ -489,7 +489,7 @@ class ForkServer:
         return self._starters.shields()
 
     def _bury_ended(self) -> None:
-        """Bury the ended children that have no processes left."""
+        """Report the ends of children that have no processes left."""
         for child in list(self._lingering):
             if child.lingering is not None and not child.lingering.left:
                 self._bury(child)

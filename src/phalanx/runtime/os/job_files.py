@@ -164,7 +164,7 @@ class JobDirectories:
         return 0
 
     def most_kept(self) -> int:
-        """Return the most bytes of the logs of ended members."""
+        """Return the number of bytes that the logs of ended members may take."""
         return min(KEPT_BYTES, self._disk_bytes // KEPT_PART)
 
     def drop(self, path: str) -> None:

@@ -19,7 +19,7 @@ file pages.
 
 
 class MemoryRoom(NamedTuple):
-    """A memory with a limit, and the use of the memory."""
+    """The memory of the machine or a control group: its limit and its used part."""
 
     used_bytes: int
     limit_bytes: int

@@ -22,7 +22,7 @@ class ThreadProber:
         self._answered: list[Watch] = []
 
     def ask(self, questions: list[Question]) -> None:
-        """Begin to ask these ports."""
+        """Begin to ask ports whether they answer."""
         self._answered = []
         self._asking = threading.Thread(target=self._ask, args=(questions,), daemon=True)
         self._asking.start()

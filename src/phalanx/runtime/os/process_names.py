@@ -9,7 +9,7 @@ from phalanx.runtime.os.child_calls import Call, address_of, function
 HEAD, NODE, FORK_SERVER = b"phalanx-head", b"phalanx-node", b"phalanx-forks"
 WORKER, SHIELD, GATEWAY = b"phalanx-worker", b"phalanx-shield", b"phalanx-gateway"
 READER = b"phalanx-devices"
-"""Names of at most 15 bytes: the kernel keeps no more."""
+"""The names of processes, of at most 15 bytes, because the kernel keeps no more."""
 _PR_SET_NAME = 15
 
 

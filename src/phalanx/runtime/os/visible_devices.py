@@ -21,7 +21,7 @@ name no device.
 """
 _RANGE = re.compile(r"(\d{1,5})-(\d{1,5})\Z", re.ASCII)
 _MANY = 4096
-"""A number of devices above that of any machine."""
+"""A number of devices that no machine has."""
 
 TRUE = ("1", "true", "True")
 _LEAVE = "RAY_EXPERIMENTAL_NOSET_"

@@ -229,7 +229,7 @@ class WorkerExecutor:
         return self.core.inputs_from(prefix)
 
     def tick(self, now: float) -> None:
-        """Do what is due by now."""
+        """Do the work that is due."""
         self.core.tick(now)
 
     def send_late(self) -> None:

@@ -51,11 +51,11 @@ class NamedOutput(io.TextIOBase):
 
     @interruptible
     def flush(self) -> None:
-        """Flush the stream below."""
+        """Flush the underlying stream."""
         self._inner.flush()
 
     def fileno(self) -> int:
-        """Return the descriptor of the stream below."""
+        """Return the descriptor of the underlying stream."""
         return self._inner.fileno()
 
     def isatty(self) -> bool:
@@ -68,10 +68,10 @@ class NamedOutput(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """The encoding of the stream below."""
+        """The encoding of the underlying stream."""
         return self._inner.encoding
 
     @property
     def buffer(self) -> Any:
-        """The binary stream below."""
+        """The binary underlying stream."""
         return self._inner.buffer
