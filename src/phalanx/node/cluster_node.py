@@ -1,7 +1,7 @@
 """Builds a node of a cluster: its machines, its questions to other nodes, and its membership.
 
 A node that is a cluster of its own never imports this module, because numpy and the choice among
-nodes would take a third of the time in which it starts.
+nodes would take a third of its start time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The directories that a node works in: whether they can be written to and have room.
 
-Pure: `DirectoryReading` looks. While a directory is full or cannot be written to, each report of
-the node says so, the head gives the node nothing new, and work ordered there goes elsewhere. The
-node takes work again once all directories are well.
+Pure: a `DirectoryReading` takes the samples. While a directory is full or cannot be written to,
+each report of the node says so, the head gives the node nothing new, and work ordered there goes
+elsewhere. The node takes work again once all directories are well.
 """
 
 from __future__ import annotations

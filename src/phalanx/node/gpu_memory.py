@@ -2,7 +2,7 @@
 
 A sharer that uses more than its limit for longer than a grace is ended. Memory that a holder still
 has after its end is withheld: it is not given away until a reading shows that it is free. A card
-whose memory stays away for long is suspect. A card whose MPS daemon has ended is suspect as well:
+whose memory is withheld for long is suspect. A card whose MPS daemon has ended is suspect as well:
 its sharers are ended, and the card is read again before it is given away.
 """
 

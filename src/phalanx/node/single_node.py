@@ -65,9 +65,9 @@ MakeHead = Callable[[Callable[[bytes, Any], None]], LocalHead]
 class SingleNodeMembership:
     """Passes messages between the node and the head in its process.
 
-    Tasks and objects do not need the head, and its import would make a start a third longer. So the
-    head is made when it is first asked something, or when the node is idle. Messages that the head
-    must know are kept until then.
+    Tasks and objects do not need the head, and importing it would make a start a third longer. So
+    the head is made when it is first asked something, or when the node is idle. Messages that the
+    head must know are kept until then.
     """
 
     is_stale = False

@@ -102,8 +102,8 @@ class LeaseMachine:
         """Set how many more workers a class would use. 0 withdraws the demand; OVER ends the class.
 
         `seen`: the number of grants of which the owner knew; grants still on their way count
-        against the number. Raises ValueError if the demand would hold resources that need not be
-        free to place it.
+        against the number. Raises ValueError if the demand would hold resources that are not among
+        those that must be free for it.
         """
         if fields["count"] == OVER:
             self.waiting.class_over(fields["owner"], fields["scheduling_class"])

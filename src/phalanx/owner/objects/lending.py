@@ -6,7 +6,7 @@ registrations.
 
 When the connection to a borrower ends, some of these messages may be lost while the borrower lives.
 Then all objects that it held are kept until it declares which of them it still holds, or is known
-to be dead. Objects that are lent to it before that are counted separately.
+to be dead. Objects that are lent to it during that time are counted separately.
 """
 
 from __future__ import annotations

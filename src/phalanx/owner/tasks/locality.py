@@ -2,7 +2,7 @@
 
 The name of a value's file says on which node it was written, so its owner needs to ask nobody. A
 copy on this node counts as if the value were written here. A node that ran a task of this process
-with the value as an argument has a copy, until it evicts that for lack of memory.
+with the value as an argument has a copy, until it evicts the copy for lack of memory.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ class ClassKey(msgspec.Struct, frozen=True):
     queue: str
     priority: int
     single: bool
-    """Whether each worker gets one task at a time, because the function must not be mixed with
-    others, or must be timed.
+    """Whether each worker gets one task at a time, because the tasks have a time limit, or because
+    the number of calls in one worker is limited.
     """
     once: bool = False
     """Whether workers of the class are given back once its queue is empty, because no more tasks

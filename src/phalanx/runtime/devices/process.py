@@ -1,6 +1,7 @@
 """The process that reads a node's devices, so that a hanging driver delays nothing else.
 
-It writes a line of JSON for each reading to its standard output, and ends when that is closed.
+It writes a line of JSON for each reading to its standard output, and ends when the output is
+closed.
 """
 
 from __future__ import annotations

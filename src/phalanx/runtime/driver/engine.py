@@ -101,7 +101,7 @@ class RuntimeEngine:
         """Make the engine of a runtime that is set up.
 
         `address` is HOST:PORT of the cluster's head, empty for a cluster of one machine. `actor`
-        returns the actor that this process is, if any.
+        returns the actor in this process, if it has one.
         """
         self.runtime = runtime
         self.job = job

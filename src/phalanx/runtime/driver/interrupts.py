@@ -94,8 +94,8 @@ def _on_termination(signum: int, frame: FrameType | None) -> None:
 
 
 def end_by_exit() -> None:
-    """Make SIGTERM end this program in the way of `sys.exit`, as on Ray: with `finally` and
-    `atexit`.
+    """Make SIGTERM end this program as `sys.exit` does, so that `finally` blocks and `atexit`
+    handlers run, as on Ray.
 
     A handler of the user's own stays.
     """

@@ -1,5 +1,5 @@
 """Waits on a process's sockets. The thread that needs a message leads, so no other thread is in
-between. The thread that needs a message leads: no other one is in between.
+between.
 
 A thread that waits for a value polls the sockets itself (`wait`), so that an answer costs no thread
 switch. A background thread leads only when no other thread has led for a while, so that messages

@@ -1,4 +1,5 @@
-"""Spans of OpenTelemetry across tasks and actors: a span of work is a child of its submission's.
+"""Spans of OpenTelemetry across tasks and actors: the span of a piece of work is a child of the
+span of its submission.
 
 When tracing is off, a call costs one look at `active`. When it is on, a call carries its caller's
 context among its keyword arguments, in the W3C's form, and the worker opens a span below that

@@ -83,9 +83,9 @@ class Dialler:
     async def dial(self, target: bytes, role: Role) -> Link:
         """Return a connection that the other gateway has accepted.
 
-        Raises DialError, AuthenticationError or ProtocolError with a human-readable sentence. After
-        the head has refused this node for its version, dialling the head only reports that this
-        node is alive, until the head has the node's version.
+        Raises DialError, AuthenticationError or ProtocolError with a human-readable sentence. If
+        the head has refused this node for its version, dialling the head waits until the head has
+        that version, and only reports until then that the node is alive.
         """
         if self._key is not None:
             if target != CONTROL:
@@ -107,7 +107,7 @@ class Dialler:
         """Tell the head that this node is alive. Returns once the head has the version of this
         node.
 
-        Raises the errors of `dial`, and DialError with GIVEN_UP if the head takes the node for
+        Raises the errors of `dial`, and DialError with GIVEN_UP if the head considers the node
         dead.
         """
         refusal = self._refusal

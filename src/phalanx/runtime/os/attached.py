@@ -68,8 +68,8 @@ def stand_for(order: RunCommand, listening: socket.socket, path: str) -> NoRetur
 
 
 def _end_by(number: int) -> None:
-    """End by the signal that ended the program, without a core file, because the program has left
-    one.
+    """End this process by the signal that ended the program. It leaves no core file, because the
+    program has left one.
     """
     if number:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

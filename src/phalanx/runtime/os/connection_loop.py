@@ -150,8 +150,8 @@ class ConnectionLoop:
         self._loop.call(partial(self._answer_for, connection, message))
 
     def _answer_for(self, connection: Connection, message: Unsendable) -> None:
-        """Send the process that waits for a message an answer that stands in for it, because the
-        message was too large. If there is no such answer, end the connection.
+        """Send a substitute for a message that was too large, so that the process that waits for
+        the message gets an answer. If there is no substitute, end the connection.
         """
         standing_in = stand_in(message)
         if standing_in is not None and not standing_in.is_for_sender:

@@ -1,4 +1,6 @@
-"""Detection of this machine's CPUs, memory, GPUs and the GPUs' wiring, as far as usable here."""
+"""Detects the CPUs, memory and GPUs of this machine that this process may use, and the wiring of
+the GPUs.
+"""
 
 from __future__ import annotations
 

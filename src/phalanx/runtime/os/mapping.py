@@ -19,8 +19,8 @@ built for except MIPS, PowerPC and SPARC, whose _MAP_NORESERVE differs and is no
 
 
 def map_file(fd: int, size: int, is_writable: bool) -> mmap.mmap:
-    """Map the first `size` bytes of a file. The mapping is shared with others of the file. Raises
-    OSError.
+    """Map the first `size` bytes of a file. The mapping is shared with other mappings of the file.
+    Raises OSError.
 
     Python considers every mapping writable, so views of a read-only mapping must be made read-only.
     """
