@@ -1,1 +1,1 @@
-"""A node: the parts that own the resources of one computer of the cluster."""
+"""A node: the parts that own the resources of one machine of the cluster."""

@@ -1,4 +1,4 @@
-"""The computer's clock and randomness, which engines give to the machines of the pure packages,
+"""The system's clock and randomness, which engines give to the machines of the pure packages,
 because these have neither.
 """
 
@@ -24,7 +24,7 @@ class SystemClock:
         return own_time()
 
     def monotonic(self) -> float:
-        """Return the seconds of the computer's clock that never goes back."""
+        """Return the seconds of the system's clock that never goes back."""
         return time.monotonic()
 
     def wall(self) -> float:
