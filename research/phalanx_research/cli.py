@@ -1,4 +1,4 @@
-"""`phalanx simulate`: try a policy on a trace before users meet it."""
+"""The command `phalanx simulate`: it tries a policy on a trace before it is used on a cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BROKEN = 1
 
 
 class Arrival(StrEnum):
-    """How pods arrive: in order, or at their own times."""
+    """The way in which pods arrive: in order, or at their own times."""
 
     order = "order"
     time = "time"

@@ -1,4 +1,4 @@
-"""The work of `phalanx simulate`: read the files, run each policy, and write the page."""
+"""The work of `phalanx simulate`: it reads the files, runs each policy, and writes the page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Write = Callable[[str], None]
 DEFAULT_INFLATE = 1.3
 """The default of `--inflate`, as in the published experiment."""
 Tell = Callable[[float, float], None]
-"""A callback for progress: how much is done, and how much there is to do."""
+"""A callback for progress. It gets the amount that is done, and the total amount."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +30,9 @@ class Request:
     policies: tuple[str, ...]
     over_time: bool = False
     published: bool = False
-    """Whether the rules of Muri's simulator apply instead of a cluster's."""
+    """Whether the rules of Muri's simulator apply instead of the rules of a cluster."""
     overheads: bool | None = None
-    """Whether starts cost time. None: they do if the trace names models."""
+    """Whether the start of a job costs time. None: it does if the trace names models."""
     inflate: float | None = None
     seed: int = 42
     queues: Path | None = None
@@ -40,7 +40,7 @@ class Request:
 
 
 class RequestError(PhalanxError, ValueError):
-    """An error: the given options cannot be combined."""
+    """Raised for options that cannot be combined."""
 
 
 def run(request: Request, *, warn: Write) -> list[ReportRun]:

@@ -1,4 +1,6 @@
-"""`phalanx simulate --arrival time`: jobs at their own times, decided by the head's scheduler."""
+"""`phalanx simulate --arrival time`: jobs arrive at their own times, and the head's scheduler
+places them.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ INTERVALS = 240
 
 
 class UnknownTimedPolicyError(PhalanxError, ValueError):
-    """An error: no policy of jobs or of nodes has this name."""
+    """Raised for a name that is neither a policy of jobs nor a policy of nodes."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -55,7 +57,7 @@ class UnknownTimedPolicyError(PhalanxError, ValueError):
 
 
 class RulesError(PhalanxError, ValueError):
-    """An error: the policy does not exist under the chosen rules."""
+    """Raised for a policy that does not exist under the chosen rules."""
 
 
 CLUSTER = Rules()
@@ -66,8 +68,8 @@ CLUSTER = Rules()
 class Chosen:
     """A policy, and how jobs are simulated under it.
 
-    With a configuration, the jobs run under this configuration and these rules; `pooled` counts all
-    GPUs as one machine's. Without a configuration, the policy is a studied policy.
+    With a configuration, the jobs run under this configuration and these rules; with `pooled`, all
+    GPUs count as those of one machine. Without a configuration, the policy is a studied policy.
     """
 
     name: str
@@ -120,8 +122,8 @@ def run_policy(
 ) -> ReportRun:
     """Simulate the jobs under a policy.
 
-    Without a file of queues, each queue that a job names has weight 1. `overheads` tells whether
-    starts cost time; None: they do if the trace names models. Raises PhalanxError.
+    Without a file of queues, each queue that a job names has weight 1. `overheads`: whether the
+    start of a job costs time; None: it does if the trace names models. Raises PhalanxError.
     """
     if overheads is None:
         overheads = any(job.workload for job in jobs)

@@ -1,4 +1,6 @@
-"""`phalanx simulate --arrival order`: the choice of a policy, one run, and its part of the page."""
+"""`phalanx simulate --arrival order`: it chooses a policy, runs it, and makes its part of the
+page.
+"""
 
 from __future__ import annotations
 

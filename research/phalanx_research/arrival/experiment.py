@@ -1,4 +1,4 @@
-"""Runs one policy over one workload, and measures after each arrival."""
+"""A run of one policy over one workload, with measurements after each arrival."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ PROGRESS_EVERY = 256
 class ArrivalRun:
     """The result of a run. All percentages are of the cluster's GPUs.
 
-    The curves have one value for each whole percent of GPUs requested so far, `arrived_pct`: the
-    mean over the moments that round to this percent. `gpu_left` is an (N, G) array at the end, in
-    the order of `node_names` and `node_models`; -1 where a node has no such GPU.
+    The curves have one value for each whole percent of GPUs requested so far (`arrived_pct`). The
+    value is the mean over the moments whose percentage rounds to this percent. `gpu_left` is an (N,
+    G) array at the end, in the order of `node_names` and `node_models`; -1 where a node has no such
+    GPU.
     """
 
     policy: str
@@ -47,7 +48,7 @@ class ArrivalRun:
         return self.pods / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     def at(self, curve: Floats, arrived_pct: int) -> float | None:
-        """Return a curve's value at a percentage; None where the run skipped it or ended
+        """Return a curve's value at a percentage; None if the run skipped this percentage or ended
         before it.
         """
         found = np.flatnonzero(self.arrived_pct == arrived_pct)
@@ -80,9 +81,9 @@ def run_arrivals(
 ) -> ArrivalRun:
     """Place the pods of `workload` in order of their arrival; a pod without room is dropped.
 
-    `seed` is the seed that the workload was drawn from; it is only recorded. `progress` receives
-    how many pods have arrived, and how many there are. Raises UnknownPolicyError, and WorkloadError
-    without any GPU.
+    `seed` is the seed from which the workload was drawn; it is only recorded. `progress` receives
+    the number of pods that have arrived, and the number of all pods. Raises UnknownPolicyError, and
+    WorkloadError for nodes without GPUs.
     """
     nodes = workload.fresh_nodes()
     capacity = nodes.capacity_milli

@@ -1,8 +1,8 @@
-"""Compares node policies on `default` and on traces of other forms, and prints Markdown.
+"""A comparison of node policies on `default` and on traces of other forms, printed as Markdown.
 
-If the folder has the published traces, policies are measured on them; otherwise on forms made from
-`default`. The traces are divided into two halves by a rule that reads only their names: the
-constants of the policy `scarcity` are chosen on one half and judged on the other.
+If the folder has the published traces, policies are measured on these; otherwise on forms made from
+`default`. A rule that reads only the names of traces divides them into two halves. The constants of
+the policy `scarcity` are chosen on one half, and judged on the other half.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ POLICIES = ("firstfit", "fgd", "scarcity")
 HALVES = ("choosing", "judging")
 TRACE_SEED = 1
 END = 1.005
-"""The requested share of the GPUs above which pods no longer count as "at 100 %"."""
+"""The requested share of the GPUs at which the measurement "at 100 %" ends."""
 _PREFIX = "openb_pod_list_"
 
 Traces = Mapping[str, Sequence[TraceJob]]
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _mean(values: Sequence[float], sign: str = "") -> str:
-    """Return the mean as text; with several seeds, the deviation of single seeds follows."""
+    """Return the mean as text. With several seeds, the deviation of single seeds follows it."""
     spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
     return f"{fmean(values):{sign}.2f}{spread}"
 

@@ -1,4 +1,4 @@
-"""Prints the published table of the fragmentation experiment next to Phalanx's figures, as
+"""The published table of the fragmentation experiment next to Phalanx's figures, printed as
 Markdown.
 """
 
@@ -42,8 +42,8 @@ et al., USENIX ATC 2023, expected results of its artifact).
 BESIDE = ("firstfit", "scarcity")
 """Policies that the paper lacks."""
 CELL_LIMIT, MEAN_LIMIT = 1.0, 0.3
-"""The most percentage points by which one cell, and by which the mean of all cells, may differ from
-the published values.
+"""The most percentage points by which one cell may differ from its published value, and by which
+the mean of all cells may differ.
 """
 
 Figures = dict[str, list[list[float]]]

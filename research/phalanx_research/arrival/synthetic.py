@@ -1,7 +1,8 @@
 """Traces made from `default` by rule and seed, in the forms of its published variants.
 
-The published experiment varies one property of the default trace at a time, but those files are not
-included here. The property of each variant is known, and how often each GPU type is named.
+The published experiment varies one property of the default trace at a time. Its files are not
+included here, but the property of each variant is known, and also how often pods name each GPU
+type.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ FORMS = (
 )
 """Sixteen forms.
 
-Form `cpu`: this many thousandths of the pods request no GPU. In the other forms, this many per cent
-of the requested GPUs are requested as parts of a GPU, with a GPU type, or several at once.
+Form `cpu`: this many thousandths of the pods request no GPU. In the other forms, this percentage of
+the requested GPUs is requested as parts of a GPU, with a GPU type, or by pods with several GPUs.
 """
 
 SPECS: tuple[tuple[tuple[str, ...], int], ...] = (
@@ -34,8 +35,8 @@ SPECS: tuple[tuple[tuple[str, ...], int], ...] = (
     (("G2", "P100", "T4", "V100M16", "V100M32"), 1),
     (("A10", "G2", "P100", "T4", "V100M16", "V100M32"), 1),
 )
-"""The GPU types that a pod names, with their frequencies (counted in a part of the published
-gpuspec33).
+"""The sets of GPU types that pods name, with their frequencies. They were counted in a part of the
+published gpuspec33.
 """
 
 
@@ -65,8 +66,8 @@ def _cpu(
 def _gpushare(
     jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Keep the number of pods with GPUs; change how many of them share a GPU until the share is
-    right.
+    """Keep the number of pods with GPUs, and change how many of them share a GPU until the share is
+    reached.
     """
     gpu, rest = _split(jobs, lambda job: not job.num_gpu)
     others, chosen = _split(gpu, lambda job: job.shape.is_shared)
@@ -96,7 +97,7 @@ def _gpuspec(
 def _multigpu(
     jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Repeat pods with several GPUs until they request this share of the GPUs."""
+    """Repeat the pods with several GPUs until these request this share of the GPUs."""
     others, chosen = _split(jobs, lambda job: job.num_gpu > 1)
     wanted, asked = share / (1 - share) * _milli(others), _milli(chosen)
     more: list[TraceJob] = []
@@ -114,7 +115,7 @@ def _split(
 
 
 def _resized(jobs: list[TraceJob], count: int, draws: np.random.Generator) -> list[TraceJob]:
-    """Return `count` jobs: some of the given ones, or all of them and some of them again."""
+    """Return `count` jobs: a part of the given jobs, or all of them and copies of some."""
     if count <= len(jobs):
         return [jobs[i] for i in np.sort(draws.permutation(len(jobs))[:count])]
     return jobs + [jobs[i] for i in draws.integers(len(jobs), size=count - len(jobs))]

@@ -16,7 +16,7 @@ from phalanx_research.traces.records import TraceJob, TraceNode
 class Workload:
     """Nodes in the order in which equal nodes are preferred, and pods in the order of arrival.
 
-    `past` is the trace before shuffling and inflation, as a cluster's history would show it.
+    `past` is the trace before shuffling and inflation, which stands for a cluster's history.
     `draws` is the source of randomness for a policy.
     """
 

@@ -1,4 +1,4 @@
-"""The actor that a simulated worker process has become."""
+"""A simulated worker process that is now an actor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONSTRUCT_S = 0.01
 
 
 class ActorProcess(Worker, Protocol):
-    """The worker process that has become an actor."""
+    """The worker process of an actor, as the actor uses it."""
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
         """Run an action after this delay, if the process is still alive."""
@@ -37,16 +37,16 @@ class ActorProcess(Worker, Protocol):
         started: Callable[[], None],
         kept: list[ObjectRef[Any]],
     ) -> Body:
-        """Run a call's code; return the outcome as a message, None if the process must die."""
+        """Run a call's code. Returns the outcome as a message; None if the process must die."""
         ...
 
     def finish(self, connection: Connection, context: TaskContext, message: Any) -> bool:
-        """Send a call's outcome; return False if the process ends after it."""
+        """Send a call's outcome. Returns False if the process then ends."""
         ...
 
 
 class SimActor:
-    """The actor that a worker process has become."""
+    """The actor of one worker process."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class SimActor:
         self._is_draining = True
 
     def cancel(self, key: Key) -> None:
-        """Cancel a call. Only a call on an event loop can be interrupted."""
+        """Cancel a call. A call whose code runs can be interrupted only on an event loop."""
         context = self._calls.cancel(key)
         if context is not None and self._is_concurrent:
             self._worker.later(0.0, partial(self._interrupt, key, context))

@@ -1,10 +1,10 @@
-"""The error of a simulation: a promise that did not hold."""
+"""The error of a simulation in which a promise did not hold."""
 
 from __future__ import annotations
 
 
 class Broken(Exception):
-    """A promise did not hold.
+    """Raised when a promise did not hold.
 
     `sentence` says which promise. `involved` has the names whose story explains the failure.
     """
@@ -16,7 +16,7 @@ class Broken(Exception):
 
 
 def group_name(group: bytes) -> str:
-    """Return a group's id for display: the ids of drivers' groups are words, those of jobs are
-    not.
+    """Return a group's id for display. The ids of drivers' groups are readable words; the ids of
+    jobs' gangs are not.
     """
     return group.decode().strip() if group.isascii() else group.hex()[:12]

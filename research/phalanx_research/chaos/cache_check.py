@@ -1,4 +1,4 @@
-"""Checks that the scheduler's cache, patched by events, equals a complete new reading."""
+"""A check that the scheduler's cache, which events update, equals a cache that is read anew."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_cache(scheduler: GangScheduler) -> None:
 
 
 def differences(scheduler: GangScheduler) -> Iterator[str]:
-    """Yield, in words, each difference between the cache and a new reading."""
+    """Yield a description of each difference between the cache and a new reading."""
     patched = scheduler.pictures.patched_cluster()
     read = scheduler.pictures.read_cluster()
     for what, mine, theirs in (

@@ -1,4 +1,4 @@
-"""A simulated cluster: its machines, which come and go, the nodes on them, and the head."""
+"""A simulated cluster: the machines, which start and end, the nodes on them, and the head."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ class Cluster:
         )
 
     def node_down(self, host: Host, how: str, is_noticed: bool) -> dict[str, float] | None:
-        """End a machine; return its resources, so that a machine like it can come back when the
-        chaos ends.
+        """End a machine. Returns its resources, so that an equal machine can start when the chaos
+        ends.
         """
         node = next((n for n in self._nodes.values() if n.host is host), None)
         if node is None or not host.is_up:
@@ -127,7 +127,9 @@ class Cluster:
             self._kernel.after(_RESTART_S, lambda: self.add_node(total))
 
     def restore_nodes(self) -> None:
-        """Add machines until there are as many as at the beginning, with the same resources."""
+        """Add machines until the cluster has the same number as at the beginning, with the same
+        resources.
+        """
         have = [tuple(sorted(node.total.items())) for node in self.running_nodes()]
         for total in self._options.nodes:
             key = tuple(sorted(total.items()))

@@ -1,4 +1,6 @@
-"""The work of `phalanx simulate --chaos`: run seeds, print the results, and tell a story."""
+"""The work of `phalanx simulate --chaos`: it runs seeds, prints the results, and tells the story of
+a failure.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ class Request:
     seeds: Sequence[int]
     as_json: bool = False
     trace: Path | None = None
-    """The file that gets every event of the run, one per line; for a single seed only."""
+    """The file that gets every event of the run, one per line; allowed only for a single seed."""
     verbose: bool = False
 
 
@@ -46,7 +48,7 @@ def seeds_of(seed: int, seeds: str | None) -> Sequence[int]:
 
 
 def run(request: Request, *, write: Write) -> bool:
-    """Run all seeds; return whether every promise held for each seed."""
+    """Run all seeds. Returns whether every promise held for every seed."""
     if (request.trace is not None or request.verbose) and len(request.seeds) != 1:
         raise SeedsError("--trace and --verbose are for a single run: give --seed without --seeds")
     results = []

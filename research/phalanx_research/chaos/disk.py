@@ -1,4 +1,4 @@
-"""Simulated storage: slow writes, disks that fill up, and what a crash leaves."""
+"""Simulated storage: slow writes, disks that fill up, and data that is lost in a crash."""
 
 from __future__ import annotations
 
@@ -134,8 +134,8 @@ class SimJournal:
         self._deliver(durables)
 
     def _deliver(self, durables: deque[Durable]) -> None:
-        """Call these callbacks, perhaps not all at once, since a real writer's thread hands them
-        over one by one.
+        """Call these callbacks. They may be called at several times, because the thread of a real
+        writer hands them over one by one.
         """
         if self._is_dead:
             return

@@ -22,7 +22,7 @@ LARGEST_SEED = 2**31
 def main(arguments: Sequence[str] | None = None) -> int:
     """Explore seeds until the time is over, and print each seed that failed.
 
-    The seed that is running when the time is over is still finished.
+    If a seed is running when the time is over, it is finished.
     """
     parser = argparse.ArgumentParser(prog="explore", description=__doc__)
     parser.add_argument(

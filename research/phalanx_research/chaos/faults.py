@@ -154,7 +154,7 @@ class Faults:
             self._cluster.node_down(host, "its machine crashes", self._rng.random() < 0.5)
 
     def _restart(self) -> None:
-        """Crash a machine and bring it back as a new node."""
+        """Crash a machine, and restart it as a new node."""
         host = self._one()
         if host is not None:
             total = self._cluster.node_down(host, "its machine restarts", self._rng.random() < 0.5)
@@ -216,7 +216,7 @@ class Faults:
         """Stop a process and continue it.
 
         The head, a driver or a worker may be stopped for long. A node's process is stopped for less
-        time than it may be silent.
+        than the time for which it may be silent.
         """
         seconds = self._rng.choice((0.5, 3.0, 10.0))
         kind = self._rng.choice(("head", "node", "driver", "worker"))

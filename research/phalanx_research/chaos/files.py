@@ -22,11 +22,13 @@ SIZE_BYTES = 1000
 _COPY_S = 0.01
 _SPILL_S = (0.001, 0.3)
 _GIVES_UP_S = 0.05
-"""Seconds after which a pull finds out that a machine cannot be reached."""
+"""Seconds after which a pull fails because a machine cannot be reached."""
 
 
 class ProcessFiles:
-    """The access of one process to its machine's files; used as `owner.objects.table.Files`."""
+    """The access of one process to its machine's files, which stands for
+    `owner.objects.table.Files`.
+    """
 
     def __init__(self, host: Host, process_id: bytes, node: End) -> None:
         """Start without files. `node` is the connection to the process's node."""
@@ -51,8 +53,8 @@ class ProcessFiles:
         """Hold the file while a reader uses it."""
 
     def write(self, content: bytes, is_for_disk: bool = False) -> Value:
-        """Write a new file; return the payload that names it. `is_for_disk`: memory has no more
-        room.
+        """Write a new file; return the payload that names it. `is_for_disk`: the file goes to disk,
+        because memory has no more room.
         """
         self._count += 1
         name = f"{self._process_id.hex()}-{self._count}"
@@ -91,7 +93,7 @@ class ProcessFiles:
 
 
 class NodeFiles:
-    """A node's files; used as object_store.StoreFiles and object_room.SpillFiles."""
+    """A node's files, which stand for object_store.StoreFiles and object_room.SpillFiles."""
 
     def __init__(
         self, host: Host, rng: random.Random, guarded: Callable[[Callable[[], object]], None]
@@ -162,7 +164,7 @@ class NodeFiles:
 
 
 class SimTransfers:
-    """Pulls files from other nodes; used as object_store.Transfers."""
+    """The transfers of files from other nodes, which stand for object_store.Transfers."""
 
     def __init__(self, host: Host, network: Network, pulled: Callable[[Pulled], None]) -> None:
         """Start without transfers. `pulled` tells the node the result of a pull."""

@@ -12,14 +12,14 @@ from phalanx_research.chaos.truth import DONE, Key, Promise
 
 
 class GangPromise(msgspec.Struct, kw_only=True):
-    """The promises about one gang."""
+    """The facts about one gang from which its promises are checked."""
 
     min_members: int
     tasks: list[Key]
     begun: set[int] = set()
     """The attempts whose members got the order to start."""
     failed: int = 0
-    """The number of members that failed for reasons of their own."""
+    """The number of members that failed for a reason of their own."""
     ended_with_it: int = 0
     """The number of members that failed because others had failed."""
 
@@ -54,8 +54,9 @@ class GangPromises:
     def member_failed(self, promise: Promise, is_own: bool) -> None:
         """Record that a member has failed.
 
-        `is_own` tells that the reason does not come from the gang. When too many members have
-        failed, the gang loses its places; later failures of its members are then allowed.
+        `is_own`: the reason of the failure is not the failure of other members. When too many
+        members have failed, the gang loses its places. Later failures of its members are then
+        allowed.
         """
         gang = self.gangs.get(promise.group)
         if gang is None or promise.group is None:
@@ -66,7 +67,7 @@ class GangPromises:
             self._history.removed_groups.add(promise.group)
 
     def check(self) -> None:
-        """Check that members failed because of others only after too many had failed."""
+        """Check that members failed because of other members only after too many had failed."""
         for group, gang in self.gangs.items():
             if gang.ended_with_it and group not in self._history.removed_groups:
                 names = sorted({owner for owner, _ in gang.tasks})

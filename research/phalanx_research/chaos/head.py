@@ -38,17 +38,17 @@ from phalanx_research.chaos.options import Options
 from phalanx_research.chaos.promises import Promises
 
 _REPEATABLE = (PrepareBundles, CommitBundles, GiveBackBundles)
-"""Messages that the head repeats until they are answered; they may be lost, late or doubled."""
+"""The messages that the head repeats until they are answered. They may be lost, late or doubled."""
 MIN_ROUND_S = 0.001
 CHECK_EVERY = 5
 """Ticks between two checks of the scheduler's cache."""
 _LATE_S = 3.0
 _TROUBLE = 0.2
-"""The probability that such a message meets a fault, for each possible fault."""
+"""The probability of each possible fault for such a message."""
 
 
 class HostClock:
-    """The clocks of the head's machine; they may be ahead or wrong."""
+    """The clocks of the head's machine, which may be ahead or run at a wrong speed."""
 
     def __init__(self, host: Host) -> None:
         self.now, self.monotonic, self.wall = OwnTime(host.clock), host.clock, host.wall
@@ -222,7 +222,9 @@ class SimHead:
 
 
 def _check_places(control: Head, group: KnownGroup) -> None:
-    """Raise Broken when a group counts as created but one of its bundles is on no living node."""
+    """Raise Broken if a group counts as created although one of its bundles is on no living
+    node.
+    """
     gone = [node for node in group.nodes if not control.nodes.is_alive(node)]
     if gone:
         raise Broken(

@@ -6,7 +6,7 @@ from phalanx.model.ids import PREFIX_BYTES
 
 
 class History:
-    """All nodes and drivers of a run, and what happened to them."""
+    """The history of a run: its nodes and drivers, and the events in their lives."""
 
     def __init__(self) -> None:
         self.had_faults = False
@@ -15,7 +15,7 @@ class History:
         self.dead_nodes: set[str] = set()
         """Ids of nodes that have ended, or that the head has declared dead."""
         self.drained_nodes: set[str] = set()
-        """Ids of nodes that were asked to start nothing new."""
+        """The ids of nodes that were drained."""
         self.groups: set[bytes] = set()
         """Placement groups that drivers have requested and not removed."""
         self.removed_groups: set[bytes] = set()

@@ -52,7 +52,7 @@ class Host:
     def later(self, delay_s: float, action: Action, process: object = None) -> None:
         """Run an action on this machine after this delay, unless the machine is down by then.
 
-        For `process` see `do`.
+        `process` is as in `do`.
         """
         self.kernel.after(delay_s, lambda: self.do(action, process))
 
@@ -64,8 +64,8 @@ class Host:
         return self.disk.get(name) if found is None else found
 
     def do(self, action: Action, process: object = None) -> None:
-        """Run an action now, or as soon as the machine and `process` are no longer stopped; never
-        if the machine is down.
+        """Run an action now or, if the machine or `process` is stopped, when it continues. If the
+        machine is down, the action is never run.
         """
         if not self.is_up:
             return
@@ -77,7 +77,9 @@ class Host:
         action()
 
     def _moves_at(self, process: object) -> tuple[float, bool]:
-        """Return when the machine and this process continue, and whether timers come first then."""
+        """Return the time at which the machine and this process continue, and whether timers then
+        come before messages.
+        """
         stopped_until = self._stopped.get(process, 0.0)
         if stopped_until > self._frozen_until:
             return stopped_until, True
@@ -96,8 +98,8 @@ class Host:
     def freeze(self, seconds: float, ticks_first: bool = False) -> None:
         """Stop the machine for this time; messages wait.
 
-        `ticks_first` tells that the machine's timers come before messages when it continues, as
-        after an interrupted wait.
+        `ticks_first`: when the machine continues, its timers come before messages, as after an
+        interrupted wait.
         """
         self._frozen_until = max(self._frozen_until, self.kernel.now + seconds)
         self._ticks_first = ticks_first
@@ -107,7 +109,7 @@ class Host:
         self._stopped[process] = max(self._stopped.get(process, 0.0), self.kernel.now + seconds)
 
     def timer(self, delay_s: float, action: Action, process: object = None) -> None:
-        """Run an action after this delay if the machine is up then; for `process` see `do`.
+        """Run an action after this delay, if the machine is then up. `process` is as in `do`.
 
         A machine that continues normally reads messages first, as a loop over sockets does;
         `freeze` and `stop` can change that.
@@ -123,7 +125,7 @@ class Host:
         self.kernel.after(delay_s, due)
 
     def every(self, period_s: float, action: Action, process: object = None) -> None:
-        """Repeat an action as long as the machine is up; for `process` see `do`."""
+        """Repeat an action as long as the machine is up. `process` is as in `do`."""
 
         def again() -> None:
             self.timer(period_s, again, process)

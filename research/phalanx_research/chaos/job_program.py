@@ -197,10 +197,10 @@ class JobProgram:
         return msgspec.structs.replace(spec, after=Dependencies(needs=(pair,)))
 
     def _in_line(self, spec: JobSpec) -> JobSpec:
-        """Return the job, sometimes with a `singleton` dependency, so that one such job runs at a
-        time.
+        """Return the job, sometimes with a `singleton` dependency, so that only one of the jobs
+        with the same key runs at a time.
 
-        The key of the dependency is common to all drivers, or belongs to this driver.
+        All drivers share the key, or it belongs to this driver.
         """
         rng, after = self._lines_rng, spec.after
         if not self._options.has_others or rng.random() < 0.4:

@@ -1,4 +1,4 @@
-"""The promises about jobs, checked against what their simulated commands did."""
+"""The promises about jobs, which are checked against the actions of their simulated commands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from phalanx_research.chaos.history import History
 SLOWEST = 0.9
 """A lower bound for the speed of a machine's clock relative to another's."""
 AT_REST = st.FINISHED | {st.ABORTED}
-"""The states in which a job needs nothing more unless somebody resumes it."""
+"""The states in which a job stays until somebody resumes it."""
 
 
 class _Run(msgspec.Struct, kw_only=True):
@@ -48,8 +48,8 @@ class JobPromises:
         in place.
         """
         self._unheard: dict[tuple[bytes, bytes, int, int], tuple[str, float]] = {}
-        """For each (node, group, index, attempt) whose commands ended without the head knowing yet:
-        the job, and the time of the end.
+        """The job and the time of the end for each (node, group, index, attempt) whose commands
+        have ended, as long as the head does not know this.
         """
         self._unheard_s: dict[str, float] = {}
         """For each job, the seconds for which the head believed an ended member to be running."""
@@ -57,8 +57,8 @@ class JobPromises:
         """The (job, member) pairs whose commands failed and will restart in place."""
         self._taken: dict[str, JobSpec] = {}
         self._lines: dict[str, str] = {}
-        """For each job with a `singleton` dependency: the key that such jobs share; one of them
-        runs at a time.
+        """The key of each job with a `singleton` dependency. Jobs with the same key run one at a
+        time.
         """
         self._deleted: set[str] = set()
         self._runs: dict[tuple[str, str], list[_Run]] = {}
@@ -106,8 +106,8 @@ class JobPromises:
     def started(self, node: bytes, order: StartMember) -> None:
         """Check a command that starts: no other attempt of its member may run.
 
-        Attempts on a node do not count if the head has declared the node dead and the node does not
-        know this yet.
+        Attempts on a node do not count if the head has declared the node dead, and the node has not
+        received this.
         """
         runs = self._runs.setdefault((order.job, order.name), [])
         for run in runs:
@@ -141,8 +141,9 @@ class JobPromises:
         self._restarting.discard((order.job, order.name))
 
     def _check_task(self, node: bytes, order: StartMember) -> None:
-        """Check an array task that begins: the array admits one more, the task of the earlier array
-        has succeeded, and this task itself has not succeeded yet, as far as the head must know.
+        """Check an array task that begins. The array must admit one more task, the task of the
+        earlier array must have succeeded, and this task itself must not have succeeded yet, as far
+        as the head can know.
         """
         spec = self._taken.get(_array_of(order.job))
         if spec is None or spec.array is None:
@@ -178,7 +179,7 @@ class JobPromises:
                     raise Broken(f"{order.job} begins before {pair} has ended well", ["head"])
 
     def _check_number(self, node: bytes, order: StartMember) -> None:
-        """Check that an array task begins only once with each number, as far as the head must
+        """Check that an array task begins only once with each number, as far as the head can
         know.
         """
         if _array_of(order.job) not in self._once:
@@ -215,8 +216,8 @@ class JobPromises:
                     )
 
     def ended(self, node: bytes, order: StartMember, code: int, was_asked: bool) -> None:
-        """Record that a command of a member has ended. `was_asked` tells that SIGTERM was sent to
-        it before.
+        """Record that a command of a member has ended. `was_asked`: SIGTERM was sent to it
+        before.
         """
         if not code and not was_asked and _array_of(order.job):
             self._done_on[order.job] = node
@@ -258,7 +259,7 @@ class JobPromises:
             self._heard((node, news.group, news.index, news.attempt), since)
 
     def cut_off(self, node: bytes, since: float) -> None:
-        """Record that the head has lost a connection and expects no more news over it."""
+        """Record that the head has lost a connection, over which no more messages arrive."""
         for member in [one for one in self._unheard if one[0] == node]:
             self._heard(member, since)
 
@@ -269,7 +270,7 @@ class JobPromises:
             self._unheard_s[job] = self._unheard_s.get(job, 0.0) + late_s
 
     def node_gone(self, node: bytes) -> None:
-        """Record that a node's process has ended, and all its commands too."""
+        """Record that a node's process has ended together with all its commands."""
         for key, runs in self._runs.items():
             self._runs[key] = [run for run in runs if run.node != node]
         for job in list(self._ran_from):
@@ -300,8 +301,8 @@ class JobPromises:
     # ---- reports of the head -----------------------------------------------------------------
 
     def gang_begins(self, record: JobRecord, group: KnownGroup, attempt: int) -> None:
-        """Check a job's gang that begins: the members that start, and those that have ended, must
-        be enough.
+        """Check a job's gang that begins. The members that start and the members that have ended
+        must together be enough.
         """
         if (group.group, attempt) in self._begun:
             return  # a node that dies between two such orders takes placed members with it
@@ -355,7 +356,7 @@ class JobPromises:
         return by_policy or done >= least
 
     def open(self, control: Head | None) -> list[str]:
-        """Return, in words, the jobs that are unfinished or that the head no longer knows.
+        """Return descriptions of the jobs that are unfinished, or that the head no longer knows.
 
         `control` is the head's state; None while no head runs.
         """
@@ -425,7 +426,7 @@ def _waits_for_one_at_rest(
 ) -> bool:
     """Whether a job waits, directly or not, for a job that is suspended or held.
 
-    `passed` has the jobs on the way to this one.
+    `passed` has the jobs through which the search has come to this job.
     """
     passed |= {job.uid}
     others = [known[uid] for uid in dependencies.unheard(job) if uid in known]

@@ -11,11 +11,11 @@ from phalanx_research.chaos.broken import Broken
 from phalanx_research.virtual_time import VirtualTime
 
 STORM_S, STORM = 0.1, 20_000
-"""Seconds, and the number of actions in this time above which processes only keep each other
-busy.
+"""A number of seconds, and the number of actions in this time above which processes only keep each
+other busy.
 """
 KEPT_EVENTS = 20_000
-"""How many of the last events can be shown when a promise breaks."""
+"""The number of last events that can be shown when a promise is broken."""
 
 
 class Event(NamedTuple):
@@ -37,7 +37,9 @@ class Kernel(VirtualTime):
         self.seed = seed
         self.story: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self._window = (0.0, 0)
-        """When the present window of `STORM_S` began, and the count of actions at that time."""
+        """The time at which the present window of `STORM_S` seconds began, and the count of actions
+        at that time.
+        """
         self._digest = hashlib.blake2b(digest_size=8)
 
     def rng(self, name: str) -> random.Random:

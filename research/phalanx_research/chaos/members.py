@@ -1,4 +1,4 @@
-"""The commands of a simulated node's members; such commands only take time."""
+"""The commands of a simulated node's members. These commands do nothing except take time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORK_S = 0.02
 
 
 class SimCommands:
-    """The commands of one node; used as member_effects.CommandEffects."""
+    """The commands of one node, which stand for member_effects.CommandEffects."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class SimCommands:
 
 
 class NoJobFiles:
-    """Stands in for member_effects.JobFiles; it has no files."""
+    """A replacement for member_effects.JobFiles without files."""
 
     def make(self, order: StartMember) -> str:
         """Return no path, since no file is made."""

@@ -41,7 +41,7 @@ class Process(Protocol):
 
 
 class End:
-    """One end of a connection; used as `owner.transport.Connection`."""
+    """One end of a connection, which stands for `owner.transport.Connection`."""
 
     def __init__(self, network: Network, host: Host, number: int) -> None:
         self._network = network
@@ -139,13 +139,15 @@ class Network:
         return self._processes.get((host, process_id))
 
     def remove_process(self, host: Host, process_id: bytes) -> None:
-        """Let nobody connect to this process any more."""
+        """Let no other process connect to this process any more."""
         self._processes.pop((host, process_id), None)
 
     # ---- connections -------------------------------------------------------------------------
 
     def dial(self, host: Host, process: Process, target: bytes) -> End:
-        """Connect a process to another process; if there is none, the connection ends at once."""
+        """Connect a process to another process. If that process does not exist, the connection ends
+        at once.
+        """
         to = self.host_of(target)
         far_host = to or host
         near, far = self._end(host), self._end(far_host)
@@ -192,7 +194,7 @@ class Network:
         self._kernel.after(0.25, look)
 
     def _refuse(self, near: End) -> None:
-        """End a dial: the process with this id has ended, or its machine has."""
+        """End a dial, because the process with this id or its machine has ended."""
         far = near.other
         near.refusal_status = Status.NO_PROCESS if far.host.is_up else Status.UNREACHABLE
         near.refusal = "it is not there"
@@ -210,7 +212,7 @@ class Network:
         return end
 
     def send(self, end: End, body: bytes | None) -> None:
-        """Send bytes to the other end; None tells it that this end was closed."""
+        """Send bytes to the other end. None means that this end was closed."""
         if not end.is_open:
             return
         far = end.other
@@ -353,8 +355,8 @@ class Network:
     def host_down(self, host: Host, is_noticed: bool) -> None:
         """End a machine.
 
-        With `is_noticed`, others learn of this at once, as when processes end; otherwise only from
-        the machine's silence.
+        With `is_noticed`, other machines notice this at once, as when processes end. Otherwise they
+        notice only the machine's silence.
         """
         for end in list(self._ends.values()):
             if end.host is not host or not end.is_open:

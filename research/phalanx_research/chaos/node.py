@@ -37,7 +37,7 @@ BUSY_PORTS = 0.1
 
 
 class NeverSilent:
-    """A fork server that always answers, since there is no real process."""
+    """A fork server that always answers, because there is no real process."""
 
     def ask(self) -> None:
         """Do nothing, since the answer is always there."""

@@ -1,4 +1,5 @@
-"""The choices of a seed before anything happens: sizes, limits, habits, and the possible faults.
+"""The choices that a seed makes before the run: sizes, limits, the kinds of work, and the possible
+faults.
 
 Swarm testing: each seed leaves out most of the possible faults, so that the remaining faults can
 meet each other. Source: Groce et al., "Swarm Testing", ISSTA 2012.
@@ -68,7 +69,7 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How often all drivers together use objects in each way."""
+    """The number of times that all drivers together use objects in each way."""
 
     chains: int
     """The number of tasks on results of others, most of them large."""
@@ -93,7 +94,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     limits: HealthLimits
     spilling: SpillOptions
     patience_s: float
-    """Seconds without a head after which a node without work ends itself."""
+    """Seconds without a head after which an idle node ends itself."""
     tick_s: float
     head_tick_s: float
     write_s: tuple[float, float]
@@ -130,7 +131,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[dict[str, float], ...]
     """The weight and the CPU limit of each queue, in addition to the default queue."""
     quotas: tuple[dict[str, Any], ...]
-    """Further fields of each queue at its creation."""
+    """Additional fields of each queue at its creation."""
     queue_changes: int
     """How often a driver changes a queue's weight."""
     has_tasks_in_queues: bool
@@ -239,7 +240,7 @@ def _quota(rng: random.Random) -> dict[str, Any]:
 
 
 def _node(rng: random.Random) -> dict[str, float]:
-    """Return the resources of a small node, so that little work is enough for contention."""
+    """Return the resources of a node. It is small, so that little work is enough for contention."""
     resources = {"CPU": float(rng.choice((1, 2, 4)))}
     if rng.random() < 0.5:
         resources["GPU"] = float(rng.choice((1, 2, 4)))

@@ -161,7 +161,7 @@ class SimProcess:
             self.host.guard(step)
 
     def settle(self) -> None:
-        """Report all released references, as the reactor does after each round."""
+        """Report all released references, as a real process's loop does after each round."""
         owner, dropped = self.owner, self.files.dropped
         while any(owner.unsent) or dropped:
             owner.flush()
@@ -199,7 +199,7 @@ class SimProcess:
     # ---- objects, as `get` reads them --------------------------------------------------------
 
     def read(self, ref: ObjectRef[Any], then: Callable[[Outcome], None]) -> None:
-        """Wait for a value, and read it when the process has time; if the value is lost, wait
+        """Wait for a value, and read it when the process has time. If the value is lost, wait
         again.
         """
         self.later(0.0, lambda: self._read(ref, then))
@@ -235,8 +235,8 @@ class SimProcess:
         self.read(ref, then)
 
     def open(self, name: str) -> Wait:
-        """Open a file, after fetching it if another node may have it; the result is None if the
-        file is gone.
+        """Open a file. If it is not here and another node may have it, fetch it first. The result
+        is None if the file is gone.
         """
 
         def wait(resume: Resume) -> None:

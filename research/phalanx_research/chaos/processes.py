@@ -1,4 +1,6 @@
-"""A simulated node's worker processes: started, killed and reaped as by the fork server."""
+"""A simulated node's worker processes, which are started, killed and reaped as by the fork
+server.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _REAP_S = 0.002
 
 
 class SimWorkers:
-    """The workers of one node; used as worker_processes.ForkEffects."""
+    """The workers of one node, which stand for worker_processes.ForkEffects."""
 
     def __init__(
         self,
@@ -29,8 +31,8 @@ class SimWorkers:
         """Start without workers.
 
         `start_s` is the seconds that a worker needs to start. `make` creates a worker with an id;
-        the worker calls back when it ends. `reaped` tells the node that a worker has ended, and
-        how.
+        the worker calls back when it ends. `reaped` reports to the node that a worker has ended,
+        and in which way.
         """
         self._host = host
         self._rng = rng
@@ -71,7 +73,7 @@ class SimWorkers:
 
 
 class NoLogs:
-    """Stands in for worker_output.NodeLogs; it has no logs, since simulated workers print
+    """A replacement for worker_output.NodeLogs without logs, because simulated workers print
     nothing.
     """
 

@@ -1,9 +1,8 @@
-"""The checker of the simulation: compares what the cluster has promised with what is seen from
+"""The checker of the simulation, which compares the promises of the cluster with observations from
 outside.
 
-The checker asks simulated processes what they did, where this is possible, instead of asking a
-machine what it believes. It learns which work runs, with which devices and for which owner, and
-what readers got.
+Where possible, it observes the simulated processes instead of the state of a machine: which work
+runs, with which devices and for which owner, and which values readers get.
 """
 
 from __future__ import annotations
@@ -43,7 +42,9 @@ from phalanx_research.chaos.work import Work, read_label
 ABANDONED = "abandoned"
 OWNER_GONE = "owner gone"
 _STOP_S = 1.0
-"""Seconds within which a task must end once its worker can end it, in a healthy cluster."""
+"""Seconds within which a task must end in a healthy cluster, from the time when its worker can end
+it.
+"""
 
 
 class Submitter(Protocol):
@@ -67,7 +68,7 @@ class Worker(Protocol):
 
 
 class Promises:
-    """Everything that was promised, and the outcomes."""
+    """All promises of a run, and their outcomes."""
 
     def __init__(self, kernel: Kernel, network: Network, history: History) -> None:
         self._kernel = kernel
@@ -84,13 +85,11 @@ class Promises:
         self._ended_under: dict[bytes, Key] = {}
         """For each worker that has ended, its last work."""
         self._results: dict[bytes, Key] = {}
-        """For each worker that is writing results, the work whose results these are. It is too late
-        to stop this work.
-        """
+        """The work of each worker that is writing results. It is too late to stop this work."""
         self._to_stop: dict[tuple[bytes, Key], float] = {}
         """For each (worker, task), the time when the last Cancel arrived."""
         self._alive_as: dict[tuple[bytes, int], bytes] = {}
-        """For each incarnation of an actor that the head reported alive, the worker."""
+        """The worker of each incarnation of an actor that the head has reported as alive."""
 
     # ---- submission of work ------------------------------------------------------------------
 
@@ -224,7 +223,7 @@ class Promises:
     def code_ended(self, worker: Worker, owner: bytes, number: int) -> None:
         """Record that the code of a task or call has ended.
 
-        The results are not written yet; writing may have to wait for room.
+        The results are not written yet, because that may have to wait for room.
         """
         self._results[worker.worker_id] = self._key_of(owner, number)
 
@@ -332,7 +331,7 @@ class Promises:
     def stream_over(
         self, process: Submitter, number: int, items: int, error: BaseException | None
     ) -> None:
-        """Check the end or error that a stream's reader gets after this many items."""
+        """Check the end or error that a stream's reader gets after `items` items."""
         promise = self.kept[process.name, number]
         if error is not None:
             self._failed(promise, error)
@@ -391,7 +390,7 @@ class Promises:
     # ---- ends of processes -------------------------------------------------------------------
 
     def worker_ended(self, worker: Worker) -> None:
-        """Record that a worker's process has ended, whatever it was doing."""
+        """Record that a worker's process has ended."""
         self.usage.vacate(worker.prefix, worker.name)
         self._results.pop(worker.worker_id, None)
         key = self._running.pop(worker.worker_id, None)
@@ -399,14 +398,16 @@ class Promises:
             self._ended_under[worker.worker_id] = key
 
     def preempted(self, worker: bytes) -> None:
-        """Record that a worker was preempted; its work may start once more."""
+        """Record that a worker was preempted. Its work may start once more."""
         key = self._ended_under.get(worker)
         if key is not None:
             self.kept[key].excused += 1
             self._history.count("preempted")
 
     def owner_ended(self, process: Submitter) -> None:
-        """Record that an owner has ended. Nobody waits for its work, and it waits for nothing."""
+        """Record that an owner has ended. No process waits for its work any more, and it waits for
+        nothing.
+        """
         for promise in self.kept.values():
             if promise.owner == process.name and not promise.outcome:
                 promise.outcome = OWNER_GONE

@@ -1,4 +1,4 @@
-"""The promises about objects: each reader gets the value, or an error that is true."""
+"""The promises about objects: each reader gets the right value, or a true error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class Reads:
     def __init__(
         self, network: Network, history: History, kept: Mapping[Key, Promise], truth: Truth
     ) -> None:
-        """Start without readers. `kept` has the promises about the work that makes objects."""
+        """Start without readers. `kept` has the promises about the work that makes objects. `truth`
+        judges errors.
+        """
         self._network = network
         self._history = history
         self._kept = kept
@@ -41,7 +43,7 @@ class Reads:
         self._count = 0
 
     def begins(self, process: Reader, ref: ObjectRef[Any]) -> int:
-        """Record that a process waits for a value; return a number for `ends`."""
+        """Record that a process waits for a value. Returns a number for `ends`."""
         self._count += 1
         self._open[self._count] = (process, ref)
         return self._count
@@ -92,7 +94,7 @@ class Reads:
         return host is not None and self._network.find_process(host, process) is not None
 
     def process_ended(self, process: Reader) -> None:
-        """Record that a process has ended and waits for nothing any more."""
+        """Record that a process has ended, and no longer waits for anything."""
         self._open = {n: read for n, read in self._open.items() if read[0] is not process}
 
     @property
@@ -101,7 +103,7 @@ class Reads:
         return bool(self._open)
 
     def check_none_open(self, waited_s: float) -> None:
-        """Raise Broken when a process still waits this long after the last fault."""
+        """Raise Broken if a process still waits. `waited_s` is the time since the last fault."""
         for process, ref in self._open.values():
             owner = self._history.name_of(ref._owner)
             raise Broken(

@@ -1,4 +1,4 @@
-"""Runs seeds one after another, and returns the result of each."""
+"""The run of one seed, and its result."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def try_seed(seed: int) -> tuple[Result, World]:
-    """Run one seed; return the result, and the world in its final state."""
+    """Run one seed. Returns the result, and the world in its final state."""
     world = World(seed)
     broken = ""
     story: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from typing import Any
 
 Resume = Callable[[Any], None]
 Wait = Callable[[Resume], None]
-"""A function that starts a wait and calls back once with the result."""
+"""A function that starts a wait, and calls its argument once with the result."""
 Body = Generator[Wait, Any, Any]
 
 

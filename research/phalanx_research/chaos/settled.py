@@ -1,4 +1,4 @@
-"""Checks that nothing is held once faults have ended and drivers have left."""
+"""Checks that nothing is held any more when faults have ended and drivers have left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def actors_left(cluster: Cluster) -> list[str]:
 
 
 def references_left(cluster: Cluster) -> list[str]:
-    """Return, in words, what processes hold for objects to which no program refers."""
+    """Return descriptions of all that processes hold for objects to which no program refers."""
     left = []
     for node in cluster.running_nodes():
         for process in (*node.drivers, *node.processes.workers.values()):
@@ -39,7 +39,7 @@ def references_left(cluster: Cluster) -> list[str]:
 
 
 def leftovers(cluster: Cluster) -> list[str]:
-    """Return, in words, everything that is still held."""
+    """Return descriptions of all that is still held."""
     head = cluster.head
     if head is None:
         return ["there is no head"]

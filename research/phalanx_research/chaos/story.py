@@ -15,7 +15,7 @@ from phalanx_research.chaos.kernel import Event
 LONGEST = 240
 _BODIES = (Reported, Via)
 _CHATTER = (NodeReport, View)
-"""Messages that are sent all the time and are left out of stories."""
+"""The messages that are sent all the time, and that stories leave out."""
 
 
 def story_lines(events: Iterable[Event], involved: Sequence[str], count: int) -> list[str]:
@@ -72,7 +72,7 @@ def _value(value: Any) -> str:
 
 
 def _name(value: bytes) -> str:
-    """Return a text with ids in short form: the third process of node02 is n2/3."""
+    """Return a value as text, with ids in short form: the third process of node02 is n2/3."""
     if not value.strip(b"\0"):
         return "-"
     if value.startswith(b"node") and len(value) >= 6:

@@ -1,4 +1,4 @@
-"""Decides whether an error that a reader gets is true, given what happened to the work."""
+"""The judgement whether an error that a reader gets is true, given the history of the work."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class Promise(msgspec.Struct, kw_only=True):
     takes_put: bool = False
     """Whether the arguments contain objects that were put."""
     is_over: bool = False
-    """Whether the stream of this work has ended, read or not."""
+    """Whether the stream of this work has ended. It may still have unread items."""
     is_abandoned: bool = False
-    """Whether nobody reads the stream of this work to its end."""
+    """Whether no reader will read the stream of this work to its end."""
     group: bytes | None = None
     node: str = ""
     """The node to which the task is bound; empty if it is not bound."""
@@ -84,7 +84,7 @@ class Truth:
         return self.is_own(promise, error) or self._is_of_input(promise, error)
 
     def is_own(self, promise: Promise, error: BaseException) -> bool:
-        """Whether this failure is possible apart from failures of arguments."""
+        """Whether this failure is possible for a reason other than the failure of an argument."""
         history = self._history
         match error:
             case Raised():

@@ -1,5 +1,5 @@
-"""Checks what processes use on each simulated machine; it must never exceed what the machine
-has.
+"""Checks of the amounts that processes use on each simulated machine. They must never exceed the
+machine's amounts.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class _Held(msgspec.Struct, frozen=True):
 
 
 class Usage:
-    """Checks the amounts and devices in use on each machine, and the bundles that the machine's
-    node keeps.
+    """The checker of the amounts and devices in use on each machine, and of the bundles that the
+    machine's node keeps.
     """
 
     def __init__(self, history: History) -> None:
@@ -101,7 +101,7 @@ class Usage:
         self._held.pop(prefix, None)
 
     def check(self, prefix: bytes) -> None:
-        """Raise Broken when a node uses, or keeps for groups, more than it has."""
+        """Raise Broken if a node uses, or keeps for groups, more than it has."""
         node = self._nodes[prefix]
         held = self._held.get(prefix, {})
         used: dict[str, int] = {}
@@ -146,8 +146,8 @@ class Usage:
             self.check(node.prefix)
 
     def committed(self, node: Node, message: CommitBundles) -> None:
-        """Check a node that was asked to commit bundles: all other nodes must have prepared their
-        bundles.
+        """Check a node that was asked to commit bundles. At this time all other nodes must have
+        prepared their bundles.
         """
         held = node.bundles.inventory().held
         kept = [

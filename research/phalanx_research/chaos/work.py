@@ -28,13 +28,15 @@ RAISED = pickle.dumps(("task", "f", "Raised", pickle.dumps(Raised(), 5), 1, None
 
 
 class Work(msgspec.Struct, array_like=True, kw_only=True):
-    """The action of one task or call: it takes time, then returns, raises, or ends its process."""
+    """The action of one task or call. It takes time, and then returns, raises an error, or ends its
+    process.
+    """
 
     seconds: float
     ends: str = RETURNS
     bad_attempts: int = -1
-    """How many of the first attempts end as `ends` says, before later attempts return; -1: all
-    attempts.
+    """The number of first attempts that end in the way `ends`; later attempts return. -1: all
+    attempts end in this way.
     """
     items: int = 0
     """The number of values that a generator yields."""
@@ -53,7 +55,7 @@ class Work(msgspec.Struct, array_like=True, kw_only=True):
     cancels: bool = False
     """Whether the code cancels the work to whose results the argument refers."""
     gives: int = 0
-    """The number of objects of its own process to which the returned value refers."""
+    """The number of objects of the worker's own process to which the returned value refers."""
     members: list[Work] = []
     """The work of each member of a gang."""
 
@@ -62,12 +64,12 @@ class Work(msgspec.Struct, array_like=True, kw_only=True):
         return self.members[number % len(self.members)] if self.members else self
 
     def end_of(self, attempt: int) -> str:
-        """Return how this attempt ends; attempts are counted from 0."""
+        """Return the way in which an attempt ends. Attempts are counted from 0."""
         return self.ends if self.bad_attempts < 0 or attempt < self.bad_attempts else RETURNS
 
 
 class Label(msgspec.Struct, array_like=True, frozen=True):
-    """A simulated value, which says which object it is and which process made it."""
+    """A simulated value. It contains the number of its object and the process that made it."""
 
     owner: bytes
     number: int

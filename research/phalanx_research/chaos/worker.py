@@ -1,4 +1,6 @@
-"""A simulated worker process: the production worker core around code that only takes time."""
+"""A simulated worker process: the production worker core, with code that does nothing except take
+time.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +116,7 @@ class SimWorker(SimProcess):
     # ---- messages ----------------------------------------------------------------------------
 
     def take(self, end: End, message: Message) -> bool:
-        """Handle a message for a worker; return False for a message to an owner."""
+        """Handle a message for a worker. Returns False for a message to an owner."""
         if isinstance(message, Cancel):
             self.promises.cancel_came(self, end.peer, message)
         return self.core.handle(end, message)
@@ -217,8 +219,8 @@ class SimWorker(SimProcess):
             self.core.ended(connection, definition, self.host.clock() - began)
 
     def finish(self, connection: Connection, context: TaskContext, message: Any) -> bool:
-        """Send an outcome, once the owners of all held objects know that this process holds
-        them.
+        """Send an outcome, as soon as the owners of all held objects know that this process holds
+        these objects.
         """
         if message is None:
             self.die("exit code 1")
@@ -242,7 +244,7 @@ class SimWorker(SimProcess):
         started: Callable[[], None],
         kept: list[ObjectRef[Any]],
     ) -> Body:
-        """Run a task or call; return the outcome as a message, None if the process must die.
+        """Run a task or call. Returns the outcome as a message; None if the process must die.
 
         `kept` has the references that the actor keeps.
         """
@@ -281,7 +283,7 @@ class SimWorker(SimProcess):
         return Done(number, values[0], began, ended, values[1:])
 
     def _open_inputs(self, message: Task | Call) -> Generator[Wait, Any, list[str]]:
-        """Read the files of all arguments; return the names of those that are gone."""
+        """Read the files of all arguments. Returns the names of missing files."""
         lost = []
         for value in (message.args, *message.inputs):
             if type(value) is Value and value.kind == SHARED:
@@ -385,7 +387,7 @@ class SimWorker(SimProcess):
         return Value(INLINE, label, [], [(ref._owner, ref._number) for ref in given])
 
     def _reserve(self, resume: Resume) -> None:
-        """Ask for room in memory; the result says whether there is room."""
+        """Ask for room in memory. The result is whether there is room."""
 
         def answered(answer: Callable[[], int]) -> None:
             try:

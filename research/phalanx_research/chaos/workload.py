@@ -321,7 +321,7 @@ class Program:
     # ---- the end -----------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Give everything back. All outcomes are known by then."""
+        """Give back all that the program holds. This is called when all outcomes are known."""
         self.is_over = True
         if self.objects is None:
             return  # the group was never created
@@ -335,8 +335,8 @@ class Program:
 def _hold(nodes: tuple[dict[str, float], ...], needs: dict[str, float]) -> int:
     """Return how many members with this request all nodes together could hold if they were empty.
 
-    Until the head notices that a machine has crashed, it sees a larger cluster, and accepts gangs
-    that do not fit afterwards.
+    Until the head notices the crash of a machine, it counts that machine, too, and may accept gangs
+    that do not fit later.
     """
     return sum(
         min(int(node.get(name, 0.0) / amount) for name, amount in needs.items()) for node in nodes

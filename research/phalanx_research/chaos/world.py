@@ -20,11 +20,11 @@ from phalanx_research.chaos.promises import Promises
 from phalanx_research.chaos.workload import Program
 
 PROGRESS_S = 240.0
-"""Seconds after the last fault within which all submitted work must end."""
+"""Seconds after the last fault within which all submitted work must have ended."""
 SETTLE_S = 90.0
-"""Seconds after the drivers' end within which everything must be released."""
+"""Seconds after the drivers' end within which all that they held must be released."""
 _BACK_S = 5.0
-"""Seconds within which all nodes know a head that has come back."""
+"""Seconds within which all nodes have connected to a restarted head."""
 _STEP_S = 0.5
 
 
@@ -57,7 +57,7 @@ class World:
         """Run the seed. Raises Broken when a promise does not hold.
 
         The garbage collector is off during the run. Otherwise the collector would drop references
-        at times that depend on what this process ran before.
+        at times that depend on earlier work of this process.
         """
         was_enabled = gc.isenabled()
         gc.disable()
@@ -91,7 +91,7 @@ class World:
         settled.check(cluster)
 
     def _be_quiet(self, seconds: float) -> None:
-        """Let nothing happen for this time. Then the head dies, and the next head starts a second
+        """Let no fault happen for this time. Then the head dies, and the next head starts a second
         later.
 
         Raises Broken if a node ends because of this.

@@ -1,4 +1,6 @@
-"""The main example: a search and a training on real handwritten digits, on all cores."""
+"""The main example: a hyperparameter search and a training on real handwritten digits, on all
+cores.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ def run(trials: int = TRIALS, workers: int | None = None, *, json: bool = False)
     """Run the demo and print its tables (or JSON); return the exit code.
 
     `trials` is the number of settings tried, `workers` the number of training actors (default: one
-    for each CPU, at most eight). The code is 0 when all went well, 1 when something failed or the
-    accuracy is poor, and 2 when the demo could not start.
+    for each CPU, at most eight). The code is 0 if the demo succeeded, 1 if a part failed or the
+    accuracy is poor, and 2 if the demo could not start.
     """
     from phalanx_research.demo.command import execute
 

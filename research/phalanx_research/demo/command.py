@@ -1,4 +1,6 @@
-"""The work of `phalanx demo`: load, search, train, share the machine, and report."""
+"""The work of `phalanx demo`: it loads the data, searches, trains, shares the machine between
+teams, and reports.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,9 @@ from phalanx_research.demo.network import Vector
 
 
 class Settings(NamedTuple):
-    """The settings that the search varies: the network's width and how it learns."""
+    """The settings that the search varies: the network's width, and the parameters of its
+    training.
+    """
 
     hidden: int
     learning_rate: float

@@ -1,4 +1,6 @@
-"""The data of the demo: handwritten digits, split, with the training part enlarged by shifts."""
+"""The data of the demo: handwritten digits, split into parts. Shifted copies enlarge the training
+part.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ TRAIN, VALID = 0.6, 0.2
 
 
 class DataMissing(Exception):
-    """The digits are not installed; the text says how to get them."""
+    """Raised if the digits are not installed. The text says how to get them."""
 
 
 class Digits(NamedTuple):

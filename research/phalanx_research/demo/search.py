@@ -1,4 +1,4 @@
-"""The first part of the demo: each set of settings is tried in a task of its own."""
+"""The first part of the demo: it tries each set of settings in a task of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Two teams' queues on one machine: one gang runs, one waits, and an urgent one goes first."""
+"""Two teams' queues on one machine: one gang runs, another gang waits, and an urgent gang goes
+first.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ _PATIENCE_S = 120.0
 
 
 class Shared(NamedTuple):
-    """The result of sharing: the size of the gangs, why one of them waited, and how often the first
-    one started.
+    """The result of sharing: the size of the gangs, the reason why one gang waited, and the number
+    of starts of the first gang.
     """
 
     members: int
@@ -45,20 +47,20 @@ class Gate:
         self._open.set()
 
     async def come(self, count: int) -> int:
-        """Wait until at least `count` callers have entered; return their number."""
+        """Wait until at least `count` callers have entered. Returns their number."""
         async with self._came:
             await self._came.wait_for(lambda: self._come >= count)
         return self._come
 
 
 def train_when_open(gate: Any) -> int:
-    """Do the work of a member that waits until the gate is open; return its rank."""
+    """Do the work of a member that waits until the gate is open. Returns its rank."""
     phalanx.get(gate.enter.remote())
     return evaluate_alone()
 
 
 def evaluate_alone() -> int:
-    """Do the work of a member that ends at once; return its rank."""
+    """Do the work of a member that ends at once. Returns its rank."""
     gang = phalanx.get_runtime_context().gang
     return -1 if gang is None else gang.rank
 
@@ -67,7 +69,7 @@ def share(console: Console) -> Shared:
     """Run three gangs: one takes all CPUs, another team's gang waits, and an urgent gang preempts
     the first.
 
-    Raises RuntimeError when a gang returned wrong ranks, and GetTimeoutError.
+    Raises RuntimeError if a gang returned wrong ranks, and GetTimeoutError if one took too long.
     """
     known = {queue["name"] for queue in phalanx.queues()}
     for name, weight in TEAMS.items():

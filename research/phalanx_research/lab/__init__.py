@@ -1,1 +1,1 @@
-"""A lab's day on simulated machines: many users' jobs, run by the whole head."""
+"""A lab's day on simulated machines: the jobs of many users, which the complete head schedules."""

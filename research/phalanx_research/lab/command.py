@@ -14,7 +14,9 @@ HEADERS = (
     "KIND", "JOBS", "STARTS", "WAIT P50", "P90", "P99", "GPU-HOURS", "TOLD", "BY THEN", "LATE P90",
 )  # fmt: skip
 _PAIRS = 6
-"""How many pairs of preempted and preempting kinds are printed: the most frequent ones."""
+"""The number of pairs of preempted and preempting kinds that are printed. These are the most
+frequent pairs.
+"""
 
 
 def run(

@@ -1,4 +1,6 @@
-"""Runs a lab's day: users submit, machines work, the head decides, and at times the head dies."""
+"""The run of a lab's day: users submit, machines work, the head decides, and at times the head
+dies.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,13 @@ from phalanx_research.lab.work import LICENSE, LICENSES, Submission, draw_day, r
 AWAY_S = 20.0
 """Seconds from a head's death to the next head's start."""
 _FIRST_CYCLE_S = 0.5
-"""Seconds within which a new head has made its decisions. Jobs that waited for the head have not
-requested anything by then.
+"""Seconds after its start within which a new head makes its first decisions. Jobs that users submit
+while the head is away are submitted only later.
 """
 _LOOK_S = 600.0
 """Seconds between two checks of the expected starts of waiting work."""
 _LONGEST_HOURS = 96.0
-"""Hours after the last submission at which unfinished work is given up."""
+"""Hours after the last submission at which the simulation ends although work is unfinished."""
 assert len(b"no0000") == PREFIX_BYTES
 
 
@@ -59,7 +61,7 @@ class Day:
         self.promises_met = 0
         """The number of promises that were in force when a head died."""
         self.broken: list[str] = []
-        """The promises that the next head did not keep, in words."""
+        """Descriptions of the promises that the next head did not keep."""
         self.heads = 0
         self._left: dict[tuple[str, str], float] = {}
         """For each interrupted member that keeps its progress, the seconds of work left."""
@@ -79,7 +81,7 @@ class Day:
     def run(self, progress: Callable[[float, float], None]) -> None:
         """Run until all submitted work has ended.
 
-        `progress` receives the hours that have passed, and the hours in all.
+        `progress` receives the number of hours that have passed, and the total number of hours.
         """
         hours, last = 0.0, self.size.hours
         while hours < last or (self._lives() and hours < last + _LONGEST_HOURS):
@@ -112,7 +114,7 @@ class Day:
             self.kernel.after(AWAY_S + _FIRST_CYCLE_S, partial(self._compare, before))
 
     def _compare(self, before: dict[str, float]) -> None:
-        """Check that no job's promised time is later with this head than with the last one."""
+        """Check that this head promises no job a later time than the last head did."""
         after = self.store.promises()
         self.promises_met += len(before)
         for uid, at_s in before.items():
@@ -163,7 +165,7 @@ class Day:
     # ---- the work of members (Programs) ------------------------------------------------------
 
     def begins(self, order: StartMember) -> float:
-        """Return how long a member's command will run, in seconds."""
+        """Return the seconds for which a member's command will run."""
         self.estimates.began(order.job, self.kernel.now)
         work, position = self._work_of(order)
         self.gpus.change(work.kind, _gpus(work), 1)

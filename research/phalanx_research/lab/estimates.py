@@ -1,4 +1,4 @@
-"""Compares the start times that users were told with the actual starts."""
+"""A comparison of the start times that users were shown with the actual starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import msgspec
 from phalanx.model.rows.plan import TimePlan
 
 SLACK_S = 60.0
-"""Seconds by which a start may be late and still count as on time, since users are told minutes."""
+"""Seconds by which a start may be late and still count as on time, because users are shown
+minutes.
+"""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +25,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """How good the first estimates were, for work that has started."""
+    """The quality of the first estimates for work that has started."""
 
     count: int
     by_then_pct: float
@@ -31,11 +33,13 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     early_p50_s: float
     """The seconds by which at least half of the work started before the estimated time."""
     late_p90_s: float
-    """The seconds after the estimated time within which nine in ten had started; 0: none of these
-    was late.
+    """The seconds after the estimated time within which nine tenths of the work had started; 0:
+    none of it was late.
     """
     lead_p50_s: float
-    """The median of the seconds between the making of an estimate and the estimated time."""
+    """The median number of seconds from the time at which an estimate was made to the estimated
+    time.
+    """
 
 
 class Estimates:
@@ -72,7 +76,7 @@ class Estimates:
         self.started.setdefault(uid, now_s)
 
     def held(self, uids: Iterable[str]) -> Held | None:
-        """Return how good the estimates of this work were; None if no work with an estimate has
+        """Return the quality of the estimates for this work; None if no work with an estimate has
         started.
         """
         pairs = [
@@ -92,8 +96,8 @@ class Estimates:
         )
 
     def within(self) -> tuple[int, int, int]:
-        """Return how many starts came before the first of their two estimated times, between both,
-        and after the second.
+        """Return the numbers of starts before the first of two estimated times, between both, and
+        after the second.
 
         Only estimates that use past run times consist of two times.
         """

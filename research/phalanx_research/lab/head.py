@@ -38,7 +38,9 @@ R = TypeVar("R")
 
 
 class History:
-    """A history in memory. It keeps records and answers no queries, since nobody asks here."""
+    """A history in memory. It keeps records. It answers no queries, because the simulation makes
+    none.
+    """
 
     def __init__(self) -> None:
         self.rows: dict[bytes, AttemptRow] = {}

@@ -62,7 +62,7 @@ class Wire:
 
 
 class _Leases:
-    """A set of leases that is always empty, since nothing runs here outside of bundles."""
+    """A set of leases that is always empty, because no work runs outside of bundles here."""
 
     is_draining = False
 
@@ -141,13 +141,13 @@ class Machine:
         self._control.connected(self._wire)
 
     def head_gone(self) -> None:
-        """Record that the head's process has died."""
+        """Handle the end of the head's process."""
         self._wire = None
         self._control.disconnected()
 
     def hears(self, message: Any) -> None:
-        """Handle a message from the head; ignore messages about kinds of work that do not exist
-        here.
+        """Handle a message from the head. Messages about kinds of work that do not exist here are
+        ignored.
         """
         self._table.handle(message)
 

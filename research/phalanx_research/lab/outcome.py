@@ -32,7 +32,7 @@ class KindFigures(msgspec.Struct, frozen=True, kw_only=True):
     wait_p99_s: float
     gpu_hours: float
     expected: Held | None
-    """How good the start times were that users were told; None if users were told none."""
+    """The quality of the start times that users were shown; None if none was shown."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[KindFigures, ...]
     expected: Held | None
     learnt: tuple[int, int, int]
-    """How many starts came before, between and after the two times that were estimated from past
+    """The numbers of starts before, between and after the two times that were estimated from past
     run times.
     """
     nobody_knew: int
@@ -62,9 +62,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The number of records in the history."""
     heads: int
     promises_met: int
-    """The number of promises in force when a head died; the broken ones are in `lost`."""
+    """The number of promises in force when a head died. Broken promises are in `lost`."""
     lost: tuple[str, ...]
-    """Broken promises, in words, and missing jobs, array tasks, records and reservations."""
+    """Descriptions of broken promises, and of missing jobs, array tasks, records and
+    reservations.
+    """
     hours: float
     """The hours until all work had ended."""
     digest: str
@@ -136,7 +138,7 @@ def _kind(
 
 
 def _lost(day: Day, records: dict[JobId, JobRecord]) -> list[str]:
-    """Return, in words, everything that was accepted and then lost."""
+    """Return descriptions of all that was accepted and then lost."""
     found = []
     refused = {text.partition(":")[0] for text in day.refused}
     of_history = {

@@ -16,19 +16,19 @@ CORE_NODE: dict[str, float] = {"CPU": 128.0, "memory": 512e9}
 TEAMS = ("vision", "language", "robots", "theory")
 WEIGHTS = (3, 3, 2, 1)
 DESKS = "interactive"
-"""The queue of interactive users, who watch their work run."""
+"""The queue of interactive users, who watch their work while it runs."""
 HOUR_S = 3_600.0
 _PROFILE = (
     (0, 0.25), (7, 0.6), (9, 1.6), (12, 1.1), (13, 1.7), (18, 0.9), (21, 0.5), (24, 0.5),
 )  # fmt: skip
-"""Pairs of an hour and the rate at which users come from then on, as a multiple of the mean
+"""Pairs of an hour and the rate at which users submit from this hour on, as a multiple of the mean
 rate.
 """
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
-    """The size of the lab. `hours` is how long users submit; work that waits after that still
-    runs.
+    """The size of the lab. `hours`: the hours in which users submit work. Work that still waits
+    after them also runs.
     """
 
     users: int = 120

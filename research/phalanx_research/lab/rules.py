@@ -1,4 +1,6 @@
-"""The scheduler configuration of a lab that keeps promises: the default with `reservation`."""
+"""The scheduler configuration of a lab that keeps promises: the default configuration with the
+plugin `reservation`.
+"""
 
 from __future__ import annotations
 

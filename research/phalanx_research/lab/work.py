@@ -36,7 +36,7 @@ LICENSE, LICENSES = "solver", 6
 _SPREAD = 0.35
 """The standard deviation of the logarithm of one script's run times."""
 _PATIENCE_S = HOUR_S
-"""Seconds for which an interactive user waits before giving up."""
+"""Seconds for which an interactive user waits before cancelling the job."""
 _QUARTER_S = 900.0
 
 
@@ -129,7 +129,7 @@ class _Drawing:
     # ---- kinds -------------------------------------------------------------------------------
 
     def _desk(self) -> Iterator[Submission]:
-        """Work in a shell with a GPU, then leave; or give up waiting."""
+        """Work in a shell with a GPU and then leave, or cancel the job after a long wait."""
         who, at_s = self._who(), self._when(8, 20)
         ran_s = self._around(2_700.0, 0.8)
         limit_s = self._draw.choice((1.0, 2.0, 2.0, 4.0)) * HOUR_S
@@ -220,7 +220,7 @@ class _Drawing:
         )
 
     def _pupil(self) -> Iterator[Submission]:
-        """Submit work of a course; its GPUs are reserved for jobs that name the reservation."""
+        """Submit work of a course. Its GPUs are reserved for jobs that name the reservation."""
         who = self._who()
         at_s = moment(self._draw, self._size.hours, 13.8, 15.5)
         spec = self._spec(who, "pupil", _share(1), "exercise.py")

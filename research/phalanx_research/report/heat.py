@@ -8,7 +8,9 @@ from html import escape
 from phalanx_research.report.run import HeatNode
 
 LEVELS = 6
-"""The number of shades: 0 is idle, 5 is full, the others are partly used."""
+"""The number of shades. Shade 0 is an idle GPU, shade 5 a full one, and the shades between are
+partly used ones.
+"""
 CELL, GAP, COLUMNS = 5, 2, 152
 """The pixels of a cell's side and of the gap between nodes, and the number of nodes in a row."""
 

@@ -1,4 +1,4 @@
-"""The data of one run for the page; parts that a run does not have stay empty."""
+"""The data of one run for the page. Parts that a run does not have are empty."""
 
 from __future__ import annotations
 

@@ -42,4 +42,4 @@ td:first-child{white-space:normal}table{min-width:100%}}
     + "".join(f".h{n}{{fill:var(--h{n})}}.k{n}{{background:var(--h{n})}}" for n in range(6))
 )
 COLOURS = 8
-"""The number of line colours; further runs repeat the colours."""
+"""The number of line colours. Further runs repeat the colours."""

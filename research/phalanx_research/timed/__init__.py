@@ -2,7 +2,7 @@
 
     from phalanx_research.timed import classic, from_trace, read_queues, simulate
 
-Start at `simulate`, the only entry; it returns a `Result`.
+`simulate` is the only entry. It returns a `Result`.
 """
 
 from phalanx_research.timed.adapting import from_trace

@@ -1,4 +1,4 @@
-"""Translates the records of a trace into machines and jobs over time."""
+"""The translation of a trace's records into machines and jobs over time."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def from_trace(
     time.
 
     If a job of one member requests more GPUs than the largest machine has, the job takes whole
-    machines, and one more machine for the rest. `pooled` makes all machines one, so that only the
-    number of GPUs counts. `overheads` adds the time of a start. Raises WorkloadError for a job that
-    lacks a time.
+    machines, and one more machine for the rest. `pooled` joins all machines into one, so that only
+    the number of GPUs counts. `overheads` adds the time that a start takes. Raises WorkloadError
+    for a job that lacks a time.
     """
     width = len(str(len(nodes)))
     machines = [_machine(f"{i:0{width}d}-{node.name}", node) for i, node in enumerate(nodes)]
@@ -109,7 +109,7 @@ def _job(
 
 
 def _training(job: TraceJob) -> Training | None:
-    """Return what is known of a job's training; its iterations divide its run time equally."""
+    """Return the known facts about a job's training. Its iterations divide its run time equally."""
     if not job.iterations or job.duration_s is None:
         return None
     return Training(

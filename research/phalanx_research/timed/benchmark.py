@@ -1,7 +1,7 @@
-"""Measures the simulator on a synthetic day, on growing clusters; `run(clock)` returns a row for
-each.
+"""A measurement of the simulator on a synthetic day, with clusters of several sizes. `run(clock)`
+returns a row for each size.
 
-The configuration is that of Volcano's chart. A cycle runs once in two virtual minutes if something
+The configuration is that of Volcano's chart. A cycle runs every two virtual minutes if something
 has changed. Nothing here reads a clock: the caller passes `clock` (seconds).
 """
 

@@ -1,4 +1,4 @@
-"""Measures how much of the idle resources the typical job cannot use.
+"""The measure of fragmentation: the part of the idle resources that the typical job cannot use.
 
 Typical requests are the shapes that tasks request, weighted by the number of tasks, from the most
 frequent one until 95 % of the tasks are covered. For each typical request, the idle resources of
@@ -43,7 +43,7 @@ def typical(jobs: Iterable[Job]) -> list[tuple[Shape, float]]:
 
 
 class Fragmentation:
-    """Measures one cluster by one list of typical requests."""
+    """The fragmentation of one cluster, measured by one list of typical requests."""
 
     def __init__(self, dims: Dimensions, resource: str, asked: list[tuple[Shape, float]]) -> None:
         self._column = dims.index[resource]

@@ -61,7 +61,8 @@ def simulate(
     progress: Callable[[Progress], None] | None = None,
     kept: KeptApart = NOTHING_KEPT,
 ) -> Result:
-    """Run the jobs on the machines until all that can finish have finished, or until `until_s`.
+    """Run the jobs on the machines until all jobs that can finish have finished, or until
+    `until_s`.
 
     `clock` (seconds) measures decisions per second. `shells` provides outside connections to
     plugins that need them; a planner is already provided. `progress` is called after every cycle.
@@ -101,7 +102,7 @@ class _Simulation:
         self._arrivals = [Work(job) for job in sorted(jobs, key=lambda job: job.submit_s)]
         self._arrived = 0
         self._live: dict[str, Work] = {}
-        """Submitted jobs that have not finished, in order of arrival."""
+        """The submitted jobs that have not finished, in order of arrival."""
         self._finishes: list[tuple[float, int, int, Run]] = []
         self._sequence = 0
         self._time = VirtualTime()
@@ -225,9 +226,7 @@ class _Simulation:
         self._sample(now)
 
     def _carry_out(self, changes: Changes, now: float) -> list[Run]:
-        """Stop tasks that lost their places without getting others, and start tasks that did not
-        run.
-        """
+        """Stop tasks that lost their places and got no others, and start tasks that did not run."""
         nobody: set[int] = set()
         for work, lost in changes.lost.items():
             gone = lost - changes.arrived.get(work, nobody)
@@ -258,8 +257,8 @@ class _Simulation:
         self._scheduler.amend(work)
 
     def _announce(self, started: Sequence[Run], now: float) -> None:
-        """Put finish times into the heap: those of new runs, or of all runs where each event costs
-        time.
+        """Put finish times into the heap: the times of new runs or, if each event costs time, of
+        all runs.
         """
         runs = started
         if self._rules.overhead == "event":
@@ -269,7 +268,7 @@ class _Simulation:
             heapq.heappush(self._finishes, (run.finish, self._sequence, run.version, run))
 
     def _set_timer(self, now: float) -> None:
-        """Set the time of the next cycle that is due without any event."""
+        """Set the time of the next cycle that runs even without an event."""
         self._timer = math.inf
         if self._turns is not None:
             running = [work for work in self._live.values() if work.running]

@@ -1,4 +1,4 @@
-"""Computes the measures of a run from job records and series."""
+"""The measures of a run, computed from job records and series."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ def mean(values: Sequence[float]) -> float:
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """Return `sorted[int(q n)]`, as the published tables count it; 0 if there are no values."""
+    """Return the quantile as the published tables define it, `sorted[int(q n)]`; 0 if there are no
+    values.
+    """
     return sorted(values)[min(int(q * len(values)), len(values) - 1)] if values else 0.0
 
 

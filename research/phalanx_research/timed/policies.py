@@ -8,7 +8,9 @@ from phalanx.scheduler.placement.fragmentation.catalogue import canonical
 from phalanx_research.timed.workload import Rules
 
 CLASSIC = ("fifo", "sjf", "srtf", "srsf", "tiresias")
-"""Policies that need no file. Each is the plugin of that name, placed before the plugin gang."""
+"""The policies that need no file. Each is the plugin with the policy's name, placed before the
+plugin `gang`.
+"""
 
 PUBLISHED_POLICIES = ("srtf", "srsf", "tiresias")
 """The policies that have published figures, for the rules PUBLISHED."""

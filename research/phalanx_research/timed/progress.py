@@ -1,5 +1,5 @@
-"""The progress of jobs through virtual time: since when each task runs, and how much work is
-left.
+"""The progress of jobs through virtual time: the time since which each task runs, and the work that
+it has left.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ class Run:
     """Tasks of one job that started together and have the same work left.
 
     `left` is the seconds of work that each task has left at `since`. `unpaid` is the overhead in
-    seconds that must pass before the work continues. `over` tells that the run has finished or was
-    stopped.
+    seconds that must pass before the work continues. `over`: the run has finished or was stopped.
     """
 
     __slots__ = ("left", "over", "since", "tasks", "unpaid", "version", "work")
@@ -70,7 +69,7 @@ class Work:
         """The id of the job's gang."""
         self.size = job.size
         self.shapes: Sequence[Shape] = ()
-        """The request of each task, from the job's submission to its end."""
+        """The request of each task. It stays the same from the job's submission to its end."""
         self.left: dict[int, float] = {}
         """For each stopped task, the seconds of work left; all other waiting tasks have all their
         work left.
@@ -98,7 +97,7 @@ class Work:
         return self.running > 0 and self.running + self.done >= self.job.least
 
     def begin(self, tasks: list[int], now: float) -> list[Run]:
-        """Start these tasks; return a run for each different amount of work left."""
+        """Start these tasks. Returns one run for each different amount of work left."""
         made: dict[float, Run] = {}
         for task in tasks:
             left = self.left.pop(task, self.job.work_s)
@@ -116,7 +115,7 @@ class Work:
         return list(made.values())
 
     def complete(self, run: Run, now: float) -> None:
-        """Complete a run's tasks; with the last task, the job is complete."""
+        """Complete a run's tasks. With its last task, the job is complete."""
         self._close(run)
         self.done += len(run.tasks)
         self._lose(len(run.tasks), now)
@@ -146,7 +145,9 @@ class Work:
         return smaller
 
     def longest(self) -> float:
-        """Return the largest amount of work that any task had left when its present run started."""
+        """Return the largest amount of work that a task had left at the start of its present
+        run.
+        """
         most = [run.left for run in self.runs]
         waiting = self.size - self.running - self.done
         if waiting:

@@ -1,5 +1,5 @@
-"""Reads the file of `--queues`: rows with the keys of a snapshot's queues, or Volcano's Queue
-objects.
+"""The reader of the file of `--queues`, which has rows with the keys of a snapshot's queues, or
+Volcano's Queue objects.
 """
 
 from __future__ import annotations

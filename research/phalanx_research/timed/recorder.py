@@ -1,4 +1,6 @@
-"""Records a run: rows of the series, and the sums from which the measures are computed."""
+"""The record of a run: the rows of the series, and the sums from which the measures are
+computed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from phalanx_research.timed.result import Series
 
 
 class Recorder:
-    """Adds up the allocated amount over time, and keeps samples of a cluster."""
+    """The recorder of a run, which adds up the allocated amount over time, and keeps samples of the
+    cluster.
+    """
 
     def __init__(
         self, cluster: Cluster, resource: str, fragmentation: Fragmentation, sample_s: float
@@ -36,7 +40,7 @@ class Recorder:
     def sample(
         self, cluster: Cluster, now: float, running: int, waiting: int, *, last: bool = False
     ) -> None:
-        """Add a row, unless the previous row is too recent; the last row is always added."""
+        """Add a row, unless the previous row is too recent. The last row is always added."""
         if self._rows and not last and now - self._rows[-1][0] < self._sample_s:
             return
         row = (now, self.allocated, running, waiting, self._fragmentation.of(cluster))

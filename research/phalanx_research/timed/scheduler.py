@@ -37,8 +37,8 @@ from phalanx_research.virtual_time import VirtualClock
 
 
 class Changes:
-    """The changes made by a cycle: by job, the tasks that lost their places and the tasks that got
-    places.
+    """The changes that a cycle made: for each job, the tasks that lost their places and the tasks
+    that got places.
 
     A cycle that reassigns the whole cluster may list a task in both.
     """
@@ -117,7 +117,7 @@ class SimulatedScheduler:
         self._cache.gang_amended(self._gang_of(work))
 
     def request_cycle(self) -> None:
-        """Request a cycle because something changed or time passed."""
+        """Request a cycle, because something has changed or time has passed."""
         self._cycles.request_cycle()
 
     # ---- cycles ------------------------------------------------------------------------------
@@ -128,13 +128,15 @@ class SimulatedScheduler:
         return self._cycles.wake_at
 
     def take_all_back(self, works: Iterable[Work]) -> None:
-        """Take all tasks of these jobs off their machines; they wait for the next cycle."""
+        """Take all tasks of these jobs off their machines. They wait for the next cycle."""
         for work in works:
             gang = self._gang_of(work)
             self._reservations.handle(gang, gang.among(HELD), Evicted())
 
     def round(self) -> Changes:
-        """Run the cycle that is due; return its changes, together with those of `take_all_back`."""
+        """Run the cycle that is due. Returns its changes, together with the changes of
+        `take_all_back`.
+        """
         self._cycles.round(self._clock.now())
         changes, self._changes = self._changes, Changes()
         return changes
@@ -179,7 +181,7 @@ class SimulatedScheduler:
         """Do nothing, since `lost` handles evicted tasks."""
 
     def placing(self, gang: Gang, nodes: Collection[str]) -> bool:
-        """Return True, since jobs need no ports."""
+        """Return True, because jobs need no ports."""
         return True
 
     # ---- effects on machines (ReservationEffects) --------------------------------------------
@@ -230,7 +232,7 @@ class SimulatedScheduler:
 
 
 def _pace(period_s: float) -> Pace:
-    """Return a pace with this distance between cycles; every cycle may evict."""
+    """Return a pace with `period_s` seconds between cycles. Every cycle may evict."""
     return Pace(
         pause_s=period_s, pause=0.0, eviction_pause_s=0.0, eviction_pause=0.0, always_evicts=True
     )

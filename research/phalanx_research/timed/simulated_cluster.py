@@ -23,10 +23,10 @@ from phalanx_research.timed.workload import KeptApart, Rules
 
 
 class SimulatedCluster(PodGroups):
-    """The ClusterSource and GangSpecs of a simulation.
+    """The `ClusterSource` and `GangSpecs` of a simulation.
 
-    It adds facts to a gang's podgroup that only a simulation knows: the user, how long the job will
-    run and has run, and the job's turn.
+    It adds facts to a gang's podgroup that only a simulation knows: the user, the time for which
+    the job will run and has run, and the job's turn.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The end of a run: computes one result from everything that was recorded."""
+"""The summary of a run: one result, computed from all that was recorded."""
 
 from __future__ import annotations
 

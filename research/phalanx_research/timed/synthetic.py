@@ -1,9 +1,10 @@
 """A day of a shared cluster drawn from a seed, with any number of tasks and machines.
 
 Half of the machines have 64 cores, the other half 96 cores and 8 GPUs. Two of five tasks request 1,
-2, 4 or 8 GPUs, the others 1 to 8 cores. They come in gangs of 1 to 64 from twenty queues, twice as
-many at noon as at midnight. Run times are log-normal with a mean of about an hour for 100 tasks per
-machine, so that seven tenths of the GPUs are in demand over the day, and nearly all at noon.
+2, 4 or 8 GPUs, the others 1 to 8 cores. They come in gangs of 1 to 64 tasks from twenty queues,
+twice as often at noon as at midnight. Run times are log-normal with a mean of about an hour for 100
+tasks per machine, so that seven tenths of the GPUs are in demand over the day, and nearly all at
+noon.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ LOAD = 0.7
 
 
 def machines(count: int) -> list[NodeSpec]:
-    """Return machines of the two kinds in turns."""
+    """Return machines, alternately of the two kinds."""
     width = len(str(count))
     return [
         machine(

@@ -1,4 +1,4 @@
-"""The order of jobs for the plugin `tiresias`: their service queues between cycles."""
+"""The order of jobs for the plugin `tiresias`, which follows from their service queues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx_research.timed.workload import GPU
 
 
 class Turns:
-    """Keeps the jobs in the order of the service queues."""
+    """The jobs in the order of their service queues."""
 
     def __init__(self, queues: ServiceQueues) -> None:
         self._queues = queues
@@ -29,7 +29,7 @@ class Turns:
         self._queues.leave((work.uid,))
 
     def take(self, running: Iterable[Work], now: float) -> list[Work]:
-        """Move jobs to the service queues where they belong now; return the jobs whose turn
+        """Move jobs to the service queues to which they now belong. Returns the jobs whose turn has
         changed.
         """
         self._queues.serve({work.uid: work.ran_by(now) * _gpus(work) for work in running})
@@ -46,7 +46,7 @@ class Turns:
         self._queues.settle(frozenset(work.uid for work in running))
 
     def next_fall(self, running: Iterable[Work], now: float) -> float:
-        """Return when the first running job will reach the limit of its service queue."""
+        """Return the time at which the first running job reaches the limit of its service queue."""
         falls = [self._queues.falls_in_s(w.uid, w.ran_by(now), _gpus(w)) for w in running]
         return now + min(falls, default=float("inf"))
 

@@ -84,12 +84,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.size if self.min_tasks is None else self.min_tasks
 
     def amount(self, resource: str) -> float:
-        """Return how much of a resource all tasks of the job request together."""
+        """Return the amount of a resource that all tasks of the job request together."""
         return sum(part.count * requested(part.shape, resource) for part in self.parts)
 
 
 class KeptApart(msgspec.Struct, frozen=True, kw_only=True):
-    """Resources that are not available to everybody at all times: reservations, and counts of
+    """The resources that are not available to all jobs at all times: reservations, and counts of
     licenses.
 
     A guest of a reservation runs to its end, even if the reservation ends earlier.
@@ -99,7 +99,7 @@ class KeptApart(msgspec.Struct, frozen=True, kw_only=True):
     licenses: tuple[LicenseSpec, ...] = ()
 
     def next_change(self, now: float) -> float:
-        """Return when the next reservation begins or ends; infinite if none does."""
+        """Return the next time at which a reservation begins or ends; infinite if there is none."""
         windows = (window for one in self.reservations for window in one.windows)
         times = (time for window in windows for time in window if time is not None and time > now)
         return min(times, default=math.inf)
@@ -113,7 +113,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     `period_s`: the least time between two cycles; a cycle runs only if something changed.
 
-    `tick_s`: while something waits, a cycle runs at least this often; None: never for time alone.
+    `tick_s`: while a job waits, the most time between two cycles; None: no cycle runs only because
+    time has passed.
 
     `preempted`: work done before a preemption counts ("checkpoint"), or all work since the start is
     done again ("lost").
@@ -140,7 +141,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def requested(shape: Shape, resource: str) -> float:
-    """Return how much of a resource a task with this request needs."""
+    """Return the amount of a resource in a task's request."""
     return sum(x for name, x in shape.request if ALIASES.get(name, name) == resource)
 
 

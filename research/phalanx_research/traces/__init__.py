@@ -1,1 +1,1 @@
-"""Traces of real clusters, published or one's own: nodes, and jobs over time."""
+"""Traces of real clusters: nodes, and jobs over time. Traces are published, or a user's own."""

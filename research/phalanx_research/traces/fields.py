@@ -1,4 +1,4 @@
-"""Rows of a CSV file, field by field; an error names file, line and reason."""
+"""The fields of the rows of a CSV file. An error names the file, the line and the reason."""
 
 from __future__ import annotations
 
@@ -75,7 +75,9 @@ class Row:
         return tuple(sorted({p for p in parts if p}))
 
     def gpus(self, count_name: str, milli_name: str, largest: int | None = None) -> tuple[int, int]:
-        """Return (GPUs, thousandths of each), after checking that both agree."""
+        """Return the number of GPUs and the thousandths of each. Raises TraceError if the two do
+        not agree.
+        """
         count = self.count(count_name, 0)
         milli = self.count(milli_name, WHOLE if count and milli_name not in self.fields else 0)
         if largest is not None and count > largest:

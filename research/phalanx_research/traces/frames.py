@@ -1,4 +1,6 @@
-"""Traces as pandas DataFrames, in and out, with the columns of the plain CSV. Needs pandas."""
+"""Conversion of traces from and to pandas DataFrames with the columns of the plain CSV. The module
+needs pandas.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ FRAME = "DataFrame"
 def nodes_from_frame(frame: pandas.DataFrame) -> list[TraceNode]:
     """Return nodes from the columns of a plain node file.
 
-    Raises TraceError; its line is the number of the row, from 1.
+    Raises TraceError; its line is the number of the row, counted from 1.
     """
     return plain.nodes_of(_rows(frame, plain.NODE_COLUMNS, plain.NODE_MORE))
 
@@ -27,13 +29,13 @@ def nodes_from_frame(frame: pandas.DataFrame) -> list[TraceNode]:
 def jobs_from_frame(frame: pandas.DataFrame) -> list[TraceJob]:
     """Return jobs from the columns of a plain job file.
 
-    Raises TraceError; its line is the number of the row, from 1.
+    Raises TraceError; its line is the number of the row, counted from 1.
     """
     return plain.jobs_of(_rows(frame, plain.JOB_COLUMNS, plain.JOB_MORE))
 
 
 def frame_of(records: Sequence[TraceJob] | Sequence[TraceNode]) -> pandas.DataFrame:
-    """Return a table with a row for each record and a column for each field; models are joined with
+    """Return a table with a row for each record and a column for each field. Models are joined with
     |.
     """
     import pandas

@@ -1,4 +1,4 @@
-"""Reads Muri's job traces (CSV files with times in milliseconds)."""
+"""The reader of Muri's job traces, which are CSV files with times in milliseconds."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def read_jobs(path: Path) -> list[TraceJob]:
     1000 * 1.015.
 
     A job's number of GPUs is a total; if a node has fewer GPUs, the job is spread over whole nodes.
-    The column `priority` is 0 for jobs with guaranteed GPUs and 1 for opportunistic ones, which
-    come last, with a priority of -1. Raises TraceError, also where jobs are not in order of their
-    submission.
+    The column `priority` is 0 for jobs with guaranteed GPUs, and 1 for opportunistic jobs, which
+    get the priority -1 and so come last. Raises TraceError for a faulty file, and for jobs that are
+    not in the order of their submission.
     """
     jobs: list[TraceJob] = []
     last_s = 0.0

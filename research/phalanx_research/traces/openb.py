@@ -1,4 +1,4 @@
-"""Reads the openb traces of Alibaba (clusterdata, cluster-trace-gpu-v2023): nodes and pods as
+"""The reader of Alibaba's openb traces (clusterdata, cluster-trace-gpu-v2023): nodes and pods as
 CSV.
 """
 
@@ -12,7 +12,7 @@ from phalanx_research.traces.records import TraceJob, TraceNode
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 POD_MORE = ("gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time")
-"""Columns that are missing in the files with more multi-GPU pods."""
+"""The columns that the files with more multi-GPU pods lack."""
 LARGEST_POD = 8
 
 

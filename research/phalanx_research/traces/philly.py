@@ -1,4 +1,4 @@
-"""Reads the job log of Microsoft's Philly clusters (philly-traces, cluster_job_log: a JSON
+"""The reader of the job log of Microsoft's Philly clusters (philly-traces, cluster_job_log: a JSON
 array).
 """
 
@@ -104,7 +104,9 @@ class _Entry:
         )
 
     def _places(self, attempt: dict[str, Any]) -> tuple[int, int]:
-        """Return the number of machines, and the most GPUs on one of them."""
+        """Return the number of an attempt's machines, and the largest number of GPUs on one of
+        them.
+        """
         places = attempt.get("detail") or []
         try:
             counts = [len(place["gpus"]) for place in places]

@@ -1,4 +1,6 @@
-"""Reads the plain CSV of a user's own cluster; docs/howto/simulator.md describes its columns."""
+"""The reader of the plain CSV of a user's own cluster. docs/howto/simulator.md describes its
+columns.
+"""
 
 from __future__ import annotations
 

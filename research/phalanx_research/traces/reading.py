@@ -1,4 +1,4 @@
-"""Reads a trace in any of the known formats; the header tells the format."""
+"""The reader of traces in any of the known formats. The header of a file tells its format."""
 
 from __future__ import annotations
 

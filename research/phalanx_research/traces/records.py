@@ -1,4 +1,4 @@
-"""One node and one job of a trace, whatever the format of its files."""
+"""The records of a node and of a job in a trace. They are the same for all formats of files."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class TraceJob:
 
     Times are seconds since the trace's beginning; None if the trace lacks them. `gpu_milli` is
     thousandths of each GPU. `models` are the suitable GPU models; empty: any model. `workload`,
-    `iterations`, `iteration_ms`, `stages_ms` and `stated_s` describe training jobs, where known.
-    `stages_ms` is how long an iteration prepares data, computes and uses the network. `stated_s` is
-    the run time that the trace states.
+    `iterations`, `iteration_ms`, `stages_ms` and `stated_s` describe training jobs, if known.
+    `stages_ms` are the times for which an iteration prepares data, computes and uses the network.
+    `stated_s` is the run time that the trace states.
     """
 
     name: str

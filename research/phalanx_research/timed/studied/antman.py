@@ -1,13 +1,14 @@
 """AntMan: guests use GPUs that are guaranteed to other jobs, while these jobs do not need them.
 
-After AntMan (Xiao et al., OSDI 2020), as Muri's simulator has it. Jobs with a priority below 0 are
-guests, all others are hosts. No job is stopped. Hosts come first, in order of submission.
+The policy follows AntMan (Xiao et al., OSDI 2020), as Muri's simulator implements it. Jobs with a
+priority below 0 are guests, and all other jobs are hosts. No job is stopped. Hosts come first, in
+order of submission.
 
-- A host has GPUs to itself, as far as hosts go, and loses no speed to guests. One that does not
-  fit keeps what is free on the machine with most, and waits there for the rest; one larger than a
-  machine keeps whole machines.
-- A guest takes the GPUs with the least load, on any machines. Each GPU has one guest at most.
-- A guest is as slow as the slowest of its GPUs lets it be (`stages.guest_s`).
+- A host shares its GPUs with no other host, and loses no speed to guests. If a host does not fit,
+  it keeps the free GPUs of the machine with the most free GPUs, and waits for more GPUs of this
+  machine. A host that is larger than a machine keeps whole machines.
+- A guest takes the GPUs with the least load, on any machines. A GPU has at most one guest.
+- The slowest of its GPUs sets the speed of a guest (`stages.guest_s`).
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from phalanx_research.timed.workload import Job
 
 HOST_LOAD = 0.1
 STARTED = 0.01
-"""The part of a host's load that counts once the host has started; the rest also counts while it
-waits.
+"""The part of a host's load that counts only when the host has started. The rest also counts while
+the host waits.
 """
 GUEST_LOAD = 0.9
 FULL = 0.8
-"""The load at which a GPU takes no further guest."""
+"""The load from which a GPU takes no more guests."""
 
 
 class Gpu:
@@ -84,7 +85,7 @@ class AntMan:
                 gpu.load -= HOST_LOAD
 
     def _keep(self, host: Live) -> None:
-        """Keep as many of the host's missing GPUs as possible; the host starts once it has all of
+        """Keep as many of the host's missing GPUs as possible. The host starts when it has all of
         them.
 
         A host that is too large for the cluster keeps nothing.
@@ -104,8 +105,8 @@ class AntMan:
     def _on_one(self, host: Live, kept: Sequence[Gpu]) -> list[Gpu]:
         """Return free GPUs of one machine for a host.
 
-        The machine is the one on which the host keeps some GPUs, otherwise the first machine with
-        enough, otherwise the first with the most.
+        If the host already keeps some GPUs, it is their machine. Otherwise it is the first machine
+        with enough free GPUs or, if none has enough, the first with the most.
         """
         lacks = host.gpus - len(kept)
         if kept:
@@ -126,7 +127,7 @@ class AntMan:
         return taken[:lacks]
 
     def _invite(self, guest: Live) -> None:
-        """Place all of a guest, or nothing."""
+        """Place a guest completely, or not at all."""
         room = [gpu for gpu in self._gpus if gpu.load < FULL]
         if len(room) < guest.gpus:
             return
@@ -137,8 +138,8 @@ class AntMan:
             gpu.load += GUEST_LOAD
 
     def _pace(self, one: Live) -> float:
-        """Return the seconds that the guest needs per second of its work; 1 for a host, or where no
-        host runs.
+        """Return the seconds that the guest needs per second of its work; 1 for a host, and for a
+        guest without running hosts.
         """
         if not _is_guest(one):
             return 1.0

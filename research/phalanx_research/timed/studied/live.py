@@ -1,4 +1,6 @@
-"""A job as studied policies see it, from submission to end, and what the policies decide."""
+"""A job as studied policies see it, from its submission to its end, and the decisions of the
+policies.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from phalanx_research.timed.workload import GPU, Job, Training, WorkloadError
 class Terms:
     """The terms of a job until the next event.
 
-    `pace` is the seconds that the job needs per second of its work, 1 if it is alone. `overhead_s`
-    is the time that the next event costs the job.
+    `pace` is the seconds that the job needs per second of its work; it is 1 for a job alone on its
+    GPUs. `overhead_s` is the time that the next event costs the job.
     """
 
     pace: float
@@ -25,9 +27,10 @@ class Terms:
 class Live:
     """One job. Two jobs are never equal.
 
-    `left_s` is the work left, in seconds alone on the job's GPUs; `attained_s` is the seconds for
-    which the job has run. `believed_s` is the scheduler's estimate of the work left: before the job
-    has run, the time that the trace states; afterwards, the true work left.
+    `left_s` is the work left, in seconds that it takes if the job is alone on its GPUs.
+    `attained_s` is the seconds for which the job has run. `believed_s` is the scheduler's estimate
+    of the work left: before the job has run, the time that the trace states; afterwards, the true
+    work left.
     """
 
     __slots__ = (
@@ -50,7 +53,7 @@ class Live:
         """The pace and the overhead at which the job runs now; None while the job waits."""
 
     def pass_time(self, now: float) -> None:
-        """Bring the job up to the present time, at which an event happens."""
+        """Advance the job to the present time, at which an event happens."""
         if self.terms is not None:
             passed = now - self.since
             self.left_s -= max(passed - self.terms.overhead_s, 0.0) / self.terms.pace
@@ -60,7 +63,7 @@ class Live:
 
     @property
     def due(self) -> float:
-        """Return when the running job will finish if no event happens before."""
+        """Return the time at which the running job finishes if no event happens before."""
         assert self.terms is not None
         return self.since + self.left_s * self.terms.pace
 
@@ -85,8 +88,8 @@ class Policy(Protocol):
     def decide(self, live: list[Live], now: float) -> Decision:
         """Decide which of these jobs run from `now` on.
 
-        The policy may keep an order in the list: new jobs are appended, and finished ones are
-        removed.
+        The policy may reorder the list and rely on this order later: new jobs are appended to the
+        list, and finished jobs are removed.
         """
 
     def leave(self, one: Live) -> None:

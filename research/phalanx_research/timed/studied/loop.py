@@ -24,7 +24,7 @@ from phalanx_research.timed.workload import GPU, Job, WorkloadError, check, requ
 
 TOGETHER = 1e-9
 """The relative difference up to which finishes count as one event, as in Muri's simulator.
-Otherwise rounding would make equal jobs that ran together pay one more overhead.
+Otherwise equal jobs that ran together would pay an additional overhead because of rounding.
 """
 TOGETHER_S = 1e-4
 """The seconds between a finish and an arrival up to which they count as one event."""
@@ -129,7 +129,7 @@ class _Run:
     def _next_finish(self) -> tuple[float, list[Live]]:
         """Return the time of the first finish, and the jobs that finish at that time.
 
-        If several finish together, the first in order sets the time.
+        If several jobs finish together, the first job in order sets the time.
         """
         running = [one for one in self._live if one.terms is not None]
         first = min((one.due for one in running), default=math.inf)

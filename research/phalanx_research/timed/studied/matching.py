@@ -1,8 +1,8 @@
-"""Pairs items so that the sum of weights is largest.
+"""The pairing of items with the largest sum of weights.
 
-Weights depend only on kinds, and many items are of one kind. So only the number of pairs of each
-two kinds has to be found: a small integer program, which HiGHS solves (`scipy.optimize.milp`).
-Within a kind, the first item is paired first.
+A weight depends only on the kinds of the two items, and many items are of the same kind. So only
+the number of pairs for each two kinds has to be found. This is a small integer program, which HiGHS
+solves (`scipy.optimize.milp`). Within a kind, the first item is paired first.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ Weight: TypeAlias = Callable[[Kind, Kind], float]
 def matched(kinds: Sequence[Kind], weight: Weight) -> list[int | None]:
     """Return the partner of each item; None for an item that stays alone.
 
-    `weight`, a function of a module, returns the value of a pair of kinds, in any order; kinds with
-    a value of 0 or less are not paired. Equal arguments give equal partners, even if several
-    choices are optimal. Raises WorkloadError where scipy is not installed.
+    `weight` returns the value of a pair of kinds, whose order does not matter. It must be a
+    function of a module, because results are cached. Kinds with a value of 0 or less are not
+    paired. Equal arguments give equal partners, even if several choices are optimal. Raises
+    WorkloadError if scipy is not installed.
     """
     of_kind: dict[Kind, list[int]] = {kind: [] for kind in sorted(set(kinds))}
     for i, kind in enumerate(kinds):
@@ -43,9 +44,9 @@ def matched(kinds: Sequence[Kind], weight: Weight) -> list[int | None]:
 def _couples(
     kinds: tuple[Kind, ...], counts: tuple[int, ...], weight: Weight
 ) -> list[tuple[tuple[Kind, Kind], int]]:
-    """Return how many pairs of each two kinds to make, given the number of items of each kind.
+    """Return the number of pairs to make of each two kinds, given the number of items of each kind.
 
-    The result is cached, since most events ask the same as an earlier event.
+    The result is cached, because most events need the same result as an earlier event.
     """
     pairs = [
         (a, b, weight(kinds[a], kinds[b]))

@@ -1,20 +1,20 @@
 """Muri: up to four jobs with equal numbers of GPUs share these, each using a different resource at
 a time.
 
-After Muri (Zhao et al., SIGCOMM 2022) and its simulator. Muri-S knows run times; jobs with the
-least remaining work x GPUs come first. Muri-L does not know run times; jobs that have run least
-come first.
+The policy follows Muri (Zhao et al., SIGCOMM 2022) and its simulator. Muri-S knows run times: jobs
+with the least product of remaining work and GPUs come first. Muri-L does not know run times: jobs
+that have run least come first.
 
-1. In order, for each job that fits into what is left of an empty cluster, it and the next three of
-   as many GPUs are candidates.
-2. While candidates want more GPUs than there are, pairs of groups of as many GPUs merge, in at most
-   four rounds. A maximum-weight matching says which; the weight is the part of the time in which
-   the four resources are used.
-3. Groups are placed, those of more GPUs first; who finds no room waits.
+1. An empty cluster is filled with jobs in order. Each job that still fits becomes a candidate, and
+   so do the next three jobs with the same number of GPUs.
+2. While the candidates want more GPUs than there are, pairs of groups with the same number of GPUs
+   are merged, in at most four rounds. A maximum-weight matching chooses the pairs. The weight is
+   the part of the time in which the four resources are used.
+3. Groups are placed, groups with more GPUs first. A group without room waits.
 
 A group may be slower than its jobs one after another. A flag of Muri's simulator would divide such
-groups, but the published tables were made without it. Equal jobs keep their order of the last
-event: more GPUs first, new jobs last.
+groups, but the published tables were made without this flag. Equal jobs keep the order of the last
+event: jobs with more GPUs first, and new jobs last.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def least_left(one: Live) -> float:
 
 
 def least_attained(one: Live) -> float:
-    """Return the sort key of Muri-L: GPU-seconds for which the job has run."""
+    """Return the sort key of Muri-L: the GPU-seconds that the job has used."""
     return one.attained_s * one.gpus
 
 
@@ -74,7 +74,7 @@ class Muri:
 
 
 def iteration_s(group: Group) -> float:
-    """Return the seconds that an iteration of each job of the group takes."""
+    """Return the seconds that an iteration takes for the jobs of a group."""
     if len(group) == 1:
         return group[0].training.iteration_s
     return _shared_s([one.training.stages_s for one in group])
@@ -119,7 +119,7 @@ def _merged(candidates: dict[int, list[Live]], room: int) -> list[Group]:
 
 
 def _pairs(groups: list[Group]) -> list[tuple[Group, ...]]:
-    """Return pairs to merge and groups that stay alone, in the order of each result's last job."""
+    """Return the pairs to merge, and the groups that stay alone, sorted by the last job of each."""
     kinds = [tuple(sorted(one.training.stages_s for one in group)) for group in groups]
     partners = matched(kinds, _used)
     pairs: list[tuple[Group, ...]] = []
@@ -134,7 +134,7 @@ def _pairs(groups: list[Group]) -> list[tuple[Group, ...]]:
 def _used(one: Kind, other: Kind) -> float:
     """Return the part of the time in which both groups together use the four resources.
 
-    0 where the groups have too many jobs together.
+    It is 0 if the groups together have too many jobs.
     """
     jobs = one + other
     if len(jobs) > MOST:

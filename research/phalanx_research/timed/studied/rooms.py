@@ -14,7 +14,7 @@ class Rooms:
         self._largest = max(gpus)
 
     def take(self, gpus: int) -> bool:
-        """Assign this many GPUs, or none if there are too few; return whether this succeeded.
+        """Assign this many GPUs, or none if there are too few. Returns whether they were assigned.
 
         The GPUs come from the first machine that has enough. A request that exceeds the largest
         machine takes the first free whole machines, and the rest from one more.

@@ -1,4 +1,4 @@
-"""Computes how long an iteration takes where jobs share GPUs, from the times of its three stages.
+"""The time that an iteration takes if jobs share GPUs, computed from the times of its three stages.
 
 The stages of an iteration are data (read and prepared by disks and CPUs), GPU and network, in this
 order. Jobs on the same GPUs use different resources at the same time. Times are seconds.
@@ -14,16 +14,16 @@ from itertools import permutations
 Stages = tuple[float, ...]
 """The seconds that the stages of an iteration take: data, GPU and network."""
 SLOTS = 4
-"""The slots of an iteration, which are also the most jobs in a group: data takes two slots (reading
-and preparing), GPU and network one each.
+"""The number of slots of an iteration, which is also the most jobs in a group. Data takes two
+slots, for reading and preparing; GPU and network take one slot each.
 """
 SETTLED = 1e-3
 """The relative difference up to which two periods count as equal."""
 
 
 def interleaved_s(jobs: Sequence[Stages]) -> float:
-    """Return the seconds of an iteration of jobs that take turns at each resource, in their best
-    order.
+    """Return the seconds of an iteration of jobs that use each resource one after another, in the
+    best order of the jobs.
 
     Two jobs may be in their data stages at the same time, since one can read while the other
     prepares. After Muri (Zhao et al., SIGCOMM 2022, section 4), as its simulator computes it.
@@ -94,10 +94,10 @@ def guest_s(guest: Stages, host: Stages, host_iteration_s: float) -> float:
 
 
 def _windows(stage_s: float, window_s: float) -> tuple[float, float]:
-    """Return how many whole windows a stage fills, and the rest in seconds.
+    """Return the number of whole windows that a stage fills, and the rest in seconds.
 
-    Both are rounded separately, as in Muri's simulator: a stage of exactly ten windows may fill ten
-    and have nearly a window left.
+    Both are rounded separately, as in Muri's simulator. So a stage of exactly ten windows may fill
+    ten windows and still have nearly a window left.
     """
     if not window_s:
         return (math.inf if stage_s else 0.0), 0.0

@@ -1,10 +1,11 @@
 """Themis: the job whose finish time suffers most from sharing the cluster comes first.
 
-After Themis (Mahajan et al., NSDI 2020), as in Muri's simulator. A job's rho is the time from its
-submission to its finish with a part x of the time on its GPUs, divided by the same time with an
-equal part of the cluster. Parts are chosen so that the largest rho is as small as possible. A lease
-lasts until the next event. Jobs get leases in the order of part divided by run time so far, the
-largest first; jobs that have not run yet come before all others.
+The policy follows Themis (Mahajan et al., NSDI 2020), as in Muri's simulator. A job's rho compares
+two times from its submission to its finish: the time if the job has its GPUs for a part x of the
+time, divided by the time if it has an equal part of the cluster. Parts are chosen so that the
+largest rho is as small as possible. A lease lasts until the next event. Jobs get leases in the
+order of part divided by run time so far, the largest first; jobs that have not run yet come before
+all others.
 
 If several choices of parts give the same largest rho, the next largest rho is as small as possible,
 and so on. Muri's simulator takes the choice that its solver, an interior point method, returns.
@@ -24,7 +25,9 @@ from phalanx_research.timed.workload import Job
 
 Vector = npt.NDArray[np.float64]
 STEPS = 100
-"""The number of halvings after which a bound is as precise as floating point allows."""
+"""The number of halvings of an interval after which the result is as precise as floating point
+allows.
+"""
 UNRUN = 1e9
 """The factor used for a job that has not run, in place of dividing by its run time."""
 
@@ -32,21 +35,20 @@ UNRUN = 1e9
 class Themis:
     """The policy Themis. `gpus` has the number of GPUs of each machine.
 
-    Where a trace counts iterations, only the time alone is in iterations, as in Muri's simulator.
-    Then rho is seconds per iteration, and a job with short iterations counts as less disadvantaged.
+    If a trace counts iterations, the time with an equal part of the cluster is counted in
+    iterations, as in Muri's simulator. Then rho is seconds per iteration, and a job with short
+    iterations counts as less disadvantaged.
     """
 
     def __init__(self, name: str, gpus: Sequence[int], jobs: Sequence[Job]) -> None:
         del name, jobs
         self._machines = gpus
         self._before: dict[Live, tuple[float, float]] = {}
-        """For each job, the work left and the equal part at the last event."""
+        """The work left and the equal part of each job at the last event."""
         self._alone: dict[Live, float] = {}
-        """For each job, the time that its work so far would have taken with an equal part of the
-        GPUs.
-        """
+        """The time that each job's work so far would have taken with an equal part of the GPUs."""
         self._owed: dict[Live, float] = {}
-        """For each job, the run time that the job should have got by its assigned parts."""
+        """The run time that each job should have got by its assigned parts."""
         self._last = 0.0
 
     def decide(self, live: list[Live], now: float) -> Decision:
@@ -87,8 +89,8 @@ class Themis:
         live.sort(key=rank.__getitem__, reverse=True)
 
     def _alone_s(self, one: Live, part: float) -> float:
-        """Return the time that the job would take from submission to end with equal parts of the
-        GPUs.
+        """Return the time that the job would take from its submission to its end with an equal part
+        of the GPUs.
         """
         unit_s = 1.0 if one.job.training is None else one.job.training.iteration_s
         left = one.left_s / unit_s
