@@ -1,1 +1,3 @@
-"""The benchmark: Ray's rows and Phalanx's own, measured on Phalanx and, in the same run, on Ray."""
+"""The benchmark: the rows of Ray's benchmarks and Phalanx's own rows, measured on Phalanx and, in
+the same run, on Ray.
+"""

@@ -1,4 +1,4 @@
-"""`phalanx bench`: Phalanx measured next to Ray and other pools."""
+"""The command `phalanx bench`, which measures Phalanx next to Ray and other pools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work of `phalanx bench`: choose rows, measure, print."""
+"""The work of `phalanx bench`: it chooses rows, measures them, and prints the results."""
 
 from __future__ import annotations
 
@@ -60,12 +60,13 @@ def run(
     quick: bool = False,
     group: str = "engine",
 ) -> int:
-    """Measure and print; return the exit code: 0, 1 when a row failed, 2 when it could not start.
+    """Measure rows and print the results.
 
-    `rows` keeps the rows whose name contains any of the texts. `peer` names the systems to compare
-    with, row by row in turns, for instance "ray,dask"; without Ray, only the rows of pools are
-    measured. `group` is one of GROUPS; `all` leaves out the groups that take minutes or much memory
-    (LONG of `deciding`).
+    Returns the exit code: 0, or 1 if a row failed, or 2 if the measurement could not start. `rows`
+    selects the rows whose names contain one of these texts. `peer` names the systems for the
+    comparison, for instance "ray,dask". Each row is measured on all systems alternately. Without
+    Ray, only the rows of pools are measured. `group` is one of GROUPS; `all` leaves out the groups
+    that take minutes or much memory (LONG of `deciding`).
     """
     complaint = _complaint(group, rows)
     names = [name.strip() for name in (peer or "").split(",") if name.strip()]
@@ -114,8 +115,8 @@ def _complaint(group: str, rows: Sequence[str] | None) -> str | None:
 
 
 def _choose(group: str, rows: Sequence[str] | None) -> list[Row]:
-    """Return the group's rows whose names contain the texts; Ray's release benchmarks only if they
-    are named.
+    """Return the group's rows whose names contain one of the texts. Rows of Ray's release
+    benchmarks are returned only if they are named.
     """
     if group not in ("engine", "all", RELEASE):
         return []

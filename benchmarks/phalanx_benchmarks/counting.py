@@ -1,11 +1,10 @@
-"""Measures the cost of counting a program's tasks, and of recording them for listings:
-`run(clock)`.
+"""The cost of counting a program's tasks for metrics, and of recording them for listings:
 
-One program runs batches of empty tasks alternately as usual, without counting for metrics, and also
-without recording for listings. The measure is the CPU time of the program's own process, which
-counts and records. Other work on the machine can only make a batch cost more, and affects all ways
-of counting alike, so the lower quartile of each way's batches is shown. The time for counting is
-also measured directly, in the same batches.
+`run(clock)`. One program runs batches of empty tasks in three ways alternately: as usual, without
+the counts for metrics, and without both the counts and the records for listings. The measure is the
+CPU time of the program's own process, which counts and records. Other work on the machine can only
+make a batch more expensive, and affects all ways alike. Therefore a row shows the lower quartile of
+the batches of each way. The time for counting is also measured directly, in the same batches.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class _Timed:
         self.took_s = 0.0
 
     def tick(self, now: float) -> None:
-        """Count an update by time, and measure how long that takes."""
+        """Count an update that is due by time, and measure how long that takes."""
         begun = time.thread_time()
         self._counts.tick(now)
         self.took_s += time.thread_time() - begun
@@ -56,8 +55,7 @@ def _pid() -> int:
 
 
 def run(clock: Callable[[], float]) -> list[dict[str, Any]]:
-    """Return the rows: CPU time of a task in each way of counting, and what each way saves of the
-    usual time.
+    """Return the rows: the CPU time of a task in each way, and the time that each way saves.
 
     `clock` is not used, because it would include the time of other programs.
     """
@@ -86,8 +84,8 @@ def _cpu_s(pid: int) -> float:
 
 
 def _measured() -> tuple[dict[str, float], float, float]:
-    """Return the CPU seconds per task in each way of counting, the seconds of counting itself, and
-    a task's cost for its worker.
+    """Return the CPU seconds of a task in each way, the seconds of counting itself, and the cost of
+    a task for its worker.
     """
     owner: Any = running_engine().runtime.owner  # type: ignore[attr-defined]
     journal, counts = owner.journal, _Timed(owner.counts)

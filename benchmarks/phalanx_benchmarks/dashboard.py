@@ -1,9 +1,9 @@
-"""Measures what the web page costs a head, and how soon its pages appear: `run(clock)`.
+"""The cost of the web page for a head, and the time until its pages appear:
 
-The machines of a real head run in this process, with a thousand nodes of eight GPUs and ten
-thousand jobs, of which as many run as have room. Each second a hundred nodes report a change and
-fifty jobs change. A real page is served over real sockets to viewers whose streams are read. Nodes
-are not real: they carry out orders at once.
+`run(clock)`. The machines of a real head run in this process, with a thousand nodes of eight GPUs
+and ten thousand jobs. As many of the jobs run as have room. Each second a hundred nodes report a
+change, and fifty jobs change. A real page is served over real sockets to viewers, who read their
+streams. The nodes are simulated: they carry out orders at once.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Head(FedHead):
         self.answering_s = 0.0
 
     def ask(self, request: Request[R], process: bytes = b"") -> R:
-        """Answer a request as FedHead does; the time that the answer takes is measured."""
+        """Answer a request as FedHead does, and measure the time that the answer takes."""
         with self.lock:
             begun = time.thread_time()
             answer = super().ask(request, process)
@@ -92,7 +92,9 @@ class _Head(FedHead):
 
 
 def run(clock: Clock) -> list[Row]:
-    """Return the rows: what viewers cost the head, and how long each page and its changes take."""
+    """Return the rows: the cost of viewers for the head, and the time that each page and its
+    changes take.
+    """
     head = _Head()
     head.fill()
     head.answering_s = 0.0
@@ -138,7 +140,7 @@ def run(clock: Clock) -> list[Row]:
 
 
 def first_paints(base: str, session: str) -> dict[str, list[float]]:
-    """Return the milliseconds until Chromium first shows anything of each page; empty without
+    """Return the milliseconds until Chromium first shows a part of each page; empty without
     Chromium or Playwright.
     """
     chromium = shutil.which("chromium")
@@ -203,7 +205,7 @@ def _served(head: _Head) -> Iterator[tuple[int, str]]:
 
 
 def _get(clock: Clock, port: int, path: str, cookie: str) -> tuple[float, int]:
-    """Return the seconds until an answer was there, and the answer's size."""
+    """Return the seconds until an answer arrived, and its size in bytes."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     headers = {"Cookie": cookie, "Authorization": f"Bearer {_TOKEN}"}
     begun = clock()
@@ -221,7 +223,7 @@ class _Viewer:
 
     def __init__(self, port: int, path: str, cookie: str) -> None:
         self.sizes: list[int] = []
-        """The bytes of each update except the first, which contains everything."""
+        """The bytes of each update except the first, which contains the whole page."""
         self._stream = socket.create_connection(("127.0.0.1", port))
         request = f"GET /live{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {cookie}\r\n\r\n"
         self._stream.sendall(request.encode())

@@ -2,7 +2,7 @@
 transfers.
 
 Each is a module with `run(clock)`. The clock is passed in because the deciding core has none. `run`
-returns rows, each a mapping from the name of a figure to the figure.
+returns rows. A row maps the name of each figure to the figure.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ MODULES = {
     "day": "phalanx_research.timed.benchmark",
 }
 LONG = ("day", "history", "scale", "processes", "objects", "jobs", "short-commands")
-"""Groups that are left out unless they are named."""
+"""The groups that are left out unless they are named."""
 PURE = ("placement", "batch", "plan", "cluster")
-"""Groups that compute in one thread and wait for nothing.
+"""The groups that compute in one thread and wait for nothing.
 
-They are measured in CPU time, which other work on the machine affects less than elapsed time.
+They are measured in CPU time, because other work on the machine affects CPU time less than elapsed
+time.
 """
 NEEDS = {"ray-engine": "ray", "ray-calls": "ray", "dashboard": "uvicorn"}
 """The module that must be installed for each of these groups."""

@@ -1,4 +1,4 @@
-"""Measures how long a cycle takes, on growing clusters: `run(clock)` returns one row for each
+"""The time that a cycle takes, on clusters of several sizes: `run(clock)` returns one row for each
 measurement.
 
 Nothing here reads a clock or draws random numbers: the caller passes `clock` (seconds), and shapes,
@@ -56,8 +56,8 @@ tiers:
 def run(clock: Clock, sizes: Sequence[int] = SIZES) -> list[Row]:
     """Return the rows of the whole table.
 
-    For each size: a full cycle, a steady cycle, a steady cycle on columns kept from the cycle
-    before (as in a head), preempt and reclaim.
+    For each size, these are a full cycle, a steady cycle, a steady cycle on columns that are kept
+    from the cycle before (as in a head), a cycle that preempts, and one that reclaims.
     """
     rows = []
     for nodes in sizes:
@@ -97,8 +97,8 @@ def _row(name: str, snapshot: Snapshot, plan: Plan, took: float) -> Row:
 def _measure_kept(clock: Clock, name: str, before: Snapshot, now: Snapshot) -> Row:
     """Measure a cycle on kept columns.
 
-    Before the cycle, the columns are patched with what `now` has in addition to `before`. After the
-    cycle, its promises are withdrawn.
+    Before the cycle, the columns are updated with all that `now` has in addition to `before`. After
+    the cycle, its promises are withdrawn.
     """
     kept = KeptCluster(before)
     kept.take_back(run_cycle(before, cluster=kept, explains=False))
@@ -167,8 +167,8 @@ def gang_sizes(total: int) -> list[int]:
 
 
 def filling(nodes: int, per_node: int = PER_NODE) -> Snapshot:
-    """Return an empty cluster, and ten tasks per node waiting in gangs of all sizes, in fifty
-    queues.
+    """Return an empty cluster with waiting tasks: ten for each node, in gangs of all sizes, in
+    fifty queues.
     """
     kinds = shapes()
     groups, tasks = _gangs(gang_sizes(nodes * per_node), kinds, "g")
@@ -212,11 +212,11 @@ def _gangs(
 
 
 def evicting(nodes: int, action: str, victims: int) -> Snapshot:
-    """Return a full cluster of tasks that each fill a node, and gangs that need `victims`
+    """Return a full cluster, in which each task fills a node, and waiting gangs that need `victims`
     evictions.
 
-    The victims are of the same queue with lower priority (preempt), or of a queue that exceeds its
-    share (reclaim).
+    For preempt, the victims are in the same queue and have lower priority. For reclaim, they are in
+    a queue that exceeds its share.
     """
     capacity = (("cpu", 8.0), ("memory", 32e9), ("pods", 16.0))
     shape = Shape(request=(("cpu", 8.0), ("memory", 32e9)), namespace="bench")

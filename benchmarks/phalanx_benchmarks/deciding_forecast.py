@@ -1,4 +1,4 @@
-"""Measures how long a plan takes, on growing clusters: `run(clock)` returns one row per
+"""The time that a plan takes, on clusters of several sizes: `run(clock)` returns one row for each
 measurement.
 
 Nothing here reads a clock or draws random numbers: the caller passes `clock` (seconds), and sizes
@@ -88,7 +88,7 @@ def _cycle(snapshot: Snapshot, planner: Planner | None) -> int:
 
 
 def _opened(snapshot: Snapshot) -> Session:
-    """Return a session in which nothing has been decided."""
+    """Return a session in which nothing is decided yet."""
     return decide(snapshot, explains=False)[0]
 
 

@@ -1,5 +1,5 @@
-"""Measures the speed of choices: strategies and bundles on growing clusters, and the device
-rule.
+"""The speed of choices of places: strategies and bundles on clusters of several sizes, and the rule
+for devices.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SIZES = (10, 100, 1_000, 10_000)
 
 _DECISIONS = 300
 _CHANGED = 5
-"""How many nodes change their availability before each decision."""
+"""The number of nodes whose available amounts change before each decision."""
 
 _MACHINES = ("dgx1v", "pcie8_2socket", "dgx2", "k80x16")
 
@@ -44,8 +44,8 @@ def run(clock: Clock) -> list[Row]:
     """Return decisions per second by strategy and number of nodes, then the times of the device
     rule.
 
-    Each decision is for a known class of requests, after `_CHANGED` nodes have reported again; the
-    time for handling these reports is included. Figures are medians.
+    Each decision is for a known class of requests, after `_CHANGED` nodes have reported again. The
+    time for these reports is included. Figures are medians.
     """
     rows: list[Row] = []
     for name, strategy in _strategies().items():
@@ -129,7 +129,7 @@ def _node(at: int, rng: Seeded) -> NodeState:
 
 
 def _device_rows(clock: Clock, name: str) -> Iterator[Row]:
-    """Yield the times of the first picks from each set of free devices; no cache helps these
+    """Yield the times of the first picks from each set of free devices. No cache speeds up these
     picks.
     """
     wiring = machine(name)

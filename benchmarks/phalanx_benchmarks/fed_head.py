@@ -55,7 +55,7 @@ GPUS = 8
 TOTAL = {"CPU": 64.0, "GPU": float(GPUS), "memory": 512 * 2.0**30}
 _ORDERS = (PrepareBundles, CommitBundles, StartMember, PlaceActor)
 _TURN_S = 0.001
-"""The seconds of one turn: too short for a silent node to be declared dead."""
+"""The seconds of one turn, which are too few for a silent node to be declared dead."""
 
 
 class FedHead:
@@ -118,8 +118,8 @@ class FedHead:
         self.report(node, 0)
 
     def report(self, node: int, second: int) -> None:
-        """Let a node report its available resources, of which tasks use a changing number of
-        CPUs.
+        """Let a node report its available resources. Tasks use a number of its CPUs that changes
+        from second to second.
         """
         self.control.on_message(prefix_of(node), self.reported(node, second))
 
@@ -139,7 +139,7 @@ class FedHead:
             pass
 
     def _turn(self) -> bool:
-        """Let one turn of time pass in which nodes carry out orders; return whether they received
+        """Let one turn of time pass, in which nodes carry out orders. Returns whether they received
         any.
         """
         self.time.now += _TURN_S
@@ -185,7 +185,7 @@ def prefix_of(node: int) -> bytes:
 
 
 def gpu_job(name: str, members: int = 1) -> JobSpec:
-    """Return a job whose members hold one CPU and one GPU each; all of the members have to run."""
+    """Return a job whose members hold one CPU and one GPU each. All of its members have to run."""
     process = Process(command=("train",), requests=(("CPU", 1.0), ("GPU", 1.0)))
     group = TaskGroup(
         name="worker",

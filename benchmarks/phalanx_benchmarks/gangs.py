@@ -1,8 +1,8 @@
-"""Measures gangs and jobs end to end on one machine: submitted, scheduled, started and finished.
+"""Gangs and jobs from submission to end, measured on one machine.
 
-A gang has four members that do nothing, on a machine that claims 16 CPUs; a job is one `true`. `cpu
-s` is the CPU time of this process and of everything that the session started, and `submit ms` is
-the part of a gang's time before the submitting call returned.
+A gang has four members that do nothing, on a machine that claims 16 CPUs. A job is one `true`. `cpu
+s` is the CPU time of this process and of all processes that the session started. `submit ms` is the
+part of a gang's time until the submitting call returned.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def _gangs(clock: Clock, count: int) -> Row:
 
 
 def _starts(clock: Clock, count: int) -> Row:
-    """Measure the time from `submit` to the start of the member, by the clocks of both
-    processes.
+    """Measure the time from the call of `submit` to the start of the member. The two times come
+    from the clocks of two processes.
     """
     import time
 

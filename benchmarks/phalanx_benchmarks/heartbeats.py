@@ -1,8 +1,9 @@
-"""Measures what nodes' heartbeats cost the head, without the wire: `run(clock)`.
+"""The cost of nodes' heartbeats for the head, without the network:
 
-Every simulated node reports once a second. `a core` is the part of one core for taking in the
-reports, looking for silent nodes and working out what to tell the others. Each report is first read
-from its bytes, as in a real head. Nothing here reads a clock or draws random numbers.
+`run(clock)`. Every simulated node reports once a second. `a core` is the part of one core that the
+head needs to take in the reports, to look for silent nodes, and to compute the changes for the
+other nodes. Each report is first read from its bytes, as in a real head. Nothing here reads a clock
+or draws random numbers.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ Row = dict[str, Any]
 
 SIZES = (100, 1_000, 10_000)
 ROUNDS = 10
-"""Simulated seconds. The fastest one counts, since other work on the machine only makes seconds
-slower.
+"""The number of simulated seconds. The fastest second counts, because other work on the machine can
+only make a second slower.
 """
 GIB = 2.0**30
 
@@ -39,7 +40,7 @@ class _Nobody:
 
 
 def run(clock: Clock, sizes: Sequence[int] = SIZES) -> list[Row]:
-    """Measure nodes on which everything changes each second, and nodes on which nothing changes."""
+    """Measure nodes whose amounts all change each second, and nodes whose amounts never change."""
     return [_measure(clock, size, is_busy=is_busy) for size in sizes for is_busy in (True, False)]
 
 

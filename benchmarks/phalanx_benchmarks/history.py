@@ -1,4 +1,6 @@
-"""Measures the history of jobs with five million records, and what sampling costs a node."""
+"""The speed of the history of jobs with five million records, and the cost of sampling for a
+node.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Measures jobs that arrive at a steady rate, on real processes: `run(clock)`.
+"""Jobs that arrive at a steady rate, measured on real processes:
 
-A head whose store is a SQLite file, one node and this program are three processes with their
-children. Each job is one command that does nothing, `true`, for one of the 512 CPUs that the node
-claims, so that room is no limit. The head forgets a job a while after its end. The program submits
-jobs by the clock, one request each, from a few threads, and never waits for a job to end; if it is
-late, it submits at once. A job's latency lasts from the call that submits it to its end as the head
-recorded it; it is measured for one job in `_ONE_IN`.
+`run(clock)`. A head with an SQLite file as its store, one node and this program are three processes
+with their children. Each job is a command that does nothing, `true`, on one of the 512 CPUs that
+the node claims, so that there is always room. The head forgets a job a while after its end. The
+program submits each job at its time, by a request of its own, from a few threads. It never waits
+for the end of a job. If it is late, it submits at once. The latency of a job is the time from the
+call that submits it to its end as the head recorded it. It is measured for one in `_ONE_IN` jobs.
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ def _look(
     latencies: list[float],
     after_s: float = _LOOK_AFTER_S,
 ) -> None:
-    """Record the latencies of the jobs that were submitted a while ago and have ended."""
+    """Record the latencies of the jobs that were submitted at least `after_s` seconds ago and have
+    ended.
+    """
     for _ in range(len(looked_at)):
         asked, handle = looked_at[0]
         if time.time() - asked < after_s:
@@ -138,7 +140,7 @@ def _cpu_s(pids: dict[str, int]) -> dict[str, float]:
     """Return the CPU seconds of each of these processes, and of the node's helper processes with
     their commands.
 
-    The fork server includes the time of its commands once they have ended.
+    The time of the fork server includes the time of ended commands.
     """
     import psutil
 

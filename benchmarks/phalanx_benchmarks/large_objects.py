@@ -1,8 +1,8 @@
-"""Measures large objects that many nodes need, and more objects than memory holds: `run(clock)`.
+"""The speed of a large object that many nodes need, and of more objects than memory holds:
 
-A broadcast sends one array to every node of a cluster at once. In a shuffle, each of many tasks
-makes a part for each of many other tasks; all parts together exceed the object store. Memory is
-checked every 0.2 s for its peak.
+`run(clock)`. A broadcast sends one array to every node of a cluster at once. In a shuffle, each of
+many tasks makes a part for each of many other tasks. All parts together exceed the object store.
+The peak of memory is found by a look every 0.2 s.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def make_parts(seed: int, parts: int) -> list[Any]:
 
 @phalanx.remote
 def take_parts(*parts: Any) -> int:
-    """Return how many bytes arrived in all parts."""
+    """Return the number of bytes of all parts together."""
     return sum(part.nbytes for part in parts)
 
 

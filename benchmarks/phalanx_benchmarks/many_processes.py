@@ -1,6 +1,6 @@
-"""Measures how many real processes one machine carries: nodes, actors, waiting tasks: `run(clock)`.
+"""The number of nodes, actors and waiting tasks that one machine carries as real processes:
 
-`MiB` is the private memory of all processes of the session: pages that other processes share do not
+`run(clock)`. `MiB` is the private memory of all processes of the session; shared pages do not
 count. Each row stops adding processes when this memory reaches `MOST_MIB`, and reports how many
 there were.
 """
@@ -44,7 +44,7 @@ def nothing() -> None:
 
 @phalanx.remote
 def hold(pipe: str) -> None:
-    """Run until somebody opens the named pipe for writing."""
+    """Run until another process opens the named pipe for writing."""
     with open(pipe, "rb") as end:
         end.read()
 
@@ -61,7 +61,7 @@ class Owner:
         self._refs = [nothing.remote() for _ in range(count)]
 
     def wait(self) -> int:
-        """Wait until all tasks have ended; return their number."""
+        """Wait until all tasks have ended. Returns their number."""
         return len(phalanx.get(self._refs))
 
 
@@ -84,7 +84,7 @@ def run(
 
 
 def _nodes(clock: Clock, count: int) -> Row:
-    """Start node processes that join one head; then run a task on each node."""
+    """Start node processes that join one head, and then run a task on each node."""
     from phalanx.cluster_utils import Cluster
 
     cluster = Cluster()
@@ -107,7 +107,7 @@ def _nodes(clock: Clock, count: int) -> Row:
 
 
 def _actors(clock: Clock, count: int) -> Row:
-    """Start actors until each has answered; then call each actor."""
+    """Start actors, wait until each has answered, and then call each again."""
     with phalanx.init(num_cpus=count, log_to_driver=False):
         begun = clock()
         made: list[Any] = []
@@ -138,7 +138,7 @@ def _tasks(clock: Clock, count: int) -> Row:
 
 
 def _owners(clock: Clock, count: int, each: int) -> Row:
-    """Queue tasks of many owners at once; each owner is a process."""
+    """Queue tasks of many owners at once. Each owner is a process."""
     with _named_pipe() as pipe, phalanx.init(num_cpus=1, log_to_driver=False):
         holding = hold.remote(pipe)
         made = [Owner.remote() for _ in range(count)]
@@ -167,9 +167,9 @@ def _named_pipe() -> Iterator[str]:
 
 
 def _until_full(count: int, often: int) -> Iterator[int]:
-    """Yield 1 to `count`, but stop earlier when memory is full.
+    """Yield 1 to `count`, but stop earlier if memory is full.
 
-    Memory is measured once per `often` numbers.
+    Memory is measured after every `often` numbers.
     """
     for number in range(1, count + 1):
         if number % often == 0 and _memory_mib() > MOST_MIB:

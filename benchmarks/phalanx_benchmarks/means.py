@@ -15,8 +15,9 @@ IN_MEANS = (MICROBENCHMARK, PROGRAMS)
 def geometric_means(results: Sequence[Result], peer: str) -> dict[str, tuple[float, int]]:
     """Return the geometric means of the ratios to a peer, each with the number of its rows.
 
-    One mean is over the rows of calls and of values between processes, without rows that are
-    `aside`. The other mean also includes the gigabyte rows, which are limited by memory itself.
+    The first mean is over the rows of calls and of values that pass between processes, without rows
+    that are `aside`. The second mean also includes the gigabyte rows, whose limit is the speed of
+    memory.
     """
     ratios = [
         (result.row.unit, ratio.median)
@@ -35,8 +36,8 @@ def geometric_means(results: Sequence[Result], peer: str) -> dict[str, tuple[flo
 
 
 def shares_of_floor(results: Sequence[Result]) -> list[tuple[str, str, float]]:
-    """Return for each row, and each of its floors measured in this run, both names and the row's
-    share of the floor.
+    """Return the name of each row, the name of each of its floors that this run has measured, and
+    the row's share of that floor.
     """
     medians = {result.row.name: result.phalanx.median for result in results}
     shares = []

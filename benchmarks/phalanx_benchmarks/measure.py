@@ -1,4 +1,4 @@
-"""Measures a row: warm up, repeat, keep every sample."""
+"""The measurement of a row: a warm-up, and then repetitions, all of whose samples are kept."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How long measuring may take.
+    """The effort of measurements.
 
-    `warm_up_s` and `repetition_s` are seconds. `limit_s` is the time after which a row with at
-    least one repetition starts no further repetition. `scale` shrinks the large counts (a million
-    tasks). `rounds` is how often each side measures a row, each time in a new process.
+    `warm_up_s` and `repetition_s` are seconds. `limit_s` is the time in seconds after which a row
+    with at least one repetition starts no further repetition. `scale` reduces large counts, such as
+    a million tasks. `rounds` is the number of times that each side measures a row, each time in a
+    new process.
     """
 
     rounds: int
@@ -44,11 +45,12 @@ def rates(
     warm_up_calls: int = 1,
     clock: Clock = time.perf_counter,
 ) -> list[float]:
-    """Return units per second of `work`, which does `per_call` units: one sample per repetition.
+    """Return units per second of `work`, which does `per_call` units: one sample for each
+    repetition.
 
-    The warm-up, of `effort.warm_up_s` and at least `warm_up_calls` calls, shows how many calls fit
-    a tenth of that time. The clock is read once per that many calls, so that reading the clock does
-    not slow short calls.
+    The warm-up takes `effort.warm_up_s` and at least `warm_up_calls` calls. It shows how many calls
+    fit into a tenth of its time. The clock is read once for this number of calls, so that reading
+    the clock does not slow short calls.
     """
     began = clock()
     calls = 0
@@ -77,7 +79,7 @@ def seconds(
     after: Callable[[], object] | None = None,
     clock: Clock = time.perf_counter,
 ) -> list[float]:
-    """Return the seconds that each of `times` runs of `work` took; `after` cleans up outside the
+    """Return the seconds that each of `times` runs of `work` took. `after` cleans up outside the
     measured time.
     """
     samples: list[float] = []

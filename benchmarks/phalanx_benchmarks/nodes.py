@@ -1,7 +1,7 @@
-"""Measures what a cluster costs a program for which one node is enough: `run(clock)`.
+"""The cost of a cluster for a program that would need only one node:
 
-The same work runs on one machine without a head, on a cluster of one node, and on clusters whose
-other nodes are idle. The layouts take turns, several times.
+`run(clock)`. The same work runs on one machine without a head, on a cluster of one node, and on
+clusters whose other nodes are idle. The layouts alternate several times.
 """
 
 from __future__ import annotations

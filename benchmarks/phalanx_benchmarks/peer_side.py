@@ -1,8 +1,9 @@
 """A peer's side of the comparison, for any Python that can import the peer, with or without
 Phalanx.
 
-Run this as a file. It imports only `phalanx_benchmarks`, through an empty package of that name: the
-peer's Python needs the peer, numpy and psutil, and nothing of what Phalanx itself needs.
+The module must be run as a file. It imports only modules of `phalanx_benchmarks`, through an empty
+package of that name. So the peer's Python needs the peer, numpy and psutil, and no package that
+Phalanx needs.
 """
 
 from __future__ import annotations

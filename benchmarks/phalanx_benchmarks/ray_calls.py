@@ -1,5 +1,5 @@
-"""Measures what Phalanx costs a program on Ray: its calls next to Ray's own, alternately, in one
-run.
+"""The cost of Phalanx for a program on Ray: its calls and Ray's own calls, measured alternately in
+one run.
 
 `run(clock)` returns rows for a task that returns nothing, submitted many at once and one by one: by
 Ray itself, through Phalanx without a queue, and as a task of a queue. Figures are medians of all
@@ -29,8 +29,8 @@ PLAIN, THROUGH, OF_QUEUE = "Ray's own", "Phalanx, no queue", "Phalanx, of a queu
 def run(
     clock: Clock, rounds: int = ROUNDS, at_once: int = AT_ONCE, one_by_one: int = ONE_BY_ONE
 ) -> list[Row]:
-    """Return microseconds per task in each way of calling: to submit a task, with its result, and
-    one task at a time.
+    """Return the microseconds of a task in each way of calling: for its submission, until its
+    result, and for one task at a time.
     """
     with _tasks() as (ways, get):
         took: dict[str, list[list[float]]] = {way: [] for way in ways}

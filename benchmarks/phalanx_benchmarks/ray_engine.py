@@ -1,8 +1,9 @@
-"""Measures the scheduler on a Ray cluster of a head and four raylets on this machine: `run(clock)`.
+"""The speed of the scheduler on a Ray cluster of a head and four raylets on this machine:
 
-Gangs here are only bundles in which nothing runs, so only deciding and reserving are measured. The
-same placement groups are created with Ray's own calls alternately. `ms` is a median, `worst ms` the
-worst of all repetitions, and `cpu s` the CPU time of the scheduler's process.
+`run(clock)`. Gangs here are bundles in which nothing runs, so only decisions and reservations are
+measured. Alternately, the same placement groups are created with Ray's own calls. `ms` is a median,
+`worst ms` is the longest of all repetitions, and `cpu s` is the CPU time of the scheduler's
+process.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ ME = b"phalanx-bench".ljust(16)
 
 
 def run(clock: Clock, gangs: int = GANGS, jobs: int = JOBS, repeated: int = REPEATED) -> list[Row]:
-    """Return rows for one gang on all nodes (by stages), for queued gangs per second, and for a
-    killed scheduler.
+    """Return the rows: the stages of one gang on all nodes, queued gangs per second, and the
+    recovery of a killed scheduler.
 
     `clock` must be the machine's monotonic clock, because the scheduler's own times are compared
     with it.
@@ -144,8 +145,8 @@ def _one_gang(clock: Clock, client: Any, repeated: int) -> list[Row]:
 
 
 def _many_gangs(clock: Clock, client: Any, count: int) -> list[Row]:
-    """Let gangs wait for a gang that holds every node; measure from its end to the last gang's
-    reservation.
+    """Let gangs wait behind a gang that holds every node. Measure the time from the end of that
+    gang to the last gang's reservation.
     """
     blocker = _create(client, [{"CPU": float(CPUS)}] * NODES)
     client.ask(WaitGroup(blocker), timeout_s=PATIENCE_S, origin=ME)

@@ -30,7 +30,7 @@ class RedisServer:
     ) -> None:
         """Prepare a server without starting it.
 
-        `settings` are further lines of the server's configuration file.
+        `settings` are additional lines of the server's configuration file.
         """
         program = shutil.which("redis-server")
         if program is None:
@@ -62,7 +62,7 @@ class RedisServer:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start the server; return when it answers."""
+        """Start the server. Returns when it answers."""
         assert not self.is_running()
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
         deadline_s = time.monotonic() + _START_S

@@ -36,8 +36,8 @@ def machine() -> dict[str, Any]:
 
 
 def shown(value: float | None, unit: str) -> str:
-    """Write a figure with its unit: three significant digits below a thousand, whole numbers
-    above.
+    """Return a figure with its unit as text. It has three significant digits below a thousand, and
+    is a whole number above.
     """
     if value is None:
         return "–"
@@ -48,8 +48,8 @@ def shown(value: float | None, unit: str) -> str:
 
 
 def _cell(outcome: Outcome | None, unit: str) -> str:
-    """Return a cell with the median, and how far the middle half of the samples reaches from the
-    median.
+    """Return a cell with the median, and the distance from it to which the middle half of the
+    samples reaches.
     """
     if outcome is None:
         return "–"
@@ -60,7 +60,9 @@ def _cell(outcome: Outcome | None, unit: str) -> str:
 
 
 def times(ratio: Ratio | None) -> str:
-    """Return how many times better a side is, with the worst and the best round in brackets."""
+    """Return a ratio as text: how many times better a side is, with the worst and the best round in
+    brackets.
+    """
     if ratio is None:
         return "–"
     if ratio.low == ratio.high:

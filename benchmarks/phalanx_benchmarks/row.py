@@ -12,33 +12,33 @@ from phalanx_benchmarks.measure import Effort, rates
 Api = Any
 """The module under test: `phalanx` or `ray`, which have the same names.
 
-A row of the group POOLS gets a function that creates a pool (`pools/pool.py`).
+A row of the group POOLS gets a function instead, which creates a pool (`pools/pool.py`).
 """
 
 Build = Callable[[Api], Callable[[], object]]
 """A function that prepares a running session and returns the call to repeat."""
 
 MICROBENCHMARK = "microbenchmark"
-"""Rows of Ray's own microbenchmark."""
+"""The group of the rows of Ray's own microbenchmark."""
 PROGRAMS = "programs"
-"""Rows of common work in programs that is not in the microbenchmark."""
+"""The group of rows of common work that is not in the microbenchmark."""
 POOLS = "pools"
-"""Rows of work that every system that runs functions in processes can do."""
+"""The group of rows of work that every pool of processes can do."""
 RELEASE = "release"
-"""Rows of Ray's release benchmarks, at the size of one machine."""
+"""The group of rows of Ray's release benchmarks, at the size of one machine."""
 FLOOR = "floor"
-"""Rows of plain work that uses no engine."""
+"""The group of rows of plain work that uses no engine."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One line of the table.
 
-    `sample(api, effort)` returns the samples, in `unit`. `session` says whether a session with the
-    options `init` is started first. `peers` says whether the row runs on systems other than
-    Phalanx. `floors` names rows of plain work with which to compare this row. `aside`, if not
-    empty, is the reason why no mean includes the row: the two sides do different things, or another
-    row measures the same. `most_rounds` limits the rounds of rows that take long.
+    `sample(api, effort)` returns the samples, in `unit`. `session`: whether a session with the
+    options `init` is started first. `peers`: whether the row runs on systems other than Phalanx.
+    `floors` names rows of plain work with which to compare this row. `aside`, if not empty, is the
+    reason why no mean includes the row: the two sides do different things, or another row measures
+    the same. `most_rounds` limits the rounds of rows that take long.
     """
 
     name: str
@@ -75,7 +75,8 @@ def loop(
 ) -> Row:
     """Return a row that repeats a call of `per_call` units.
 
-    `warm_up_calls` is the least number of calls in the warm-up, for rows that become steady late.
+    `warm_up_calls` is the least number of calls in the warm-up, for rows whose speed becomes steady
+    late.
     """
 
     def sample(api: Api, effort: Effort) -> list[float]:
@@ -99,7 +100,7 @@ def release(
     session: bool = True,
     init: Mapping[str, Any] | None = None,
 ) -> Row:
-    """Return a row of RELEASE: the seconds of a single run, since a run takes long."""
+    """Return a row of RELEASE: the seconds of a single run, because a run takes long."""
     return Row(
         name=name,
         unit="s",

@@ -1,6 +1,7 @@
-"""Measures each row in fresh processes, alternating all sides, in another order each round.
+"""The measurement of each row in new processes, on all sides alternately, in a different order in
+each round.
 
-So no row is affected by the one before it, and no side gets the machine's better moments.
+So no row affects the next row, and no side gets the better moments of the machine.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from phalanx_benchmarks.sides import Side
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The samples of one row on one side, one tuple for each round; or the error if the row
-    failed.
+    """The result of one row on one side: the samples, with a tuple for each round, or the error if
+    the row failed.
     """
 
     rounds: tuple[tuple[float, ...], ...] = ()
@@ -39,9 +40,10 @@ class Outcome:
 
     @property
     def spread(self) -> float | None:
-        """How far the middle half of the samples reaches to either side, as a part of the median.
+        """The distance to which the middle half of the samples reaches on either side of the
+        median, as a part of the median.
 
-        None where there are fewer than four samples, or where the median is 0.
+        None if there are fewer than four samples, or if the median is 0.
         """
         if len(self.samples) < 4 or not self.median:
             return None
@@ -51,7 +53,8 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """How many times better than a peer a row is; above one is better, whatever the unit.
+    """The ratio that tells how many times better than a peer a row is. For every unit, a ratio
+    above one is better.
 
     `low` and `high` are the ratios of the worst and the best round.
     """
@@ -139,9 +142,9 @@ def compare(
     effort_name: str,
     run: Callable[[Side, Row, str], Outcome] = measure,
 ) -> Iterator[Result]:
-    """Measure row by row on all sides, so that they see the same machine at nearly the same time.
+    """Measure row by row on all sides, so that all sides use the machine at nearly the same time.
 
-    A side that failed at a row does not measure that row again.
+    A side that failed at a row does not measure this row again.
     """
     for row in rows:
         sides = [side for side in (ours, *peers) if side.can(row)]

@@ -1,8 +1,8 @@
-"""Measures how large one head can be: a real head's machines, fed by simulated nodes: `run(clock)`.
+"""The largest cluster for one head, measured on the machines of a real head with simulated nodes:
 
-There are no sockets: messages are read from their bytes, and sent messages are not written. All
-times are CPU time of the head's thread. `latency` is the CPU time between a gang's submission and
-the start of its last member; the gang's nodes answer at once.
+`run(clock)`. There are no sockets: received messages are decoded from bytes, and sent messages are
+not encoded. All times are CPU time of the head's thread. `latency` is the CPU time between a gang's
+submission and the start of its last member; the gang's nodes answer at once.
 """
 
 from __future__ import annotations
@@ -34,14 +34,18 @@ R = TypeVar("R")
 
 NODES = (100, 1_000, 10_000)
 SECONDS = 12
-"""Simulated seconds. In each second every node reports, and one in eight nodes reports a change."""
+"""The number of simulated seconds. In each second every node reports, and one in eight nodes
+reports a change.
+"""
 GANGS_PER_S = 1_000 / 60
 MEMBERS = 4
 WAITING = (10_000, 100_000)
 ACTORS = ((1_000, 100), (10_000, 1_000))
 """Pairs of the number of actors and the number of nodes for them."""
 FULL = ((1_000, 10, 800, 2_000), (10_000, 100, 800, 20_000))
-"""The number of nodes, of gangs that fill them, of members of each gang, and of jobs that wait."""
+"""The sizes of a full cluster: the number of nodes, of gangs that fill them, of members of each
+gang, and of waiting jobs.
+"""
 _TOGETHER = 1_000
 _EXPLAINED = 5
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -57,7 +61,7 @@ def run(
     """Return rows by the numbers of nodes, waiting jobs and actors, and rows of full clusters.
 
     The rows measure heartbeats and gangs, a restart with waiting jobs, actors, and explanations.
-    `clock` is not used; the top of this module says why.
+    `clock` is not used, because CPU time is measured.
     """
     del clock
     rows = [row for count in nodes for row in _nodes(count)]
@@ -114,7 +118,7 @@ def _nodes(count: int) -> list[Row]:
 
 
 def _start(head: FedHead, name: str) -> None:
-    """Submit a gang, and wait until all of it runs."""
+    """Submit a gang, and wait until all its members run."""
     _submit(head, [name], MEMBERS)
     head.settle()
 
@@ -125,7 +129,7 @@ def _submit(head: FedHead, names: Iterable[str], members: int = 1) -> None:
 
 
 def _waiting(count: int) -> list[Row]:
-    """Submit jobs that wait behind the jobs that fill ten nodes; the store is on disk."""
+    """Submit jobs that wait behind jobs that fill ten nodes. The store is on disk."""
     directory = tempfile.mkdtemp(prefix="phx-")
     names = [f"job-{number}" for number in range(count)]
     try:
@@ -142,7 +146,7 @@ def _waiting(count: int) -> list[Row]:
 
 
 def _in_its_own_process(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run work in a new process, as each head has its own: a heap that has held another head is
+    """Run work in a new process, because the heap of a process that has held another head is
     fragmented.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
@@ -198,7 +202,7 @@ def _restart_s(store: str, name: str) -> float:
 
 
 def _actors(count: int, nodes: int) -> list[Row]:
-    """Create actors of one owner, which hold one CPU each; return when all are ready."""
+    """Create actors of one owner, which hold one CPU each. Returns when all are ready."""
     head = FedHead()
     _each(head.join, range(1, nodes + 1))
     owner = prefix_of(1) + b"\xff" * (PROCESS_ID_BYTES - 6)
@@ -224,7 +228,7 @@ def _actors(count: int, nodes: int) -> list[Row]:
 
 
 def _explained(nodes: int, gangs: int, members: int, waiting: int) -> Row:
-    """Measure one explanation on a full cluster, for the first and for the last waiting job."""
+    """Measure an explanation on a full cluster, for the first and for the last waiting job."""
     head = FedHead()
     _each(head.join, range(1, nodes + 1))
     for number in range(gangs):

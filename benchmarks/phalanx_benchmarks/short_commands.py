@@ -1,10 +1,10 @@
-"""Measures arrays of short commands on real processes: `run(clock)`.
+"""Arrays of short commands, measured on real processes:
 
-An array of commands that do nothing, `/bin/true`, runs on a node that declares two CPUs, and on one
-that declares sixteen, with the head's store in a SQLite file. The peers are xargs with the same
-number of processes, and GNU parallel and HyperQueue where they are installed. The programs take
-turns for some rounds, so that other work on the machine affects all of them alike. A row has the
-median of each program.
+`run(clock)`. An array of commands that do nothing, `/bin/true`, runs on a node that declares two
+CPUs, and on a node that declares sixteen. The head's store is an SQLite file. The peers are xargs
+with the same number of processes and, if they are installed, GNU parallel and HyperQueue. The
+programs run alternately for some rounds, so that other work on the machine affects all of them
+equally. A row has the median of each program.
 """
 
 from __future__ import annotations

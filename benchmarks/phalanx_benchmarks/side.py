@@ -16,7 +16,7 @@ from phalanx_benchmarks.rows import ROWS
 
 
 def serve(system: str, row_name: str, effort_name: str) -> None:
-    """Measure the row; print one line of JSON with `samples`, or with `error` and the traceback.
+    """Measure the row. Prints one line of JSON with `samples`, or with `error` and the traceback.
 
     All other output of the system goes to standard error, so that standard output has only this
     line.

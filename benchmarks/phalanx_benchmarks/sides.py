@@ -1,5 +1,5 @@
-"""The systems under test: Phalanx in this interpreter; the peers here, or in another interpreter if
-one is named.
+"""The systems under test: Phalanx in this interpreter, and the peers in this one or in another
+interpreter if one is named.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from phalanx_benchmarks.row import POOLS, Row
 
 PEER_PYTHON = "PHALANX_BENCH_PYTHON"
 ENGINES = ("phalanx", "ray")
-"""Systems whose modules have the names that rows outside of POOLS call."""
+"""The systems whose modules have the names that rows outside of POOLS call."""
 PEERS = {
     "ray": ("ray", "ray"),
     "multiprocessing": ("multiprocessing", ""),
@@ -31,7 +31,7 @@ distribution.
 
 
 class PeerMissing(Exception):
-    """The peer cannot run here; the text says what to install."""
+    """Raised if the peer cannot run here. The text says what to install."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +68,9 @@ def peer_sides(names: Iterable[str]) -> list[Side]:
 
 
 def peer_side(name: str) -> Side:
-    """Return a peer, run by the Python that `PHALANX_BENCH_PYTHON` names, or else by this one.
+    """Return a peer, which the Python that `PHALANX_BENCH_PYTHON` names runs, or else this Python.
 
-    Raises PeerMissing when that Python cannot import the peer.
+    Raises PeerMissing if that Python cannot import the peer.
     """
     module, distribution = PEERS[name]
     python = os.environ.get(PEER_PYTHON) or sys.executable

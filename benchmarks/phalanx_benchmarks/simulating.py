@@ -1,4 +1,5 @@
-"""Measures the simulator with growing inputs: the arrival experiment, and a synthetic day.
+"""The speed of the simulator with inputs of several sizes: the arrival experiment, and a synthetic
+day.
 
 Nothing here reads a clock: the caller passes `clock` (seconds). The day of a million tasks is a
 separate benchmark, `phalanx_research.timed.benchmark`.
@@ -18,10 +19,12 @@ from phalanx_research.traces.reading import read_jobs, read_nodes
 Row = dict[str, Any]
 
 TRACES = Path("examples/traces")
-"""The folder with the traces of a checkout; without it, the arrivals are left out."""
+"""The folder with the traces in a checkout. Without it, the arrival experiment is left out."""
 POLICIES = ("firstfit", "fgd", "scarcity")
 PARTS = (4, 2, 1)
-"""Divisors: every fourth, every second, and every one of the trace's nodes and pods."""
+"""The parts of the trace that are measured, as divisors: every fourth, every second, and every node
+and pod.
+"""
 DAYS = timed.SIZES[:-1]
 SEED = 42
 

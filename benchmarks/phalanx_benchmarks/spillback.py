@@ -1,12 +1,13 @@
-"""Compares the two global schedulers on one stream of tasks: many nodes' machines, without a wire.
+"""The comparison of the two global schedulers on one stream of tasks, with the machines of many
+nodes and no network.
 
-Each node has its lease machine and its replica of the global scheduler over a view that is at most
-a tenth of a second old, as in a cluster; messages take no time. Nodes have 4 to 32 CPUs. As with
-drivers, tasks are submitted in bursts on a few nodes only. They hold 1, 2 or 4 CPUs; their run
-times have a long tail. Half of the bursts have an argument of 100 MB or 1 GB on some node; on other
-nodes, this argument is fetched at 1 GB a second before the task computes. `load` is the share of
-all CPUs that the arriving tasks request. Time is virtual; the given clock measures how long the
-plans took.
+Each node has its lease machine and its replica of the global scheduler, whose view is at most a
+tenth of a second old, as in a cluster. Messages take no time. Nodes have 4 to 32 CPUs. As with
+drivers, tasks are submitted in bursts on a few nodes only. A task holds 1, 2 or 4 CPUs. Run times
+have a long tail. Half of the bursts have an argument of 100 MB or 1 GB on some node; if the task
+runs on another node, it first fetches this argument at 1 GB a second. `load` is the share of all
+CPUs that the arriving tasks request. Time is virtual; the given clock measures how long the plans
+took.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _BANDWIDTH = 1e9
 
 
 class _Class(NamedTuple):
-    """The request of one kind of a driver's tasks, and the node that holds their argument."""
+    """The request of one kind of tasks of a driver, and the node that holds their argument."""
 
     number: int
     cpus: float
@@ -63,7 +64,8 @@ class _Class(NamedTuple):
 def run(clock: Clock, nodes: int = NODES, tasks: int = TASKS) -> list[Row]:
     """Return a row for each load and choice: waiting times, the makespan, and the cost of planning.
 
-    The cost of planning is per choice: one worker that a node requests from another node.
+    The cost of planning is the cost of one choice, which is one worker that a node requests from
+    another node.
     """
     return [
         _World(clock, nodes, name, threshold).measure(tasks, load)
@@ -85,7 +87,7 @@ class _Node:
         self.waiting: dict[int, deque[tuple[float, float]]] = {}
         """The (arrival, run time) of this driver's waiting tasks, by the number of their class."""
         self.known: dict[int, int] = {}
-        """The number of leases for each class that its driver last had."""
+        """The last known number of leases of its driver for each class."""
         workers = itertools.count()
         self.spilling = Spillback(
             self.id,
@@ -122,13 +124,13 @@ class _Node:
         )
 
     def want(self, kind: _Class) -> None:
-        """Tell this node how many workers its driver could use for a class."""
+        """Report to this node how many workers its driver could use for a class."""
         count, seen = len(self.waiting.get(kind.number, ())), self.known.get(kind.number, 0)
         here = 0 if self.spilling.must_plan(kind.strategy) else -1
         self.want_here(self.id, kind, count, seen, strategy=kind.strategy, here=here)
 
     def want_here(self, owner: str, kind: _Class, count: int, seen: int, **more: Any) -> None:
-        """Request this many of this node's own workers."""
+        """Request `count` of this node's own workers."""
         place = ResourceSet.from_mapping({"CPU": kind.cpus})
         self.machine.want(
             self.world.now,
@@ -177,7 +179,7 @@ class _Node:
         self.world.begin(self, owner, lease)
 
     def due(self, lease: Lease) -> None:
-        """Do nothing: the owner gives the lease back when the running task ends."""
+        """Do nothing, because the owner gives the lease back when the running task ends."""
 
     def refused(self, demand: Demand, reason: str, error: str) -> None:
         """Do nothing: the request keeps waiting."""
@@ -187,7 +189,7 @@ class _Node:
         self.machine.worker_gone(worker.worker_id, self.world.now)
 
     def warn_worker(self, worker: WorkerRecord) -> None:
-        """Do nothing: nobody is preempted here."""
+        """Do nothing, because no work is preempted here."""
 
 
 class _World(VirtualTime):
@@ -267,8 +269,8 @@ class _World(VirtualTime):
         node.settle()
 
     def begin(self, node: _Node, owner: _Node, lease: Lease) -> None:
-        """Use a lease, new or free again, for the next task of its class; if there is none, give
-        the lease back.
+        """Use a lease, which is new or free again, for the next task of its class. If no task is
+        left, give the lease back.
         """
         kind = self.kinds[lease.demand.scheduling_class]
         queue = owner.waiting.get(kind.number)

@@ -1,4 +1,4 @@
-"""Measures how fast the head writes: to each store alone, and through a loop's journal."""
+"""The speed of the head's writes: to each store alone, and through the journal of a loop."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _MAX_WAITING = 2_000
 
 
 def run(clock: Clock) -> list[Figures]:
-    """Return a row for each store. The first row is of plain appends to a file, each synced to
-    disk.
+    """Return a row for each store. The first row measures plain appends to a file, each of which is
+    synced to disk.
 
-    Values have 200 bytes; keys repeat after 20,000. The journal gets records of two rows, 20 per
-    turn of its loop, with at most 2,000 waiting. The journal's last two figures are the median time
-    from recording a change to its acknowledgement, and how long the journal held up the loop in a
-    turn.
+    Values have 200 bytes, and keys repeat after 20,000. The journal gets records of two rows, 20 in
+    each turn of its loop, and at most 2,000 records wait. The last two figures of the journal are
+    the median time from a change to its acknowledgement, and the time for which the journal holds
+    up the loop in a turn.
     """
     with contextlib.ExitStack() as stack:
         directory = tempfile.mkdtemp(prefix="phx-")

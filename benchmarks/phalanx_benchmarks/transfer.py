@@ -1,10 +1,11 @@
-"""Measures objects between two nodes on one machine, next to plain TCP streams of the same size.
+"""The speed of objects between two nodes on one machine, next to plain TCP streams of the same
+size.
 
-There are two plain streams. The receiver drops the bytes of the first, which shows the cost of the
-network. It writes the second into new shared memory, where an object must go. On a machine where
-new pages are slow, the second stream is several times slower. Therefore an object is sent in two
-ways: into new memory, and over a copy that nobody uses any more. The latter happens where copies
-come and go.
+There are two plain streams. The receiver drops the bytes of the first stream, which shows the cost
+of the network. It writes the second stream into new shared memory, as it must for an object. On a
+machine with slow new pages, the second stream is several times slower. Therefore an object is sent
+in two ways: into new memory, and over an unused copy. The second way is usual in a program whose
+copies come and go.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def run(clock: Clock) -> list[dict[str, Any]]:
 
 
 def transfer_rate(size: int, clock: Clock) -> dict[str, Any]:
-    """Send an object of `size` bytes from one gateway to another, in turns with plain streams."""
+    """Send an object of `size` bytes from one gateway to another, alternately with plain
+    streams.
+    """
     transfers, over, thrown, kept = [], [], [], []
     with _two_nodes() as (here, there), _plain_sender(size) as plain:
         for _ in range(REPETITIONS + 1):  # the first round also makes the connections

@@ -1,4 +1,4 @@
-"""Runs Phalanx beside a real system: `make beside SYSTEM=slurm`.
+"""The comparison of Phalanx with a real system on the same machine: `make beside SYSTEM=slurm`.
 
     python -m phalanx_benchmarks.beside slurm [--cases commands,orders,shares,backfill] [--seed N]
 
@@ -27,7 +27,9 @@ from phalanx_benchmarks.beside.slurm_cluster import PACKAGES, SlurmCluster
 
 Rows = Generator[Row, None, None]
 USUAL = ("commands", "orders", "shares")
-"""The cases of a run without names; `backfill` takes half an hour and runs only if it is named."""
+"""The cases that run if no case is named. `backfill` takes half an hour, and runs only if it is
+named.
+"""
 TREES = 6
 WORKLOADS = 10
 _ORDERS = {
@@ -38,7 +40,9 @@ _ORDERS = {
     "PriorityWeightAge": "100000",
     "PriorityWeightJobSize": "1000",
 }
-"""Settings under which ages and --nice count, and jobs of the upper partition preempt others."""
+"""The settings under which ages and --nice count, and under which jobs of the upper partition
+preempt others.
+"""
 _HIGH = (
     "PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1\n"
     "PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10"
@@ -46,7 +50,7 @@ _HIGH = (
 
 
 def main() -> int:
-    """Run the requested cases; return the exit code."""
+    """Run the requested cases. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("system", choices=["slurm"])
     parser.add_argument("--cases", default=",".join(USUAL))
@@ -72,12 +76,12 @@ def main() -> int:
 
 
 class Run:
-    """A run of several kinds of cases; each kind has its own clusters."""
+    """A run of several kinds of cases. Each kind has its own clusters."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder = folder
         self.is_over = threading.Event()
-        """Set by a signal. The daemons are then ended after the present row."""
+        """An event that a signal sets. The run then ends its daemons after the present row."""
         self._seed = seed
         self._begun = time.monotonic()
 
@@ -113,7 +117,7 @@ def _shares(folder: Path, seed: int) -> Rows:
 
 
 def _backfill(folder: Path, seed: int, plot: Path | None) -> None:
-    """Run ten workloads on both sides in turns, print their figures, and draw them."""
+    """Run ten workloads on both sides alternately, print their figures, and draw them."""
     nodes, cpus = workloads.NODES, workloads.CPUS
     real = SlurmCluster(folder, nodes=nodes, cpus=cpus, has_accounts=False)
     with real, PhalanxCluster(nodes=nodes, cpus=cpus) as ours:

@@ -1,4 +1,4 @@
-"""Reads the shell lines of `commands.txt` and `orders.txt`."""
+"""The reader of the shell lines in `commands.txt` and `orders.txt`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ class Case(NamedTuple):
 
 
 def read_cases(text: str) -> list[Case]:
-    """Return the cases of a file. Raises ValueError for a case without a line or an answer."""
+    """Return the cases of a file. Raises ValueError for a case without a shell line, or without the
+    field `known`.
+    """
     cases = []
     kept = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
     for block in filter(None, map(str.strip, kept.split("\n\n"))):

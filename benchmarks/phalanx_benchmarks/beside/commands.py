@@ -1,4 +1,4 @@
-"""Runs shell lines on both sides and compares what they print."""
+"""The comparison of what shell lines print on both sides."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _NAMES = [
     (re.compile(r"\b202[0-9]-[0-9]{2}-[0-9]{2}T[0-9:]{8}"), "TIME"),
     (re.compile(r"/tmp/bc-[a-z0-9_]+"), "HERE"),
 ]
-"""Texts that differ between the two sides: names of hosts and of the partition, moments of this
-decade, directories.
+"""The texts that always differ between the two sides: names of hosts and of the partition, moments,
+and directories.
 """
 
 
@@ -45,7 +45,7 @@ def compare(real: SlurmCluster, ours: PhalanxCluster, cases: Sequence[Case]) -> 
 
 
 def _line_for(side: SlurmCluster | PhalanxCluster, line: str) -> str:
-    """Return a line with the options that depend on the side and its size."""
+    """Return a line, completed with the options that depend on the side and its size."""
     is_slurm = isinstance(side, SlurmCluster)
     wide = f"-N{len(side.nodes)} --ntasks-per-node={side.cpus}"
     words = {

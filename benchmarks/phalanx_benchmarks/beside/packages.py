@@ -1,4 +1,6 @@
-"""Debian's packages of another system, unpacked into a folder and not installed."""
+"""The packages of another system from Debian, which are unpacked into a folder and not
+installed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _DONE = "unpacked"
-"""A file in a folder that lists the folder's packages once all of them are unpacked."""
+"""The name of the file that lists the packages in a folder. It is written when all of them are
+unpacked.
+"""
 
 
 def unpacked(names: Sequence[str], folder: Path) -> Path:
@@ -15,7 +19,7 @@ def unpacked(names: Sequence[str], folder: Path) -> Path:
 
     apt decides which packages the machine lacks; nothing is installed, and root is not needed. If
     an earlier call has filled the folder with the same packages, nothing is done. Raises
-    RuntimeError where apt knows no such package.
+    RuntimeError if apt knows no such package.
     """
     root, done = folder / "root", folder / _DONE
     if done.is_file() and done.read_text().split()[: len(names)] == list(names):

@@ -1,4 +1,6 @@
-"""A cluster of Phalanx of the same shape as the other system's, with Slurm's commands."""
+"""A cluster of Phalanx with as many nodes of the same size as the other system's, and with Slurm's
+commands.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A drawing of both sides' figures, workload by workload, as SVG."""
+"""A drawing of the figures of both sides for each workload, as SVG."""
 
 from __future__ import annotations
 

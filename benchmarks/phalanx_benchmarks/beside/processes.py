@@ -1,4 +1,6 @@
-"""The daemons of a comparison: started in the foreground, and ended by their process ids."""
+"""The daemons of a comparison: they are started in the foreground, and ended by their process
+ids.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 PATIENCE_S = 90.0
-"""Seconds within which a daemon must answer; machines are shared and slow."""
+"""Seconds within which a daemon must answer. There are many because machines are shared and
+slow.
+"""
 _GRACE_S = 15.0
 """Seconds within which a daemon must end by itself."""
 
 
 class Daemons:
-    """Processes that a comparison started; the newest one ends first."""
+    """The processes that a comparison has started. The newest one is ended first."""
 
     def __init__(self, directory: Path) -> None:
-        """`directory` receives the output of each daemon, in a file with the daemon's name."""
+        """Start without daemons. The output of each daemon goes into a file in `directory` with the
+        daemon's name.
+        """
         self._directory = directory
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
 
@@ -34,7 +40,7 @@ class Daemons:
         self._running.append((name, process))
 
     def end(self, *names: str) -> None:
-        """End the named daemons; without names, all of them."""
+        """End the named daemons or, without names, all of them."""
         for name, process in reversed(self._running):
             if not names or name in names:
                 _end(process)

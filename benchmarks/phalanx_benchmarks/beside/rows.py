@@ -1,5 +1,5 @@
-"""The rows of a comparison: what one case gave on both systems, and the kind of row that
-follows.
+"""The rows of a comparison: the results of one case on both systems, and the kind of row that
+follows from them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ KINDS = (SAME, MENDED, ON_PURPOSE, REFUSED, DIFFERS)
 
 
 class Row(NamedTuple):
-    """One compared case. `kind` is one of KINDS; DIFFERS means that nobody has explained the row
-    yet.
+    """One compared case. `kind` is one of KINDS; DIFFERS means that the difference is
+    unexplained.
     """
 
     name: str

@@ -1,5 +1,5 @@
-"""Drawn trees of shares with drawn usage: real Slurm's ranks next to those of Phalanx's rule for
-trees.
+"""The comparison of ranks in random trees of shares with random usage: real Slurm's ranks next to
+the ranks by Phalanx's rule for trees.
 
 Real Slurm runs short jobs of each user, so that `sshare` has usage to show. Phalanx's rule gets the
 shares and the usage that real Slurm shows, so that every digit of the rule's answer can be
@@ -33,9 +33,11 @@ USERS = (
     "sys",
     "uucp",
 )
-"""Users that every Debian has; real jobs need real users."""
+"""Users that every Debian has. They are needed because real jobs need real users."""
 DIGITS = 1e-6
-"""The precision of LevelFS and FairShare, which are printed with six digits after the point."""
+"""The number of digits after the point with which LevelFS and FairShare are printed, as a
+precision.
+"""
 TIED_ACCOUNTS = "members of accounts with equal level fairshare are ranked as one account's"
 SETTINGS = {
     "PriorityWeightFairshare": "10000",
@@ -47,8 +49,8 @@ PARTITION = (
     "PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
     ' TRESBillingWeights="CPU=100000,Mem=100000G"'
 )
-"""Settings of the partition. The weights are large, so that RawUsage has enough digits as a whole
-number.
+"""The settings of the partition. Its weights are large, so that RawUsage, which is a whole number,
+has enough digits.
 """
 
 
@@ -69,7 +71,7 @@ class Shown(NamedTuple):
 
 
 def compare(real: SlurmCluster, seed: int, trees: int) -> Iterator[Row]:
-    """Yield a row for each drawn tree, with the differences in it."""
+    """Yield a row for each random tree, with the differences in it."""
     draw = random.Random(f"shares {seed}")
     before: list[str] = []
     for number in range(trees):
@@ -85,7 +87,7 @@ def compare(real: SlurmCluster, seed: int, trees: int) -> Iterator[Row]:
 
 
 def compare_billing(real: SlurmCluster, seed: int, requests: int = 12) -> Iterator[Row]:
-    """Yield a row for each drawn request: its billing units, rounded down as in Slurm."""
+    """Yield a row for each random request, with its billing units, rounded down as in Slurm."""
     draw = random.Random(f"billing {seed}")
     for _ in range(requests):
         cpus, mib = draw.randint(1, 4), draw.randint(10, 3000)
@@ -153,7 +155,7 @@ def _member(account: Shown, users: Mapping[str, Shown]) -> Member:
 
 
 def _drawn(draw: random.Random) -> dict[str, tuple[int, dict[str, int]]]:
-    """Return accounts with their shares, and their users with the users' shares."""
+    """Return random accounts with their shares, and the users of each account with theirs."""
     left = list(USERS)
     draw.shuffle(left)
     accounts = {}

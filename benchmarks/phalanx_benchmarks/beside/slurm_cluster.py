@@ -1,4 +1,6 @@
-"""Real Slurm on the loopback address: controller, accounts, and several nodes on one machine."""
+"""Real Slurm on the loopback address: its controller, its accounts, and several nodes on one
+machine.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ USUAL = {
     "TCPTimeout": "10",
     "UnkillableStepTimeout": "60",
 }
-"""Settings of slurm.conf; all other settings keep Slurm's defaults."""
+"""The settings of slurm.conf. All other settings keep Slurm's defaults."""
 
 
 class SlurmCluster:
@@ -57,7 +59,9 @@ class SlurmCluster:
         partitions: str = "PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
         has_accounts: bool = True,
     ) -> None:
-        """`folder` has the unpacked packages. `settings` are lines of slurm.conf."""
+        """Prepare a cluster. `folder` has the unpacked packages. `settings` are lines of
+        slurm.conf.
+        """
         self.name = "slurm"
         self.nodes = [f"n{at}" for at in range(1, nodes + 1)]
         self.cpus, self._gpus = cpus, gpus
@@ -125,8 +129,8 @@ class SlurmCluster:
         wait_until(lambda: self.run("scontrol ping").returncode == 0, "Slurm's controller")
 
     def restart_controller(self) -> None:
-        """End the controller and start it again, so that it reads its state and computes shares
-        anew.
+        """End the controller and start it again, so that it reads its state and computes all
+        shares.
         """
         self._daemons.end("slurmctld")
         self.start_controller()

@@ -1,6 +1,7 @@
-"""Runs `sbatch` of Phalanx for each line that it reads, in one process.
+"""A process that runs Phalanx's `sbatch` for each line that it reads.
 
-Starting Python takes longer than submitting; real `sbatch` is a small program.
+It is one process for all lines, because the start of Python takes longer than the submission, while
+real `sbatch` is a small program.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from phalanx.cli.ending import Ended
 
 
 def main() -> None:
-    """Read lists of arguments as JSON, submit each, and print a line after each submission."""
+    """Read lists of arguments as JSON, one in each line. Submit a job for each, and print a line
+    after each submission.
+    """
     for line in sys.stdin:
         try:
             sbatch(json.loads(line))

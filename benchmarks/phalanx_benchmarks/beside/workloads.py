@@ -1,7 +1,7 @@
-"""Drawn workloads of short jobs, in real time, on real Slurm and on Phalanx.
+"""The comparison of random workloads of short jobs, in real time, on real Slurm and on Phalanx.
 
-Both sides get the same jobs at the same moments. Each job notes when it began and ended, so that
-one clock measures both sides, with everything that happens between a submission and a start.
+Both sides get the same jobs at the same moments. Each job records when it began and ended. So one
+clock measures both sides, with all that happens between a submission and a start.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from phalanx_benchmarks.beside.slurm_cluster import SlurmCluster
 
 NODES, CPUS = 4, 4
 LONGEST_S = 240.0
-"""Seconds after which a run is given up."""
+"""Seconds after which a run ends even if jobs are left."""
 _OUTLOOK_S = 3.0
-"""Seconds after the last submission when expected starts are read."""
+"""Seconds after the last submission at which the expected starts are read."""
 
 
 class DrawnJob(NamedTuple):
@@ -59,7 +59,7 @@ class Outcome(NamedTuple):
     start_errors_s: list[float]
     """Actual starts minus the starts that were expected shortly after the last submission."""
     lost: int
-    """The number of jobs that did not end by themselves."""
+    """The number of jobs that did not reach their own end."""
 
     @property
     def mean_s(self) -> float:
@@ -167,8 +167,8 @@ def _expected(side: SlurmCluster | PhalanxCluster) -> dict[int, float]:
 
 
 def _wait_for_all(directory: Path, count: int) -> dict[int, float]:
-    """Return when each job ended, by the job's number; jobs that a time limit ended are left
-    out.
+    """Return the time at which each job ended, by the job's number. Jobs that a time limit ended
+    are left out.
     """
     until = time.monotonic() + LONGEST_S
     while time.monotonic() < until and len(list(directory.glob("*.end"))) < count:
@@ -188,7 +188,7 @@ def _moment(path: Path) -> float | None:
 def compare(
     real: SlurmCluster, ours: PhalanxCluster, seeds: Sequence[int], told: Callable[[str], None]
 ) -> list[Pair]:
-    """Run the workload of each seed on both sides; the side that goes first alternates."""
+    """Run the workload of each seed on both sides. The side that goes first alternates."""
     found = []
     for place, seed in enumerate(seeds):
         jobs = drawn(seed)
@@ -201,7 +201,7 @@ def compare(
 
 
 def line_of(seed: int, theirs: Outcome, ours: Outcome) -> str:
-    """Return the figures of both sides as a line."""
+    """Return the figures of both sides as a line of text."""
     return f"workload {seed}: " + "; ".join(
         f"{name} makespan {one.makespan_s:.1f} s, wait {one.mean_s:.1f} s (p95 {one.p95_s:.1f}),"
         f" utilisation {one.utilisation:.0%}, {_errors(one.start_errors_s)}"

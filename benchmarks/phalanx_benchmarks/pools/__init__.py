@@ -1,1 +1,1 @@
-"""Systems that run functions in processes, each used in its own best way."""
+"""Systems that run functions in processes. Each is used in the way that is best for it."""

@@ -1,6 +1,6 @@
 """Phalanx and Ray as pools.
 
-A function is made remote once, and called. A map uses each engine's own pool
+For single calls, a function is made remote once. A map uses the engine's own pool
 (`util.multiprocessing`), in chunks.
 """
 
@@ -34,7 +34,7 @@ class Engine:
         return remote.remote(*arguments)
 
     def results(self, submitted: Sequence[Any]) -> list[Any]:
-        """Return the results once all of them are there."""
+        """Return the results when all of them have arrived."""
         return list(self._api.get(list(submitted)))
 
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
@@ -45,7 +45,7 @@ class Engine:
         return list(self._pool.map(function, items))
 
     def share(self, value: Any) -> Any:
-        """Put the value in the object store; return its reference."""
+        """Put the value in the object store. Returns its reference."""
         return self._api.put(value)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The common part of pools whose `submit` returns a future."""
+"""The base of pools whose `submit` returns a future."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Futures:
         return self._executor.submit(function, *arguments)
 
     def results(self, submitted: Sequence[Any]) -> list[Any]:
-        """Return the results once all of them are there."""
+        """Return the results when all of them have arrived."""
         return [future.result() for future in submitted]
 
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""joblib: its executor for single calls, `Parallel` for many."""
+"""joblib: its executor for single calls, and `Parallel` for many calls."""
 
 from __future__ import annotations
 

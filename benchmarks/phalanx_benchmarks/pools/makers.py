@@ -1,5 +1,5 @@
-"""Creates the pool of each system. A system's modules are imported only when its pool is
-requested.
+"""The functions that create the pool of each system. A system's modules are imported only when its
+pool is requested.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from phalanx_benchmarks.pools.pool import Pool
 def maker_of(system: str) -> Callable[[], Pool]:
     """Return a function that starts a pool of that system.
 
-    Raises ImportError where the system is not installed, and ValueError for an unknown name.
+    Raises ImportError if the system is not installed, and ValueError for an unknown name.
     """
     maker: Callable[[], Pool]
     match system:

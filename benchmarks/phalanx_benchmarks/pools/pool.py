@@ -17,11 +17,11 @@ class Pool(Protocol):
     """
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Submit a call; return an object for `results`."""
+        """Submit a call. Returns an object for `results`."""
         ...
 
     def results(self, submitted: Sequence[Any]) -> list[Any]:
-        """Return the results once all of them are there."""
+        """Return the results when all of them have arrived."""
         ...
 
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:

@@ -1,4 +1,6 @@
-"""Python's own two pools, forked and used as their documentation shows."""
+"""Python's own two pools, whose processes are forked, and which are used as their documentation
+shows.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from phalanx_benchmarks.pools.futures import Futures
 from phalanx_benchmarks.pools.pool import CPUS
 
 CHUNK = 100
-"""Items of a map that travel together. `multiprocessing.Pool` itself chooses a number of this
-size.
+"""The number of items of a map that are sent together. `multiprocessing.Pool` itself chooses a
+number of this size.
 """
 
 

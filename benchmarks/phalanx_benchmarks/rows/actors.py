@@ -1,4 +1,6 @@
-"""Rows of actors, plain and async: one caller to one actor, one to many, many to many."""
+"""Rows of actors, plain and async: one caller calls one actor, one caller calls many, and many call
+many.
+"""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from phalanx_benchmarks.row import Api, release
 
 NODES = 4
 CPUS = 16
-"""The CPUs that each node claims, whatever the machine has, since work on these nodes only
-waits.
+"""The CPUs that each node claims. The number may exceed the machine's, because work on these nodes
+only waits.
 """
 AT_ONCE = 24
 PART_OF_A_CPU = 0.25
@@ -30,7 +30,7 @@ STORE_BYTES = 400 << 20
 
 @contextmanager
 def cluster_of(api: Api, nodes: int, **size: Any) -> Iterator[Any]:
-    """Yield a cluster of this many nodes; the head's own node is added to them and has no CPU.
+    """Yield a cluster of this many nodes. The head's own node comes in addition, and has no CPU.
 
     This process is the cluster's driver.
     """
@@ -60,7 +60,7 @@ def add_nodes(cluster: Any, count: int, **size: Any) -> None:
 
 
 def _many_tasks(api: Api, effort: Effort) -> list[float]:
-    """Measure the time until this many tasks run at once; each task waits for all others."""
+    """Measure the time until all tasks run at the same time. Each task waits for all others."""
 
     class Meeting:
         def __init__(self, count: int) -> None:

@@ -1,4 +1,6 @@
-"""Rows of plain work without any engine, in the same run: what the machine itself can do."""
+"""Rows of plain work without any engine, which show in the same run what the machine itself can
+do.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ COPIES = (
     "plain memory copy, a process on every core, to new pages",
     "plain memory copy, a process on every core, to pages already there",
 )
-"""The floors of both gigabyte rows; a put copies with several cores, too."""
+"""The floors of both gigabyte rows. There are several because a put may copy with several cores."""
 SMALLER = 10 * 1024 * 1024
 Sample = Callable[[Api, Effort], list[float]]
 MESSAGE = b"x" * 40
@@ -27,8 +29,8 @@ BATCH = 100
 
 @functools.cache
 def _pages(_: str) -> NDArray[np.int64]:
-    """Return memory pages that are already written and stay in the calling process; `_` tells sets
-    apart.
+    """Return memory pages that are already written, and that stay in the calling process. Each
+    value of `_` has pages of its own.
     """
     return np.ones(SMALLER, dtype=np.int64)
 

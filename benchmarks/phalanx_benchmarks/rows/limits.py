@@ -58,7 +58,7 @@ def _in_one_get(api: Api, effort: Effort) -> list[float]:
 
 
 def _queued(api: Api, effort: Effort) -> list[float]:
-    """Submit tasks while all CPUs are held, then run them."""
+    """Submit tasks while all CPUs are held, and then run these tasks."""
 
     class Door:
         def __init__(self) -> None:

@@ -1,4 +1,6 @@
-"""Rows of memory: an idle worker, many tasks at once, very many tasks in a row."""
+"""Rows of memory: the memory of an idle worker, of many tasks at once, and of very many tasks in a
+row.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,8 @@ def _at_once(api: Api, effort: Effort) -> list[float]:
 
 
 def _in_a_row(api: Api, effort: Effort) -> list[float]:
-    """Return how much the driver grows from a tenth of the tasks to the last one, in MiB; quick
-    runs do a tenth of the tasks.
+    """Return the growth of the driver's memory in MiB, from a tenth of the tasks to the last task.
+    Quick runs have a tenth of the tasks.
     """
     task = small_task(api)
     total = int(IN_A_ROW * effort.scale)

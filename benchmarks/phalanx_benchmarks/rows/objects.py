@@ -17,8 +17,8 @@ would be read faster than memory allows.
 """
 SMALLER = 10 * 1024 * 1024
 PAGES_TOUCHED = 40
-"""The number of calls of 0.8 GB in the warm-up. A store is several times as fast once each of its
-pages was touched.
+"""The number of calls of 0.8 GB in the warm-up. A store is several times as fast when each of its
+pages was touched before.
 """
 
 

@@ -1,5 +1,5 @@
-"""Rows of pools, which every system that runs functions in processes can do: calls, alone, many,
-with values.
+"""Rows of work that every pool of processes can do: single calls, many calls, and calls with
+values.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Rows of pools, which every system that runs functions in processes can do: single calls, many
-calls, calls with values.
+"""Rows of common work that Ray's microbenchmark leaves out: values that pass between processes, and
+tasks that submit tasks.
 """
 
 from __future__ import annotations

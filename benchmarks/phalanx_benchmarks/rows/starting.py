@@ -1,5 +1,5 @@
-"""Rows of common work that Ray's microbenchmark leaves out: values passed on, and tasks that submit
-tasks.
+"""Rows of the time until a program can work: the start of a session, the first task, and actors
+that answer.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ DEATHS = 0.05
 """The probability that a child ends with a call."""
 NODES = 5
 GROUPS = 60
-"""The number of groups; divisible by LAUNCHERS."""
+"""The number of groups, which must be divisible by LAUNCHERS."""
 LAUNCHERS = 3
 LAYERS, WIDTH = 20, 100
 
@@ -71,8 +71,8 @@ def _dead_actors(api: Api, effort: Effort) -> list[float]:
 
 
 def _groups(api: Api, effort: Effort) -> list[float]:
-    """Create and remove all groups at once. Then let tasks do the same; they fill half of their
-    groups and remove the rest.
+    """Create and remove all groups at once. Then let tasks create groups, fill half of them with
+    work, and remove the rest.
     """
     util = importlib.import_module(f"{api.__name__}.util")
     strategies = importlib.import_module(f"{api.__name__}.util.scheduling_strategies")
@@ -114,7 +114,7 @@ def _groups(api: Api, effort: Effort) -> list[float]:
 
 
 def _layers(api: Api, effort: Effort) -> list[float]:
-    """Run layers of tasks; each task needs the results of all tasks of the layer before."""
+    """Run layers of tasks. Each task needs the results of all tasks of the previous layer."""
 
     def make(*before: Any) -> Any:
         return np.ones(0, np.uint8)

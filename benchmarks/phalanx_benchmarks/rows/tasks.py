@@ -1,4 +1,4 @@
-"""Rows of stress tests of Ray, at the size of one machine."""
+"""Rows of tasks that do nothing: one at a time, many at once, and from several actors."""
 
 from __future__ import annotations
 
