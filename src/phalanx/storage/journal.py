@@ -184,12 +184,13 @@ class Journal:
                     return
                 records = self._take() if self._queue else []
                 self._is_writing = bool(records)
-            self._look()
-            if not records:
+            failure = self._look()
+            if failure is None and not records:
                 continue
-            began_s = time.monotonic()
-            failure = self._write_until_there_is_room(records)
-            self._took.append(time.monotonic() - began_s)
+            if failure is None:
+                began_s = time.monotonic()
+                failure = self._write_until_there_is_room(records)
+                self._took.append(time.monotonic() - began_s)
             with self._condition:
                 self._is_writing = self.is_stalled = False
                 self._failure = failure
@@ -234,11 +235,16 @@ class Journal:
             else:
                 return None
 
-    def _look(self) -> None:
+    def _look(self) -> BaseException | None:
         now_s = time.monotonic()
         if now_s - self._looked_s >= LOOK_S:
             self._looked_s = now_s
-            self.shortage = self._storage.shortage()
+            try:
+                self.shortage = self._storage.shortage()
+            except BaseException as error:
+                # Any error must end the head, and not only this thread.
+                return error
+        return None
 
     def _merge_waiting(self) -> None:
         changes = _merged(self._queue)

@@ -24,6 +24,7 @@ from phalanx.observe.accounting.questions import (
 )
 from phalanx.observe.accounting.sums import HOUR_S, HourSum, hour_parts, use_parts
 from phalanx.storage.private_files import prepare_file
+from phalanx.storage.removed_files import DatabaseFiles
 
 ENDING = ".history"
 """The ending of the history's file next to a store in a file."""
@@ -101,9 +102,14 @@ class SqliteLedger:
         """
         self.path = prepare_file(path, beside=("-wal", "-shm"))
         self._limits = limits or HistoryLimits()
+        self._files = DatabaseFiles(self.path)
+        self._open()
+
+    def _open(self) -> None:
         self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
         try:
             self._prepare()
+            self._files.are_there()
         except BaseException:
             self._db.close()
             raise
@@ -132,7 +138,15 @@ class SqliteLedger:
     # ---- keeping -----------------------------------------------------------------------------
 
     def add(self, rows: Iterable[LedgerRow], now: float) -> None:
-        """Store these rows durably, and delete rows above the limits."""
+        """Keep these rows durably, and forget rows above the limits. Files that were removed are
+        written again.
+
+        Raises OSError, sqlite3.Error and StorageError.
+        """
+        if not self._files.are_there():
+            self._files.write_again(self._db)
+            self._files.close_removed(self._db)
+            self._open()
         sums: dict[tuple[int, int, int], HourSum] = {}
         counts, known = dict(self._counts), dict(self._names)
         try:

@@ -12,8 +12,9 @@ import os
 import zlib
 from typing import Protocol
 
-from phalanx.storage.errors import StorageCorruptError, WritesLostError
+from phalanx.storage.errors import StorageCorruptError, StorageError, WritesLostError
 from phalanx.storage.private_files import prepare_file
+from phalanx.storage.removed_files import is_at
 from phalanx.storage.shard import Head
 
 _WAY_ON = (
@@ -37,6 +38,10 @@ class Mark(Protocol):
         """
         ...
 
+    def keep(self, head: Head) -> None:
+        """Make the mark again if it was removed."""
+        ...
+
     def close(self) -> None:
         """Close the file."""
         ...
@@ -53,8 +58,12 @@ class FileMark:
 
     def __init__(self, path: str) -> None:
         """Create the file if it is missing. Raises StorageError when it is not private."""
-        self._path = prepare_file(path, beside=())
-        self._fd = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._path = path
+        self._fd = self._opened()
+
+    def _opened(self) -> int:
+        self._path = prepare_file(self._path, beside=())
+        return os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
 
     def __repr__(self) -> str:
         return self._path
@@ -83,6 +92,15 @@ class FileMark:
             os.pwrite(self._fd, text + b" " + _checksum(text) + b"\n", 0)
             if is_durable:
                 os.fsync(self._fd)
+
+    def keep(self, head: Head) -> None:
+        """Make the file again if it was removed; another file in its place stays."""
+        with contextlib.suppress(OSError, StorageError):  # the next call tries again
+            if is_at(self._fd, self._path) or os.path.lexists(self._path):
+                return
+            removed, self._fd = self._fd, self._opened()
+            os.close(removed)
+            self.write(head, is_durable=True)
 
     def close(self) -> None:
         """Close the file."""

@@ -36,6 +36,9 @@ class MemoryMark:
         """Keep the head."""
         self.head = head
 
+    def keep(self, head: Head) -> None:
+        """Do nothing: nobody removes it."""
+
     def close(self) -> None:
         """Do nothing: there is no file to close."""
 

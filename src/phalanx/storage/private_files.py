@@ -28,7 +28,7 @@ def prepare_file(path: str, *, beside: tuple[str, ...]) -> str:
         path = os.path.join(directory, name)
         if not os.path.lexists(path):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
-            _sync_directory(directory)
+            sync_directory(directory)
         for ending in ("", *beside):
             if os.path.lexists(path + ending):
                 _demand_private(path + ending, stat.S_ISREG, "file", 0o600)
@@ -57,7 +57,8 @@ def _demand_private(path: str, is_kind: Callable[[int], bool], kind: str, mode: 
         )
 
 
-def _sync_directory(directory: str) -> None:
+def sync_directory(directory: str) -> None:
+    """Write a directory's names to the disk. Raises OSError."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -88,6 +89,11 @@ class FileLock:
             os.pwrite(self._fd, holder.encode(), 0)
             os.ftruncate(self._fd, len(holder))
         _held.add(self)
+
+    @property
+    def fd(self) -> int:
+        """The descriptor of the locked file; -1 once the lock is released."""
+        return self._fd
 
     def close(self) -> None:
         """Release the lock."""

@@ -18,6 +18,7 @@ from phalanx.storage.errors import (
 )
 from phalanx.storage.memory import stale
 from phalanx.storage.private_files import FileLock, prepare_file
+from phalanx.storage.removed_files import DatabaseFiles, is_at
 from phalanx.storage.shard import Batch, Head
 
 _APPLICATION = 0x50484C58
@@ -81,7 +82,8 @@ class SqliteShard:
         self.path = prepare_file(path, beside=("-wal", "-shm", ".lock"))
         self._epoch = 0
         self._opened: sqlite3.Connection | None = None
-        self._lock = FileLock(self.path + ".lock", guards=self.path)
+        self._lock = self._new_lock()
+        self._files = DatabaseFiles(self.path)
         try:
             self._found = self._look() if os.path.getsize(self.path) else Head()
         except BaseException:
@@ -102,11 +104,7 @@ class SqliteShard:
 
     def claim(self, head: Head) -> None:
         with self._clear_errors():
-            # The journal's thread writes after another thread has opened and loaded.
-            self._opened = sqlite3.connect(
-                self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-            )
-            self._prepare()
+            self._open()
         with self._clear_errors(), self._transaction():
             changed = self._db.execute(
                 "UPDATE head SET epoch = ?, layout = ?, cluster = ?, sequence = 0 WHERE epoch < ?",
@@ -158,19 +156,49 @@ class SqliteShard:
             self._db.executemany("DELETE FROM stored WHERE name = ? AND key = ?", deletes)
 
     def shortage(self) -> str:
-        """Return why there is too little room for new work. If there is enough, reserve the log's
-        bytes again and return "".
+        """Return why there is too little room; if there is enough, reserve the log's bytes
+        again. Files that were removed are written again.
         """
-        free = self._free_bytes()
+        try:
+            self._keep_files()
+        except (OSError, sqlite3.Error, StorageError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            return f"{self.path} was removed, and cannot be written again ({reason})"
+        try:
+            free = self._free_bytes()
+        except OSError as error:
+            return f"the disk of {self.path} cannot be asked for its room ({error.strerror})"
         if free >= FLOOR_BYTES + RESERVE_BYTES:
             _reserve(self.path + "-wal")
         if free >= FLOOR_BYTES:
             return ""
         return f"the disk of {self.path} has {free / 2**20:.0f} MiB left"
 
+    def _keep_files(self) -> None:
+        """Write the files again if they were removed. Raises OSError, sqlite3.Error and
+        StorageError if that is impossible.
+        """
+        if self._opened is None or self._files.are_there():
+            return
+        self._files.write_again(self._db)
+        if not is_at(self._lock.fd, self.path + ".lock"):
+            removed, self._lock = self._lock, self._new_lock()
+            removed.close()
+        self._files.close_removed(self._db)
+        self._open()
+        self._files.are_there()
+
+    def _new_lock(self) -> FileLock:
+        return FileLock(self.path + ".lock", guards=self.path)
+
     def _free_bytes(self) -> int:
         found = os.statvfs(os.path.dirname(self.path))
         return found.f_bavail * found.f_frsize
+
+    def _is_full(self) -> bool:
+        with contextlib.suppress(OSError):
+            return self._free_bytes() < _FULL_BYTES
+        return False
 
     def close(self) -> None:
         """Close the file, so that the next process can open it. This is allowed after an error,
@@ -211,8 +239,11 @@ class SqliteShard:
             columns = "epoch, layout" if version == 1 else "epoch, layout, cluster, sequence"
             return Head(*db.execute(f"SELECT {columns} FROM head").fetchone())
 
-    def _prepare(self) -> None:
-        db = self._db
+    def _open(self) -> None:
+        # The journal's thread writes after another thread has opened and loaded.
+        self._opened = db = sqlite3.connect(
+            self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+        )
         mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         if mode != "wal":
             raise StorageError(
@@ -258,7 +289,7 @@ class SqliteShard:
             yield
         except sqlite3.DatabaseError as error:
             text = str(error)
-            if "is full" in text or ("I/O" in text and self._free_bytes() < _FULL_BYTES):
+            if "is full" in text or ("I/O" in text and self._is_full()):
                 raise StorageFullError(
                     f"{self.path}: the disk is full. Make room on that file system."
                 ) from error

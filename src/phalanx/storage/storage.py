@@ -118,7 +118,12 @@ class Storage:
             raise
 
     def shortage(self) -> str:
-        """Return why there is too little room for new work, for display; "" if there is enough."""
+        """Return why there is too little room for new work, for display; else "". Marks that were
+        removed are made again.
+        """
+        for mark, written in zip(self._marks, self._written, strict=True):
+            if mark is not None:
+                mark.keep(written)
         return next(filter(None, (shard.shortage() for shard in self._shards)), "")
 
     def close(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+from pathlib import Path
 
 import pytest
 from tests.polling import eventually
@@ -60,6 +62,27 @@ def test_a_cluster_whose_directory_is_removed_goes_on_and_is_found(machine):
     assert machine.done("stop").count("Ended the") == 2
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
     assert "No head and no node runs" in machine.phalanx("status").stderr
+
+
+def test_a_store_that_is_removed_is_written_again_for_the_next_head(machine):
+    address = machine.start_head("--num-cpus", "2")
+    store = Path(machine.home, ".phalanx", "store")
+    machine.done("run", "--name", "before", "--", "true")
+    waits = "until [ -e go ]; do sleep 0.1; done"
+    machine.done("run", "--detach", "--name", "waits", "--", "sh", "-c", waits)
+    shutil.rmtree(store)
+    store.touch()  # no directory can be made there
+    eventually(lambda: "was removed" in machine.done("status"), "it is said")
+    refused = machine.phalanx("run", "--name", "refused", "--", "true")
+    assert refused.returncode == 1
+    assert "The head takes no new work" in refused.stderr
+    store.unlink()
+    eventually(lambda: "was removed" not in machine.done("status"), "it heals")
+    machine.done("run", "--name", "after", "--", "true")
+    os.killpg(machine.daemons()["head"].pid, signal.SIGKILL)
+    machine.done("start", "--head", "--port", address.rpartition(":")[2])
+    states = {name: row["state"] for name, row in machine.jobs().items()}
+    assert states == {"before": "Completed", "waits": "Running", "after": "Completed"}
 
 
 def test_a_cluster_is_ended_whose_directory_cannot_be_made_again(machine):

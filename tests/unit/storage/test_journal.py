@@ -33,6 +33,7 @@ class _Gate:
         self.may_end = threading.Semaphore(0)
         self.batches: list[Batch] = []
         self.error: BaseException | None = None
+        self.look_error: BaseException | None = None
         self.is_closed = False
 
     def apply(self, batch: Batch) -> None:
@@ -43,6 +44,8 @@ class _Gate:
             raise self.error
 
     def shortage(self) -> str:
+        if self.look_error is not None:
+            raise self.look_error
         return ""
 
     def close(self) -> None:
@@ -177,6 +180,25 @@ def test_after_a_failure_nothing_is_written_or_acknowledged(error: BaseException
             call()
     assert told == [1]
     assert store.batches == [_row(1), _row(2)]
+    assert store.is_closed
+
+
+def test_an_error_of_a_look_at_the_store_ends_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK_S", 0.01)
+    store = _Gate()
+    journal = Journal(store)
+    store.look_error = PermissionError("no look")
+    _wait(journal)
+    calls: list[Callable[[], None]] = [
+        journal.deliver,
+        journal.flush,
+        lambda: journal.record(_row(1)),
+        journal.close,
+    ]
+    for call in calls:
+        with pytest.raises(PermissionError):
+            call()
+    assert store.batches == []
     assert store.is_closed
 
 

@@ -27,11 +27,11 @@ class AuditFile:
         self._path = path
         self._file_bytes = file_bytes
         self._files = files
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         self._fd = self._opened()
         self._has_failed = False
 
     def _opened(self) -> int:
+        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(self._path, flags, 0o600)
         os.fchmod(fd, 0o600)
@@ -42,7 +42,9 @@ class AuditFile:
         """Append a record. A record that cannot be appended goes into the head's log."""
         line = msgspec.json.encode(record.as_dict()) + b"\n"
         try:
-            if self._size and self._size + len(line) > self._file_bytes:
+            if not os.path.lexists(self._path):  # the file was removed
+                self._open_anew()
+            elif self._size and self._size + len(line) > self._file_bytes:
                 self._rotate()
             self._size += os.write(self._fd, line)
             self._has_failed = False
@@ -56,8 +58,11 @@ class AuditFile:
         for number in range(self._files - 1, 0, -1):
             with contextlib.suppress(FileNotFoundError):
                 os.rename(self._name(number - 1), self._name(number))
-        os.close(self._fd)
-        self._fd = self._opened()
+        self._open_anew()
+
+    def _open_anew(self) -> None:
+        former, self._fd = self._fd, self._opened()
+        os.close(former)
 
     def _name(self, number: int) -> str:
         return f"{self._path}.{number}" if number else self._path
