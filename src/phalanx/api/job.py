@@ -6,6 +6,7 @@ import math
 import os
 import secrets
 import shlex
+import string
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -51,6 +52,7 @@ _KINDS = {
     "requeue": "a mapping of reasons, exitCodes and max",
 }
 _LONGEST_STEM = 20
+_DRAWN, _DRAWN_FROM = 8, string.ascii_lowercase + string.digits
 
 
 @dataclass(frozen=True)
@@ -387,4 +389,9 @@ def _name_for(words: Sequence[str]) -> str:
     first = words[-1].split() if words[0] == "sh" else list(words)
     stem = Path(shlex.split(first[0])[0] if first else "job").stem.lower()
     kept = "".join(c for c in stem if c.isascii() and c.isalnum())[:_LONGEST_STEM] or "job"
-    return f"{kept if kept[0].isalpha() else 'job'}-{secrets.token_hex(3)}"
+    return f"{kept if kept[0].isalpha() else 'job'}-{_drawn()}"
+
+
+def _drawn() -> str:
+    """Return the end of a name that is taken by no other job, in all likelihood, among millions."""
+    return "".join(secrets.choice(_DRAWN_FROM) for _ in range(_DRAWN))

@@ -49,6 +49,11 @@ def test_what_is_left_out_is_filled_in() -> None:
         job.members = 2  # type: ignore[misc]
 
 
+def test_names_of_many_jobs_of_one_command_differ() -> None:
+    names = [Job("true").name for _ in range(10_000)]
+    assert len(set(names)) == len(names)
+
+
 def test_it_becomes_a_gang_of_equal_members() -> None:
     job = Job(
         ["echo", "$HOME"],
