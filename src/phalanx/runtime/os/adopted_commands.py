@@ -118,6 +118,7 @@ class AdoptedCommands:
         written = read_exit_file(one.exit_file)
         code = None if written is None else written.code
         if code is None and one.is_known:
+            _go_on(one.shield)  # the command may have stopped it
             return  # its shield writes it now
         left = one.left()
         if left and one.is_asked and not one.is_killed:
@@ -165,6 +166,11 @@ def end_command(begun: Ending, exit_file: str, group: CommandGroup | None) -> No
     commands = AdoptedCommands(lambda _: None)
     commands.adopt(b"", begun, exit_file, group)
     commands.end_everything()
+
+
+def _go_on(shield: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(shield, signal.SIGCONT)
 
 
 def _signal_group(group: int, number: int) -> None:

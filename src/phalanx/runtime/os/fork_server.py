@@ -52,12 +52,15 @@ from phalanx.runtime.os.process_tree import (
     own_children,
     reaped,
     signal_command,
+    stopped_children,
 )
 from phalanx.runtime.os.shields import Shield, fork_shielded, reap
 
 _AGAIN_S = 0.05
 _WRITTEN_S = 0.001
 _ENDING_PASSES = 10
+_CONTINUED_S = 1.0
+"""Seconds after which a shield that was stopped is continued, at the latest."""
 PASSED_OVER = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that do not end this process: it is the parent of the work here, and programs send some
 of these signals to their parents. The process ends when its node does.
@@ -138,6 +141,7 @@ class ForkServer:
         self._unwritten: list[Child] = []
         """Children that have ended and whose shields have not yet written how they ended."""
         self._ends_kept = False
+        self._continue_at = 0.0
 
     def serve(self) -> None:
         """Run until the node is gone."""
@@ -171,6 +175,7 @@ class ForkServer:
             self._follow_end(child)
         if self._starters.is_behind:
             self._starters.look()
+        self._continue_shields()
         self.after_round()
         self.node.flush()
         return True
@@ -181,7 +186,9 @@ class ForkServer:
         is_soon = is_soon or self._emptying
         if self._unwritten:
             return _WRITTEN_S
-        return _AGAIN_S if is_soon else None
+        if is_soon:
+            return _AGAIN_S
+        return _CONTINUED_S if self._children or self._starting else None
 
     def after_round(self) -> None:
         """Do additional work of a subclass after each round of events, or after a wait without
@@ -378,6 +385,8 @@ class ForkServer:
             child.lingering.ask()
             return
         _signal(child, number)
+        if number == signal.SIGKILL and child.shield is not None:
+            child.shield.go_on()
 
     def _on_end(self, pidfd: int, child: Child) -> None:
         if not wait_for(pidfd, select.POLLIN, 0):
@@ -408,6 +417,7 @@ class ForkServer:
             return True
         child.is_parent_killed = child.shield.is_killed()
         if not child.is_parent_killed and not _is_written(child):
+            child.shield.go_on()
             if child not in self._unwritten:
                 self._unwritten.append(child)
             return False
@@ -484,9 +494,26 @@ class ForkServer:
             known |= child.lingering.claim(orphans, in_group)
         return known
 
+    def _continue_shields(self) -> None:
+        """Continue the shields that were stopped: otherwise nobody would learn how their children
+        end.
+        """
+        now = time.monotonic()
+        if now < self._continue_at:
+            return
+        self._continue_at = now + _CONTINUED_S
+        shields = {c.shield.pid for c in self._children.values() if c.shield is not None}
+        shields |= self.new_shields()
+        for pid in stopped_children(len(shields)) & shields:
+            Shield(pid).go_on()
+
+    def new_shields(self) -> set[int]:
+        """Return the shields of work that is being started."""
+        return self._starters.shields()
+
     def others(self) -> set[int]:
         """Return the children of this process that are neither work nor left behind by work."""
-        return self._starters.shields()
+        return self.new_shields()
 
     def _bury_ended(self) -> None:
         """Report the ends of children that have no processes left."""

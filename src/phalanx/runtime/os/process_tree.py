@@ -59,6 +59,20 @@ def tie_to_parent() -> list[Call]:
     return [(_prctl, (_PR_SET_PDEATHSIG, _KILL)), (_prctl, (_PR_SET_CHILD_SUBREAPER, 1))]
 
 
+def stopped_children(most: int) -> set[int]:
+    """Return children of this process that have been stopped since the last call, `most` of them at
+    the most.
+    """
+    found: set[int] = set()
+    with contextlib.suppress(ChildProcessError):
+        for _ in range(most):
+            one = os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG)
+            if one is None:
+                break
+            found.add(one.si_pid)
+    return found
+
+
 def own_children() -> list[int]:
     """Return the children of this process's first thread, including dead ones.
 

@@ -11,6 +11,10 @@ on, as children of the node. The end of the node ends them: each shield has a pi
 end only the node has, the *lifeline*, and the kernel kills the shield when that end closes
 (fcntl(2): F_SETSIG).
 
+Work can also stop its parent: `kill -STOP $PPID`. A shield that is stopped does not learn of the
+end of its child. So the fork server continues shields that were stopped, and each shield whose
+child was sent SIGKILL.
+
 The shield of a *kept* command has no lifeline: it goes on without its node, outside the node's
 process group. It writes into the command's exit file (`exit_files`), and then stays until it is
 killed: what the command has left behind is below it.
@@ -74,6 +78,11 @@ class Shield(NamedTuple):
             ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             return ended is not None and ended.si_status == signal.SIGKILL
         return False
+
+    def go_on(self) -> None:
+        """Continue the shield if it was stopped."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGCONT)
 
     def end(self) -> None:
         """End the shield. Its child ends with it, and is a child of this process when this returns.

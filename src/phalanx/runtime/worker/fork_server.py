@@ -206,9 +206,9 @@ class WorkerForkServer(ForkServer):
                 sys.stderr.flush()
             os._exit(code)
 
-    def others(self) -> set[int]:
-        """Return the other children, including shields that are not parents yet."""
-        return super().others() | {one.shield.pid for one in self._forking.values()}
+    def new_shields(self) -> set[int]:
+        """Return the shields of work that is being started, including those of workers."""
+        return super().new_shields() | {one.shield.pid for one in self._forking.values()}
 
     def end_everything(self) -> None:
         """End all children, including children that are being forked."""
