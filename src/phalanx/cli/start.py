@@ -399,7 +399,11 @@ def stop(
     if forget and not yes and exists(store):
         import typer
 
-        typer.confirm(f"Delete all queues, jobs, history and the audit log in {store}?", abort=True)
+        try:
+            sure = f"Delete all queues, jobs, history and the audit log in {store}?"
+            typer.confirm(sure, abort=True)
+        except typer.Abort:
+            fail("Nothing was ended or deleted. `phalanx stop --forget --yes` asks no question.")
     ended = stop_all(force=force)
     for one in ended:
         name = f"node {one.name}" if one.kind == "node" else "head"

@@ -382,6 +382,8 @@ def test_a_head_that_was_killed_or_stopped_goes_on_until_it_is_to_forget(machine
     asked = machine.python(NOBODY_ANSWERS, "stop", "--forget")
     assert asked.returncode == 1
     assert f"Delete all queues, jobs, history and the audit log in {store}?" in asked.stdout
+    assert asked.stderr.strip().endswith("`phalanx stop --forget --yes` asks no question.")
+    assert "Traceback" not in asked.stderr
     assert machine.daemons()
     _check_damage(machine, address, store)
     assert f"Deleted {store}: the next head begins with nothing." in machine.done(
