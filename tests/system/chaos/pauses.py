@@ -2,8 +2,9 @@
 
     python -m tests.system.chaos.pauses PAUSES SEED STORE
 
-The head, gateways and fork servers, workers and another driver stand still for up to one and a half
-times as long as a node may be silent; nodes for less than that, as the head takes a node for dead
+The head, gateways and fork servers, workers and their parents, owners of tasks, the server of the
+page, and commands that are being started stand still for up to one and a half times as long as a
+node may be silent; nodes for less than that, as the head takes a node for dead
 that is silent for longer. In some rounds a job that ignores SIGTERM is cancelled meanwhile: it ends
 by its grace, if the processes that must end it run. Prints what was seen, as JSON.
 """
@@ -24,6 +25,7 @@ from typing import Any
 
 from tests.node_parts import children_named, workers_of
 from tests.system.chaos.head_restarts import PATIENCE_S, Load, until
+from tests.system.chaos.pause_parts import Owner, Page, beginnings, shields_of
 
 import phalanx
 from phalanx.cluster_utils import Cluster, ClusterNode
@@ -36,9 +38,15 @@ from phalanx.runtime.os.process_tree import children_of
 
 SILENCE_S = 4.0
 LIMITS = {"period_s": 1.0, "misses": int(SILENCE_S), "joining_s": 1.0}
-KINDS = ("head", "node", "gateway of head", "gateway", "fork server", "worker", "driver")
-BYSTANDERS = ("fork server", "worker", "driver")
+KINDS = (
+    "head", "node", "gateway of head", "gateway", "fork server", "worker", "shield", "command",
+    "driver", "owner", "page",
+)  # fmt: skip
+"""Kinds of processes. "command": one that is being started, for which a thread waits."""
+BYSTANDERS = ("fork server", "worker", "driver", "owner", "page", "command")
 """Kinds of processes without which a job is cancelled and ends."""
+TASKS = 10
+"""The number of tasks that the owner starts at once."""
 DRIVER = """
 import sys, phalanx
 phalanx.init(address=sys.argv[1], log_to_driver=False)
@@ -64,15 +72,24 @@ def member(place: str) -> int:
 
 
 class Work(Load):
-    """The load of head restarts, and gangs whose members run once."""
+    """The load of head restarts, gangs whose members run once, and an actor's tasks."""
 
     def __init__(self, directory: Path) -> None:
-        self.gangs = 0
+        self.gangs = self.owned = 0
+        self._owner = Owner.remote()
+        self.owner_pid = phalanx.get(self._owner.pid.remote(), timeout=PATIENCE_S)
         self._place = directory / "members"
         super().__init__(directory)
 
     def works(self) -> list[Callable[[], None]]:
-        return [*super().works(), self._run_gang]
+        return [*super().works(), self._run_gang, self._ask_owner]
+
+    def _ask_owner(self) -> None:
+        asked = self._owner.ask.remote(self.owned, TASKS)
+        found = phalanx.get(asked, timeout=PATIENCE_S)
+        assert found == list(range(self.owned, self.owned + TASKS)), found
+        self.owned += TASKS
+        self._is_over.wait(0.1)
 
     def _run_gang(self) -> None:
         ranks = phalanx.get(member.gang(2).remote(str(self._place)), timeout=PATIENCE_S)
@@ -145,6 +162,7 @@ class Trial:
 
     def __init__(self, store: str, seed: int) -> None:
         self._rng = random.Random(seed)
+        self._kinds: list[str] = []
         self._work = Path(store).parent
         self._cluster = Cluster(store=store, limits=LIMITS)
         for _ in range(2):
@@ -158,6 +176,7 @@ class Trial:
         self._began = began
         self._load = Work(self._work)
         self._driver = OtherDriver(self._cluster.address)
+        self._page = Page(self._cluster.address, self._work)
         self._servers = self._processes()
         self.seen: dict[str, int] = {"rounds": 0, "cancelled": 0}
 
@@ -168,6 +187,7 @@ class Trial:
             self._driver.ask()
             self._pause()
             self._driver.check()
+            self._page.wait_for(self._load.jobs[-1][0].name)
             self.seen["rounds"] += 1
             assert not self._load.errors, self._load.errors
         self._load.end()
@@ -184,7 +204,7 @@ class Trial:
         assert self._servers <= self._processes(), "no gateway and no fork server ended"
         load = self._load
         counts = {"jobs": len(load.jobs), "tasks": load.tasks, "calls": load.calls}
-        return {**self.seen, **counts, "gangs": load.gangs}
+        return {**self.seen, **counts, "gangs": load.gangs, "owned": load.owned}
 
     def _goes_on(self, calls: int) -> None:
         """Wait for this many more answers; the load makes its calls one after another."""
@@ -195,7 +215,7 @@ class Trial:
         node: ClusterNode = self._rng.choice(self._cluster.list_all_nodes())
         head = self._cluster.head_pid
         assert head is not None
-        kind = self._rng.choice(KINDS)
+        kind = self._next_kind()
         longest = SILENCE_S / 2 if kind == "node" else 1.5 * SILENCE_S
         seconds = min(self._rng.choice((0.2, 1.0, longest)), longest)
         cancelled = (
@@ -208,7 +228,11 @@ class Trial:
             "gateway": lambda: children_named(node.pid, GATEWAY),
             "fork server": lambda: children_named(node.pid, FORK_SERVER),
             "worker": lambda: workers_of(node.pid),
+            "shield": lambda: shields_of(node.pid),
+            "command": lambda: self._beginning(node.pid),
             "driver": lambda: [self._driver.process.pid],
+            "owner": lambda: [self._load.owner_pid],
+            "page": lambda: [self._page.pid],
         }[kind]()
         pid = self._rng.choice(found) if found else None
         print(f"{kind} {pid} is stopped for {seconds:g} s", file=sys.stderr, flush=True)
@@ -226,6 +250,20 @@ class Trial:
                 _signal(pid, signal.SIGCONT)
         if cancelled is not None:
             cancelled.check()
+
+    def _next_kind(self) -> str:
+        """Every kind comes once before any comes again."""
+        if not self._kinds:
+            self._kinds = self._rng.sample(KINDS, len(KINDS))
+        return self._kinds.pop()
+
+    def _beginning(self, node: int) -> list[int]:
+        """The first processes that this node makes from now on."""
+        before = set(beginnings(node, set()))
+        end = time.monotonic() + SILENCE_S
+        while not (found := beginnings(node, before)) and time.monotonic() < end:
+            pass  # a process becomes a program within a millisecond
+        return found
 
     def _to_cancel(self, grace_s: float) -> Cancelled:
         self.seen["cancelled"] += 1
@@ -247,6 +285,7 @@ class Trial:
         logs = sorted(Path(self._cluster.temp_dir, "logs").glob("*"))
         texts = [f"---- {path.name}\n{path.read_text()[-3000:]}" for path in logs]
         self._driver.process.kill()
+        self._page.end()
         self._cluster.shutdown()
         if sys.exc_info()[0] is not None:
             print("\n".join(texts), file=sys.stderr)
