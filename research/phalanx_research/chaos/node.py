@@ -40,7 +40,7 @@ class NeverSilent:
     """A fork server that always answers, because there is no real process."""
 
     def ask(self) -> None:
-        """Do nothing, since the answer is always there."""
+        """Do nothing, since the fork server has always answered."""
 
     def rouse(self) -> None:
         """Do nothing, since this fork server never sleeps."""

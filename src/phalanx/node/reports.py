@@ -116,7 +116,7 @@ class NodeStatus:
 def view_row(
     node_id: str, prefix: bytes, labels: dict[str, str], report: NodeReport, state: str = ALIVE
 ) -> ViewRow:
-    """Return the row in the view that a node with this report has, without its address."""
+    """Return a node's row in the view, made from the node's report. The row has no address."""
     return ViewRow(
         node_id=node_id,
         prefix=prefix,

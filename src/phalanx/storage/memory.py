@@ -37,7 +37,7 @@ class MemoryMark:
         self.head = head
 
     def keep(self, head: Head) -> None:
-        """Do nothing: nobody removes it."""
+        """Do nothing: a mark in memory cannot be removed."""
 
     def close(self) -> None:
         """Do nothing: there is no file to close."""
