@@ -115,7 +115,7 @@ def test_a_node_whose_connection_ended_is_awaited_and_then_dead(directory, effec
         ("a", {"CPU": 1e15}, "at most"),
         ("a", {"CPU": 1, "GPU": 1.5}, "whole number"),
         ("a", {"TPU": 0.5}, "whole number"),
-        ("a", {"object_store_memory": 1}, "stays as it is"),
+        ("a", {"object_store_memory": 1}, "cannot be changed"),
     ],
 )
 def test_totals_that_no_node_can_have_are_refused(directory, node_id, totals, said):

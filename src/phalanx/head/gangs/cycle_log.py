@@ -138,7 +138,7 @@ class CycleLog:
         if number not in numbers:
             known = f"{numbers[0]} to {numbers[-1]}" if numbers else "none yet"
             raise JobNotFoundError(
-                f"there is no cycle {number} (any more); cycles known are {known}"
+                f"cycle {number} is not known, or no longer known; known cycles: {known}"
             )
         place = numbers.index(number)
         return [_whole(self._cycles[i]) for i in (place - 1, place) if i >= 0]

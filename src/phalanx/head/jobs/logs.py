@@ -51,7 +51,9 @@ class Logs:
         """Return (node, path) of the output of an attempt. Raises JobNotFoundError."""
         files = self._jobs.logs(job).get(member, [])
         if not -len(files) <= attempt < len(files):
-            started = f"it was started {len(files)} times" if files else "it was not started yet"
+            started = (
+                f"it was started {len(files)} times" if files else "it has not been started yet"
+            )
             raise JobNotFoundError(f"member {member} of job {job} has no such output: {started}")
         began_on, path = files[attempt]
         return self._nodes.latest(began_on), path

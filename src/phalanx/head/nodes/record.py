@@ -85,7 +85,7 @@ def check_totals(
         if amount > LARGEST_AMOUNT:
             raise ValueError(f"{name}: an amount is at most {LARGEST_AMOUNT:g}, not {amount:g}")
         if name == "object_store_memory":
-            raise ValueError(f"{name} stays as it is while the node runs")
+            raise ValueError(f"{name} cannot be changed while the node runs")
         if (name in numbered or name in ACCELERATORS) and amount != int(amount):
             raise ValueError(f"{name}: a node has a whole number of devices, not {amount:g}")
         if amount > record.limits.get(name, amount):

@@ -225,7 +225,7 @@ class Rights:
     def _list_audit(self, asker: Asker[list[AuditInfo]], request: ListAudit) -> list[AuditInfo]:
         if not 0 < request.count <= MAX_LATEST:
             raise JobCommandError(
-                f"the audit log is read by 1 to {MAX_LATEST:,} records, not {request.count:,}"
+                f"1 to {MAX_LATEST:,} records of the audit log can be read, not {request.count:,}"
             )
 
         def is_meant(one: AuditInfo) -> bool:

@@ -120,7 +120,9 @@ class Tokens:
         if row is None:
             raise AuthenticationError(f"the token {principal.name} was revoked")
         if row.role == NODE_ROLE:
-            raise AuthenticationError(f"{principal.name} is the key of a node: it asks for nothing")
+            raise AuthenticationError(
+                f"{principal.name} is the key of a node, which cannot be used for requests"
+            )
         now = self._wall()
         if row.expires is not None and now >= row.expires:
             raise AuthenticationError(f"the token {principal.name} has expired")
@@ -148,7 +150,7 @@ class Tokens:
             raise JobCommandError(f"there is a token {name!r} already: rotate or revoke it")
         if not name or free_fault("token", name) is not None or set(name) & set("@:, *"):
             raise JobCommandError(
-                f"{name[:100]!r} is no name of a token: no spaces, '@', ':' or '*'"
+                f"{name[:100]!r} is not a token's name: spaces, '@', ':' and '*' are not allowed"
             )
         roles = (*ROLES, NODE_ROLE)
         if role not in roles:
@@ -159,12 +161,14 @@ class Tokens:
         if role == NODE_ROLE and queues is not None:
             raise JobCommandError("the key of a node has no queues: it submits nothing")
         if not _ID.fullmatch(token_id) or token_id in self._names:
-            raise JobCommandError("the id of a token is 16 hexadecimal digits of its own")
+            raise JobCommandError(
+                "a token's id must be 16 hexadecimal digits that no other token has"
+            )
         if len(self._rows) >= MOST:
             raise JobCommandError(f"there are {MOST:,} tokens: revoke some first")
         now = self._wall()
         if expires is not None and not now < expires < float("inf"):
-            raise JobCommandError("a token expires at a time to come")
+            raise JobCommandError("the time at which a token expires must be in the future")
         row = TokenRow(
             id=token_id,
             name=name,

@@ -45,7 +45,7 @@ class Document:
         except (yaml.YAMLError, ValueError, RecursionError) as e:
             raise BatchFileError(f"this is neither YAML nor JSON: {e}", file, 1) from e
         if "*" in text and "&" in text and _values_beyond(self.value, most_values):
-            reason = f"this is more than {most_values} values, those that aliases repeat included"
+            reason = f"this has more than {most_values} values, including those that aliases repeat"
             raise BatchFileError(reason, file, _first_alias(text))
 
     @property

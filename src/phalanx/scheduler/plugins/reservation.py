@@ -77,7 +77,9 @@ class Reservation:
         self._session = session
         self._planner: LentPlanner | None = session.shells.get(PLANNER)
         if self._planner is None:
-            session.warn("reservation keeps nothing: this cycle has no planner")
+            session.warn(
+                "the plugin reservation promises nothing, because this cycle has no planner"
+            )
             return
         self._known: Promises | None = None
         self._left: dict[tuple[str, int], Counts] = {}

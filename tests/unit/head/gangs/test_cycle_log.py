@@ -104,7 +104,7 @@ def test_cycles_that_come_to_nothing_are_one_and_few_are_kept():
     news = difference(found)
     assert news is not None and news.came == ["default/waits"]
     for number in (0, -1, 10**9):
-        with pytest.raises(JobNotFoundError, match="known are"):
+        with pytest.raises(JobNotFoundError, match="known cycles: 1 to "):
             world.ask(ListCycles(number))
 
 
