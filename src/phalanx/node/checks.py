@@ -26,9 +26,9 @@ class CheckRules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules for running checks. Times are in seconds."""
 
     every_s: float = 600.0
-    """Time between two rounds while the node is idle or a check is bad."""
+    """Seconds between two rounds while the node is idle or a check is bad."""
     limit_s: float = 60.0
-    """The time after which a running check is killed. Its result then counts as suspect."""
+    """Seconds after which a running check is killed. Its result then counts as suspect."""
 
 
 class Exit(msgspec.Struct, frozen=True):

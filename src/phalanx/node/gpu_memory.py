@@ -39,8 +39,8 @@ class GpuMemory:
         shares: GpuShares,
         note: Note,
     ) -> None:
-        """`end` ends a holder at once, for this reason; its flag tells whether the reason is the
-        holder's memory. `look` asks for a reading soon.
+        """`end` ends a holder at once, for the given reason; its flag tells whether the reason is
+        the holder's memory. `look` asks for a reading soon.
         """
         self._resources = resources
         self._holders = holders
@@ -158,8 +158,8 @@ class GpuMemory:
             self._look()
 
     def _withhold(self, now: float | None) -> bool:
-        """Withhold the memory that has not come back. The time since when it is away is kept only
-        if `now` is given, which a reading does.
+        """Withhold the memory that has not come back. With `now`, which only readings give, also
+        note since when it is away.
         """
         kept: dict[int, int] = dict.fromkeys(self._without_daemon, SCALE)
         away: dict[int, float] = {}

@@ -73,7 +73,7 @@ def memory_in(
     card_memory: CardMemory,
     is_limit: bool = True,
 ) -> dict[int, int]:
-    """Return the same as `memory_of` for a holder in a bundle, which has no more than the
+    """Return the result of `memory_of` for a holder in a bundle: at most the memory of the
     bundle.
     """
     own = memory_of(held, card_memory, is_limit)

@@ -48,8 +48,8 @@ class Leases(Protocol):
         ...
 
     def dispatch_in(self, room: bytes | None, now: float) -> None:
-        """Dispatch after bundles of a group came or went. With None, dispatch after their resources
-        came free.
+        """Dispatch demands after bundles of a group were added or removed. With None, dispatch
+        demands after the resources of bundles came free.
         """
         ...
 
@@ -102,7 +102,9 @@ class NodeGroups:
         table.on(GroupKnown, self.known)
 
     def look_up(self, group: GroupId) -> None:
-        """Ask once where a group's bundles are; `known` follows now and at every change."""
+        """Ask the head once where a group's bundles are. `known` gets the answer, and every later
+        change.
+        """
         if self._places.is_known(group):
             return
         self._places.put(GroupKnown(group, PENDING, [], []))

@@ -1,5 +1,5 @@
-"""Handles the introduction and the end of each driver and worker of a node, and tells the parts of
-the node that depend on them.
+"""Handles the introduction and the end of each driver and worker of a node, and reports them to the
+parts of the node that depend on them.
 """
 
 from __future__ import annotations

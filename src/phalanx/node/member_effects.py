@@ -115,8 +115,8 @@ class MemoryMeter(Protocol):
     """Measures the memory of commands."""
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
-        """Return the bytes that each command uses which exceeds its limit. Limits and results are
-        by pid.
+        """Return the commands that exceed their limits, by pid, with the bytes that each uses.
+        `limits` is by pid, too.
 
         The children of a command count as part of it.
         """

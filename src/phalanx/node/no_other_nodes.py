@@ -61,7 +61,7 @@ class Spills(OtherNodesView, Protocol):
         ...
 
     def why(self, demand: Demand, now: float) -> Outcome | None:
-        """Return the present answer of the strategy about a waiting demand; None on a node that is
+        """Return the strategy's present answer for a waiting demand; None on a node that is
         alone.
         """
         ...

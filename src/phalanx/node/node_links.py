@@ -35,7 +35,7 @@ class Connections(Protocol):
 
 
 class RemotePeer:
-    """Stands for a process of another node among the peers of this node."""
+    """A peer of this node that stands for a process of another node."""
 
     tag: Any = REMOTE
     principal = NOBODY  # the process's own node asks the head about this
@@ -93,7 +93,7 @@ class NodeLinks:
     # ---- connections -------------------------------------------------------------------------
 
     def is_asked(self, prefix: bytes) -> bool:
-        """Whether this node has a connection over which it asks that node."""
+        """Whether this node has a connection over which it asks another node."""
         return prefix in self._to
 
     def asked(self) -> list[bytes]:

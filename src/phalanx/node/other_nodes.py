@@ -134,7 +134,9 @@ class OtherNodes:
             self._links.lose(connection)
 
     def _via(self, connection: Peer, message: Via) -> None:
-        """Handle messages to a process of this node, and messages from a process of that node."""
+        """Handle messages to a process of this node, and messages from a process of the other
+        node.
+        """
         sender = connection.peer[:PREFIX_BYTES]
         where = message.process[:PREFIX_BYTES]
         if where == self._prefix:

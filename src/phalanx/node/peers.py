@@ -24,7 +24,9 @@ class Peer(Protocol):
     peer: bytes
     """The id of the process at the other end; empty until the process has introduced itself."""
     tag: Any
-    """The kind of process at the other end, as above; any other value until the kind is known."""
+    """The kind of process at the other end, such as WORKER; any other value until the kind is
+    known.
+    """
 
     @property
     def principal(self) -> Principal:

@@ -155,8 +155,8 @@ class Spillback:
         return isinstance(outcome, Placed)
 
     def why(self, demand: Demand, now: float) -> Outcome:
-        """Return the present answer of the strategy about a waiting demand, given the nodes that
-        have room for one of its workers.
+        """Return the strategy's present answer for a waiting demand, given the nodes that have room
+        for one of its workers.
         """
         terms = terms_of(demand.strategy, demand.place, self._default)
         asking = self._asking(demand, avoid_local=False)

@@ -19,8 +19,8 @@ SAMPLE_EVERY_S = 5.0
 IDLE_PART = 0.05
 """The part of its requested CPUs below which a member counts as idle."""
 LEAST_PIECE_S = 1.0
-"""The shortest end of a run, in seconds, whose CPU use is counted. In a shorter end, the result
-would contain time that the kernel has added late.
+"""The shortest time in seconds between the last sample and the end of a run for which CPU use is
+counted. In a shorter time, CPU time that the kernel has added late would weigh too much.
 """
 Processes = Mapping[int, tuple[float, int]]
 """By pid: the CPU seconds since the process began, and its bytes of memory. Both include its

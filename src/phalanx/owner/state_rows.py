@@ -48,8 +48,8 @@ class StateRows:
         self._journal = journal
         self.pid = 0
         self.living: Callable[[], Iterable[ObjectRef[Any]]] = objects.in_files.values
-        """The references that this process holds; without a shell, only the references to its
-        files.
+        """The references that this process holds. Until the shell sets this, only the references to
+        objects in files.
         """
         self.living_holds: Callable[[], Iterable[FileHold]] = list
         """The holds by which this process keeps files."""

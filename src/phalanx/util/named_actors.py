@@ -6,7 +6,8 @@ from phalanx.api.session import running_engine
 
 
 def list_named_actors(all_namespaces: bool = False) -> list[str] | list[dict[str, str]]:
-    """Return the names in this job's namespace, or {name, namespace} of all namespaces.
+    """Return the names in this job's namespace, or a dict {name, namespace} for each name of all
+    namespaces.
 
     Example:
         names = list_named_actors()

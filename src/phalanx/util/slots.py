@@ -24,8 +24,9 @@ class Slots(Generic[S]):
     def __init__(
         self, slots: Sequence[S], ended: Callable[[S, Future[Any]], object] | None = None
     ) -> None:
-        """Make the slots. `ended` is called with a slot and its work's outcome, before the next
-        work."""
+        """Make the slots. `ended` is called with a slot and the outcome of its work, before the
+        slot gets its next work.
+        """
         self._ended = ended
         self._free: deque[S] = deque(slots)
         self._waiting: deque[tuple[Start[S], Future[Any]]] = deque()

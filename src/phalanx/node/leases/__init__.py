@@ -1,1 +1,1 @@
-"""Leases of a node: which worker and which resources go to whom, and when they come back."""
+"""Leases of a node: they give workers and resources to owners, until the owners return them."""

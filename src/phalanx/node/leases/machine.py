@@ -1,4 +1,5 @@
-"""The lease machine of a node: which worker and which resources go to whom, and until when.
+"""The lease machine of a node: decides which worker and which resources an owner gets, and until
+when.
 
 `turns` orders the waiting demands. `WorkerEffects` starts and ends workers. The `asker` of a demand
 passes the outcome on to the process that asked for a worker.
@@ -347,7 +348,9 @@ class LeaseMachine:
         self._look_again(now)
 
     def _look_again(self, now: float) -> None:
-        """Dispatch, including demands that lacked a worker: some of these may be refused now."""
+        """Dispatch demands, including those that lacked a worker: some of these may be refused
+        now.
+        """
         for demand in self.waiting.all():
             demand.lacks_worker = False
         self.dispatch(now)

@@ -340,7 +340,7 @@ class ActorClient:
             self.effects.fail_call(call, self)
 
     def retry(self, call: PendingCall) -> None:
-        """Queue a call whose method raised a retriable error again, ahead of later calls."""
+        """Queue again a call whose method raised a retriable error, ahead of later calls."""
         call.attempt += 1
         self.queue.appendleft(call)
         self.pump()

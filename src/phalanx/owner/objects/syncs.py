@@ -51,7 +51,7 @@ class Syncs:
         return any(asked == process for asked, _ in self._open.values())
 
     def send_again(self, connection: Connection) -> None:
-        """Send the messages again that this process did not answer over the last connection."""
+        """Send again the messages that this process did not answer over the last connection."""
         for token, (process, _) in self._open.items():
             if process == connection.peer:
                 connection.post(Sync(token))

@@ -285,7 +285,7 @@ class ObjectTable:
         return bool(self._fetching.get(process))
 
     def ask_again(self, connection: Connection) -> None:
-        """Send the requests again that this process did not answer over the last connection."""
+        """Send again the requests that this process did not answer over the last connection."""
         for ref in self._fetching.get(connection.peer, {}).values():
             connection.post(self._question(ref))
 

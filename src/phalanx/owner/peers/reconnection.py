@@ -98,7 +98,7 @@ class Reconnection:
         return Hello(PROTOCOL_VERSION, self._me, self._kind, 0, again)
 
     def _begin(self, connection: Connection) -> None:
-        """Send the messages again that the last connection to this process may not have
+        """Send again the messages that the last connection to this process may not have
         delivered.
         """
         process = connection.peer
@@ -166,7 +166,7 @@ class Reconnection:
     # ---- time --------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Dial the processes again whose time has come, and ask borrowers that have not declared
+        """Dial again the processes whose time has come, and ask borrowers that have not declared
         their holds.
         """
         self._redialling.tick(now)

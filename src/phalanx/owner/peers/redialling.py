@@ -89,7 +89,7 @@ class Redialling:
             self._give_up(process, "")
 
     def tick(self, now: float) -> None:
-        """Dial processes again whose time has come, or give them up."""
+        """Dial again the processes whose time has come, or give them up."""
         for process, entry in list(self._unreached.items()):
             if entry.dial_at is None:
                 if self._is_reached(process):

@@ -1,1 +1,1 @@
-"""An owner's tasks, from submission over runs on leased workers and retries to their end."""
+"""An owner's tasks: their submission, their runs on leased workers, their retries and their end."""

@@ -160,7 +160,7 @@ class OwnedGangs:
             self._tasks.end(task, value)
 
     def tick(self, now: float) -> None:
-        """Report the members that have ended, if the wait for others is over."""
+        """Report the members that have ended, once the wait for further ends is over."""
         for gang in list(self._partly_ended.values()):
             if gang.unreported and now - gang.unreported_since > REPORT_AFTER_S:
                 self._report(gang)

@@ -457,7 +457,7 @@ class TaskMachine:
         self._take_back(rest)
         head.worker = None
         is_blamed = kind not in ("lost", "preempted")
-        """Whether the end may be the first task's doing. If not, the lease ended before that task
+        """Whether the first task may have caused the end. If not, the lease ended before that task
         could start, or was taken for other work.
         """
         head.template.function.failed |= is_blamed

@@ -70,7 +70,7 @@ class NodeDeaths:
         return True
 
     def _deaths(self, task: PendingTask) -> list[str]:
-        """Return the reasons of those nodes' deaths that are held against the task."""
+        """Return the reasons of those deaths of nodes that count against the task."""
         has_no_limit = task.template.max_retries < 0
         known = [self._known[node] for node in task.went_with if node in self._known]
         return [why for death, why in known if is_held_against(death, has_no_limit=has_no_limit)]

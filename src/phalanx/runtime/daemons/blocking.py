@@ -41,8 +41,8 @@ def stay(daemons: Sequence[Daemon]) -> Daemon | None:
 
 
 def wait_for_end(watched: Sequence[Watched]) -> int | None:
-    """Wait as `stay` does. Returns the number of the process that has ended by itself; None after a
-    signal.
+    """Wait as `stay` does. Returns the index of the process in `watched` that has ended by itself;
+    None after a signal.
     """
     with _signals() as ending, contextlib.ExitStack() as opened:
         fds: list[int] = []

@@ -1,4 +1,4 @@
-"""Finding the clusters that run on this machine under this user, and asking one of them."""
+"""Finds the clusters that run on this machine under this user, and asks one of them."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""The processes that started a process: its parent, that one's parent, and so on."""
+"""The processes that started a process: its parent, the parent of its parent, and so on."""
 
 from __future__ import annotations
 
 from phalanx.observe.devices import MAX_ANCESTORS
 
 _PARENT = 1
-"""The index of the parent in /proc/PID/stat, counted behind the name (proc_pid_stat(5))."""
+"""The index of the parent's pid among the fields of /proc/PID/stat that follow the name
+(proc_pid_stat(5)).
+"""
 
 
 def ancestors(pid: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The part of a process that each message is for, and whether its sender may send it."""
+"""Decides which part of a process handles each message, and whether the sender may send it."""
 
 from __future__ import annotations
 

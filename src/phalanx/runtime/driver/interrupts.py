@@ -23,7 +23,7 @@ _OURS = (
     *(f"phalanx.{part}." for part in ("api", "runtime", "objects", "owner", "protocol")),
     *(f"phalanx.worker.{part}" for part in ("actor_calls", "assigned", "core", "references")),
 )
-"""Prefixes of the names of modules that an exception could leave half done."""
+"""Prefixes of the names of modules whose work an exception could leave half done."""
 _AGAIN_S = 0.001
 _interruptible: set[CodeType] = set()
 _handler_of: Callable[[int], Any] = import_module("_signal").getsignal

@@ -41,7 +41,7 @@ interruptible(AdaptiveSpin.poll)
 
 
 class Waiter:
-    """The wait of one thread. The thread that brings the last of the awaited things sets `done`."""
+    """The wait of one thread. The thread that completes the last awaited thing sets `done`."""
 
     __slots__ = ("done", "event", "fail_fast", "needed")
 

@@ -36,7 +36,7 @@ def strategy_of(
 ) -> dict[str, Any]:
     """Return the strategy in the options of the function or class `name`.
 
-    `captured` is the group of work that names no strategy.
+    `captured` is the placement group for work that names no strategy.
     """
     strategy = named_strategy(options)
     wire: dict[str, Any] = {}

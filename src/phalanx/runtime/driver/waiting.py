@@ -1,4 +1,6 @@
-"""Waiting for objects: get and wait for the calling thread. No caller holds the lock."""
+"""Waits for objects: the operations `get` and `wait`, in the calling thread. Callers must not hold
+the lock.
+"""
 
 from __future__ import annotations
 

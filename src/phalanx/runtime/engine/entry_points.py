@@ -34,8 +34,8 @@ def others(group: str) -> list[EntryPoint]:
 
 
 def find(group: str, name: str) -> EntryPoint | None:
-    """Return the entry point with this name, this distribution's before others; None if there is
-    none.
+    """Return the entry point with this name, from this distribution if it has one; None if no
+    distribution has one.
     """
     for entries in (own, others):
         for entry in entries(group):

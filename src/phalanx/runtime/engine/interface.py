@@ -216,7 +216,7 @@ class Engine(Protocol):
         ...
 
     def group_created(self, group: GroupId) -> PendingReply[bool]:
-        """Return an answer whether waiting work may run in a placement group or gang.
+        """Return an answer that says whether waiting work may run in a placement group or gang.
 
         The answer is False if the group is removed first.
         """

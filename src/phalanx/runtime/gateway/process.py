@@ -126,7 +126,7 @@ class Gateway:
         self._config = config
         self._channel = Connection(channel_socket, decode=gateway_messages.decode_body)
         self._given_up: set[bytes] = set()
-        """Prefixes of nodes of another version that the head takes for dead."""
+        """Prefixes of nodes of another version that the head has declared dead."""
 
     async def serve(self) -> None:
         """Serve until the channel closes."""

@@ -28,7 +28,7 @@ class HeadLink:
         dial: Callable[[bytes], Connection],
         stop: Callable[[], None],
     ) -> None:
-        """`dial` begins a connection to a process, and raises OSError. `stop` ends the node."""
+        """`dial` begins a connection to a process, and may raise OSError. `stop` ends the node."""
         self._config = config
         self._member = member
         self._dial = dial

@@ -98,7 +98,7 @@ class UserForks:
         variables: dict[str, str] | None = None,
     ) -> None:
         """`launch`: the socket of phalanx-launch. `exited` takes the ends of processes.
-        `variables`: those that commands get in addition to their own.
+        `variables`: the variables that commands get in addition to their own.
         """
         self._variables = variables or {}
         self._loop = loop
@@ -205,7 +205,7 @@ class UserForks:
         self._end(server)
 
     def _end(self, server: _Server) -> None:
-        """Close everything to an account's fork server. Then phalanx-launch ends what runs
+        """Close all connections to an account's fork server. Then phalanx-launch ends what runs
         there.
         """
         if self._servers.get(server.grant.uid) is not server:

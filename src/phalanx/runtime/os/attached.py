@@ -223,8 +223,8 @@ class _Stand:
     # ---- between the two ---------------------------------------------------------------------
 
     def _has_more(self) -> bool:
-        """Whether a process that the program has started still runs. A signal arrives at each such
-        end.
+        """Whether a process that the program has started still runs. A signal arrives whenever such
+        a process ends.
         """
         below = [pid for pid in own_children() if pid != self._pid]
         reaped = {os.waitpid(pid, os.WNOHANG)[0] for pid in below}

@@ -26,7 +26,7 @@ from phalanx.runtime.os.shields import Shield
 LONG_S = 0.1
 """Seconds that a start may take before another thread starts the commands behind it."""
 SIDE_BY_SIDE = 4
-"""Threads that start commands at the same time, even when no start takes long."""
+"""The number of threads that start commands at the same time, even when no start takes long."""
 MOST_THREADS = 64
 _IDLE = float("inf")
 

@@ -58,7 +58,7 @@ def write_pids(fd: int, shield: int, pid: int) -> None:
 
 
 def write_ending(fd: int, pid: int, code: int, cpu_s: float, memory: int) -> None:
-    """Write how the command ended, in the form in which its shield does."""
+    """Write how the command ended, in the form in which the command's shield writes it."""
     kind, status = (_EXITED, code) if code >= 0 else (_EXITED + 1, -code)
     info = _INFO.pack(0, 0, kind, pid, 0, status).ljust(INFO_BYTES, b"\0")
     usage = _USAGE.pack(int(cpu_s), int(cpu_s % 1 * 1e6), 0, 0, memory // 1024)

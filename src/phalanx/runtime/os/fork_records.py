@@ -25,8 +25,8 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
     exit_file: str = ""
     """The exit file of the process, as in Child."""
     output: tuple[int, ...] = ()
-    """The descriptors under which a worker's shield keeps the ends of the worker's output and
-    errors.
+    """The descriptors under which a worker's shield keeps the ends of the pipes for the worker's
+    output and errors.
     """
 
 

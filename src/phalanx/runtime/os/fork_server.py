@@ -359,7 +359,7 @@ class ForkServer:
         self._starters.close_in_child()
 
     def adopt(self, child: Child) -> None:
-        """Watch a child until it ends, and then its shield until that ends."""
+        """Watch a child until it ends, and then its shield until the shield ends."""
         self._children[child.process] = child
         shield = None if child.exit_file else child.shield
         pidfd = os.pidfd_open(child.pid if shield is None else shield.pid)

@@ -1,4 +1,6 @@
-"""The amounts that a node is started with: given ones, and detected ones for the rest."""
+"""The amounts of resources with which a node is started: the given amounts, and detected amounts
+for the rest.
+"""
 
 from __future__ import annotations
 

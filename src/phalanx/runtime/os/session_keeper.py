@@ -36,7 +36,9 @@ class SessionKeeper:
         self._lock()
 
     def tick(self, now: float) -> None:
-        """Let time pass, by a clock in seconds that never goes back."""
+        """Look at the directories if it is time. `now` is in seconds of a clock that never goes
+        back.
+        """
         if now < self._look_at:
             return
         self._look_at = now + LOOK_EVERY_S

@@ -61,7 +61,7 @@ _SHAPE = (0, 0, LATE, 0, 0, 0)
 _MOST_CALLS = 13
 _call = ctypes.CDLL(None).syscall
 _used: dict[int, Sequence[object]] = {}
-"""The parts of this process's memory that living shields use, by their pids."""
+"""The parts of this process's memory that living shields use, by the pids of the shields."""
 _LOOK_EVERY = (ctypes.c_long * 2)(_LOOK_EVERY_S, 0)
 
 

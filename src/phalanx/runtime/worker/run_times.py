@@ -1,4 +1,6 @@
-"""Begin and end of a task or call, by a clock that measures the time between them exactly."""
+"""The beginning and the end of a task or call, by a clock that measures the time between them
+exactly.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Wraps functions in tracing and profiling.
 
-The spans of work that runs here are below its caller's span, when the caller is traced.
+If the caller is traced, the spans of work that runs here are below the caller's span.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading the log of a daemon or worker to its end, and then on from there as the log grows."""
+"""Reads the log of a daemon or worker to its end, and continues from there as the log grows."""
 
 from __future__ import annotations
 
