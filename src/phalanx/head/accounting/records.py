@@ -230,7 +230,7 @@ class AttemptRecords:
         return max(started - (since if array_task is None else array_task.since), 0.0)
 
     def put(self, key: bytes, row: LedgerRow) -> None:
-        """Write a row to the store; it goes on to the ledger once the store has it."""
+        """Write a row to the store. The ledger gets the row once the store has it."""
         if self._ledger is not None:
             self._put_all([(key, row)])
 

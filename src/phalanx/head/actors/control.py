@@ -222,8 +222,8 @@ class ActorControl:
             self._bundle_left(group_id_of(record.strategy["group"]), record.strategy["bundle"])
 
     def _tell_what_it_holds(self, record: ActorRecord, watchers: Iterable[bytes]) -> None:
-        """Send the view of the actor's node to the watchers' nodes, before they hear that the actor
-        is alive. Placements that follow then do not use an older view.
+        """Send the current view of the actor's node to the watchers' nodes, before the news that
+        the actor is alive. So later placements there do not use an older view.
         """
         node = self._nodes.get(record.node)
         if node is None or not self._nodes.is_alive(record.node):

@@ -98,8 +98,8 @@ class MemberExited(MemberEvent, frozen=True, kw_only=True, tag=True):
 
 
 class MemberLost(MemberEvent, frozen=True, kw_only=True, tag=True):
-    """The member was evicted, or its node is gone. The loss does not count as a failure, whatever
-    the exit code.
+    """The member was evicted, or its node is gone. The loss does not count as a failure, regardless
+    of the exit code.
     """
 
     reason: str = ""

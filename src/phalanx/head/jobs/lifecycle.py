@@ -424,7 +424,9 @@ class JobTable:
     # ---- settling ----------------------------------------------------------------------------
 
     def _settle(self, job: JobRecord, now: float, steady: float) -> None:
-        """Continue the job as far as the members' states and the time allow, then publish it."""
+        """Take all steps of the job that its members' states and the time allow, then publish the
+        job.
+        """
         self._hear_of_others(job, now)
         self._go_on(job, now, steady)
         if self._ends_in_vain(job, now) or self._runs_out_of_time(job, now):
@@ -441,7 +443,7 @@ class JobTable:
                 self._drop(settled)
 
     def _go_on(self, job: JobRecord, now: float, steady: float) -> None:
-        """Continue the job as far as its members' states allow, and update the clock of its
+        """Take all steps of the job that its members' states allow, and update the clock of its
         gang.
         """
         while self._step(job, now):

@@ -173,7 +173,7 @@ class MemberPlaces:
             self._orders.warn(job, gang, signal)
 
     def end(self, job: JobRecord, ends: Iterable[tuple[str, int, int]]) -> None:
-        """End these members, in whatever state their places are. If a member's place was last
+        """End these members, regardless of the states of their places. If a member's place was last
         started for an earlier attempt, that attempt has ended and the member was not started again.
         """
         gang = self.gangs.get(job.uid)

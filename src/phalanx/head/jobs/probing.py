@@ -47,7 +47,7 @@ class NoAnswers:
         """Do nothing."""
 
     def answers(self) -> list[Watch] | None:
-        """Return no passed probes."""
+        """Return an empty list, because no probe ever passes."""
         return []
 
 

@@ -39,9 +39,7 @@ class RunClocks:
             self._since[job.uid] = steady
 
     def is_going(self, job: JobRecord) -> bool:
-        """Whether the clock of the job's gang is running: the gang runs, as far as this head
-        knows.
-        """
+        """Whether the clock of the job's gang is running, because the gang is known to run."""
         return job.uid in self._since
 
     def _is_heard(self, job: JobRecord) -> bool:

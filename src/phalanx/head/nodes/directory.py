@@ -365,7 +365,7 @@ class NodeDirectory:
 
     def reason(self, node_id: str) -> str:
         """Return why a node drains, is dead or is not connected now, and which devices are
-        unhealthy. Empty if there is nothing of the kind.
+        unhealthy. Empty for a healthy, connected node that takes work.
         """
         absence = self._alive.absence(node_id)
         return reason_of(self._records[node_id], self._reports[node_id], absence)

@@ -34,7 +34,8 @@ def view_row(record: NodeRecord, report: NodeReport) -> ViewRow:
 
 def reason_of(record: NodeRecord, report: NodeReport, absence: str) -> str:
     """Return why a node drains, is dead or is not connected now, and which devices are unhealthy.
-    Empty if there is nothing of the kind. `absence`: why the node is not connected; empty if it is.
+    Empty for a healthy, connected node that takes work. `absence`: why the node is not connected;
+    empty if it is.
     """
     parts = (
         record.reason or (f"{absence}; waiting for it to come back" if absence else ""),

@@ -232,8 +232,8 @@ def _volcano_plugin(at: Place) -> PluginOption:
 
 
 def _switch_of(key: str) -> str | None:
-    """Return the switch that a key sets; enableJobOrder and enabledVictim set jobOrder and
-    victim.
+    """Return the switch that a key of a plugin's entry sets: jobOrder for enableJobOrder, and
+    victim for enabledVictim.
     """
     for prefix in ("enabled", "enable"):
         if key.startswith(prefix) and len(key) > len(prefix):

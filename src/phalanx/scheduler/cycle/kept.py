@@ -229,7 +229,9 @@ class KeptCluster(Cluster):
                 raise NotPatchableError(f"{who} {name}, which nothing here has")
 
     def stand(self, group: str, standings: Iterable[Standing]) -> None:
-        """Set the state of these tasks of a podgroup, whatever state the last plan gave them."""
+        """Set the state of these tasks of a podgroup, regardless of the state that the last plan
+        gave them.
+        """
         job = self.jobs[self.job_index[group]]
         alike = groupby(standings, key=self._likeness)
         for (eq_class, old, _, status), listed in alike:

@@ -228,7 +228,9 @@ class ClusterSnapshot:
                     yield released.get(job.uid, 1), line, self.lines.slots(count)
 
     def quotas(self, queue: int) -> tuple[int, ...]:
-        """Return the timetable's lines for the quotas that count running work of a queue."""
+        """Return the timetable's lines for those quotas against which a queue's running work
+        counts.
+        """
         found = self._quotas_of.get(queue)
         if found is None:
             first = len(self.lines)
