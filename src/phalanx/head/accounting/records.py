@@ -152,8 +152,8 @@ class AttemptRecords:
         self.put(key + b"u", UsedRow(key=key, used=used))
 
     def _member(self, gang: Gang, index: int, job: JobRecord, *states: str) -> MemberRecord | None:
-        """Return the job's member in this place, if the attempt that ends is the member's current
-        attempt.
+        """Return the job's member in this place; None if the attempt in the place is not the
+        member's current one.
         """
         place = gang.members[index]
         member = job.member(place.of_group, place.index)

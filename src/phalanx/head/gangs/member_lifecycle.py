@@ -43,7 +43,9 @@ class Dismissed(msgspec.Struct, frozen=True):
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """A plan gives these members nodes. The attempt with this number asks the nodes."""
+    """A plan has given these members nodes. The attempt with this number asks the nodes for
+    places.
+    """
 
     nodes: Mapping[int, str]
     number: int
@@ -72,7 +74,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Released(msgspec.Struct, frozen=True):
-    """The member's node is asked, under this number, to free the member's bundle."""
+    """The member's node has been asked, under this number, to free the member's bundle."""
 
     number: int
 

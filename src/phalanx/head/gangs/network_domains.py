@@ -23,7 +23,7 @@ from phalanx.scheduler.cycle.specs import HyperNodeSpec
 RACK = "rack"
 """The label of a node that names its rack; also the name of the tier of racks."""
 NODE, NVLINK = "node", "nvlink"
-"""The tier of single nodes, and another name for it: the devices of a node are wired together."""
+"""Two names of the tier of single nodes: the devices of a node are wired together."""
 NODE_TIER, RACK_TIER = 1, 2
 """The tiers of nodes and racks, used if no HyperNode is declared."""
 

@@ -199,7 +199,7 @@ class ArrayTasks:
         )
 
     def load(self, rows: ArrayTaskRows) -> None:
-        """Restore a stored part."""
+        """Restore one stored part of the tasks."""
         begin = rows.number * PART
         here = slice(begin, begin + len(rows.states))
         self._states[here] = rows.states

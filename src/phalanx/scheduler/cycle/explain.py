@@ -253,8 +253,8 @@ def _of_job(session: Session, job: Job, position: int, kinds: Sequence[_Kind]) -
 
 
 def _too_many(session: Session, kind: _Kind) -> Rejection | None:
-    """Return the rejection of a gang that needs more tasks of a class than the nodes for it could
-    hold if they were empty.
+    """Return the rejection of a gang that needs more tasks of a class than the nodes that it may
+    use could hold, even if they were empty.
     """
     nodes = kind.nodes
     if nodes is None or not 0 < nodes.most < kind.needed:

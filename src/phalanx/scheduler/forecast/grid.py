@@ -28,7 +28,7 @@ HORIZON_S = 2.0**22
 
 
 class Grid:
-    """Times in seconds, the first of which is `now`."""
+    """The times of a plan in seconds. The first of them is `now`."""
 
     def __init__(self, now: float, exact: Iterable[float] = ()) -> None:
         """`exact`: times that the grid must include, unless they are beyond its end."""
