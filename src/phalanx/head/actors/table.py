@@ -71,7 +71,7 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     """
     restarts: int = 0
     node: str = ""
-    """The node that has the actor's worker, or was asked for one; in hex."""
+    """The id, in hex, of the node that has the actor's worker or was asked for one."""
     worker: bytes = b""
     pid: int = 0
     is_made: bool = False

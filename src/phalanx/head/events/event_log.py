@@ -26,7 +26,7 @@ from phalanx.protocol.requests.request import Asker, Entry
 TABLE = "events"
 KEEP_OF_JOBS = 8_000
 KEEP_OTHERS = 2_000
-"""The numbers of events that are kept, for jobs and gangs and for everything else."""
+"""The largest numbers of kept events: of jobs and gangs, and of everything else."""
 MAX_TEXT = 300
 """Characters of a reason, a name or a user; longer texts are cut."""
 WRITES = 500

@@ -155,7 +155,7 @@ class CalendarPlugin:
     # ---- nodes -------------------------------------------------------------------------------
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes on which the job leaves the amounts free that are reserved for
+        """Return the nodes on which the job leaves free the amounts that are reserved for
         others.
         """
         until, own = self._until(ask.job), self._begun(ask.job)
