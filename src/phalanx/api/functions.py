@@ -97,7 +97,7 @@ class RemoteFunction(Generic[P, R]):
         return OptionedFunction(self, options)
 
     def _remote(self, args: Sequence[Any] | None = None, kwargs: Any = None, **options: Any) -> Any:
-        """Call with options in Ray's older way, which programs still use."""
+        """Call the function with options, in Ray's older way, which programs still use."""
         target = self.options(**options) if options else self
         return target.remote(*(args or ()), **(kwargs or {}))
 

@@ -88,7 +88,9 @@ class Job:
     """Jobs with a higher number go first in their queue; by default the priority of `init`."""
     num_cpus: float = 1
     num_gpus: float = 0
-    """GPUs for each member. Below 1: a share of one GPU, with that share of its memory."""
+    """The number of GPUs for each member; below 1, a share of one GPU and the same share of its
+    memory.
+    """
     gpu_memory: float | str | None = None
     """Memory that a member holds on each of its GPUs, such as "20GiB"; other work may use the rest
     of them. Without `num_gpus`, the member has one GPU.

@@ -23,7 +23,7 @@ from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRo
 from phalanx.scheduler.devices.sets import ResourceSet
 
 AT_MOST_EVERY_S = 0.1
-"""The least number of seconds between two reports at ticks."""
+"""The least time in seconds between two reports that ticks send."""
 STORE = "object_store_memory"
 """The resource that stands for the object store."""
 

@@ -58,7 +58,7 @@ class Transport(Protocol):
         ...
 
     def close(self, connection: Connection) -> None:
-        """End a connection without an event."""
+        """End a connection without raising an event."""
         ...
 
 

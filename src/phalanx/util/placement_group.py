@@ -146,8 +146,8 @@ class _OnceWhole(PlacementGroupSchedulingStrategy):
     """The strategy of a task that runs in any bundle, once all bundles of the group are placed."""
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """Return the strategy in the form for the node, with a bundle that stands for the whole
-        group.
+        """Return the strategy in the form that the node reads, with a bundle that stands for the
+        whole group.
         """
         wire = super().to_wire(resources, name)
         return {**wire, "bundle": WHOLE_GROUP} if wire else wire

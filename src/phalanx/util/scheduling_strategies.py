@@ -50,7 +50,7 @@ class PlacementGroupSchedulingStrategy:
         self.placement_group_capture_child_tasks = placement_group_capture_child_tasks
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """Return the strategy in the form for the node.
+        """Return the strategy in the form that the node reads.
 
         Raises ValueError when no bundle can ever hold what `name` needs.
         """
@@ -112,7 +112,7 @@ class NodeAffinitySchedulingStrategy:
         self._fail_on_unavailable = _fail_on_unavailable
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """Return the strategy in the form for the node."""
+        """Return the strategy in the form that the node reads."""
         return {
             "node_id": self.node_id,
             "soft": self.soft,
@@ -188,7 +188,7 @@ class NodeLabelSchedulingStrategy:
             raise ValueError("The 'hard' and 'soft' conditions cannot both be empty.")
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """Return the strategy in the form for the node: with the soft conditions first, then
+        """Return the strategy in the form that the node reads: with the soft conditions first, then
         without them.
         """
         hard = _wire(self.hard)

@@ -176,7 +176,9 @@ class Awaited:
             self._source = _source(ref._owner, ref)
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """Return the reference from the source that the object has by now."""
+        """Return the object's reference, from the present source. Another source takes over once
+        the object is ready.
+        """
         return self._source.revive(export)
 
 
@@ -242,8 +244,8 @@ class Fleeting:
         self.reason = reason
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """Return the living reference; without one, return a new reference whose value is the
-        error.
+        """Return the living reference; without one, return a new reference whose value is the error
+        of the lost object.
         """
         ref = self._ref()
         if ref is None:

@@ -40,7 +40,7 @@ class SocketTransport:
         self._reactor.add(connection)
 
     def close(self, connection: transport.Connection) -> None:
-        """Close a connection without an event."""
+        """Close a connection without raising an event."""
         assert isinstance(connection, Connection)
         self._reactor.drop(connection)
 

@@ -94,7 +94,7 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     is_shared: bool = False
     """Whether other users of the machine reach the head (the mode *shared*)."""
     group: str = ""
-    """The group of accounts that may then reach the head; empty for everybody."""
+    """The group of accounts that may reach a shared head; empty for everybody."""
     launch_keys: str = ""
     """The directory of the key with which the head lets work run under the accounts of its owners.
     Empty if work runs under the accounts of its nodes.

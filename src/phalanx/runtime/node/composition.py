@@ -521,7 +521,7 @@ class _Connections:
         return self._reach.dial(process)
 
     def forget(self, peer: Peer) -> None:
-        """Drop a connection without an event."""
+        """Drop a connection without raising an event."""
         assert isinstance(peer, Connection)
         self._loop.forget(peer)
 

@@ -246,7 +246,7 @@ class ConnectionLoop:
             self._handler.on_lost(connection)
 
     def forget(self, connection: Connection) -> bool:
-        """Drop a connection without an event. Returns False if it was dropped before."""
+        """Drop a connection without raising an event. Returns False if it was dropped before."""
         if self._connections.pop(connection.fileno, None) is None:
             return False
         self._loop.unregister(connection.fileno)
