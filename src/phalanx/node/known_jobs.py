@@ -52,7 +52,7 @@ class KnownJobs:
         self._jobs.pop(job, None)
 
     def set_up(self, worker: Peer, job: bytes) -> None:
-        """Send a worker, once, what it needs to run the code of its job.
+        """Send a worker, once, everything that it needs to run the code of its job.
 
         The message is sent at once, because it must arrive before the first task, which the owner
         sends.

@@ -31,7 +31,7 @@ TAKEN = Refused("its place is taken")
 
 
 class MemberAdmission:
-    """Gives members what they need before they begin."""
+    """Provides members with a bundle, files and GPUs before they begin."""
 
     def __init__(
         self,

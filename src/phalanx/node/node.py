@@ -484,7 +484,7 @@ class Node(Generic[M_co]):
             self.processes.connection_lost(connection)
 
     def on_tick(self, now: float) -> None:
-        """Let each part do what is due. A failure in one part does not stop the others."""
+        """Let each part do the work that is due. A failure in one part does not stop the others."""
         for tick in (
             self.leases.tick,
             self.workers.tick,

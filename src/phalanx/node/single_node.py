@@ -116,7 +116,7 @@ class SingleNodeMembership:
         table.on(ForwardedReply, self._link.replied)
 
     def tick(self, now: float) -> None:
-        """Let the head do what is due. If the node is idle, make the head."""
+        """Let the head do the work that is due. If the node is idle, make the head."""
         is_idle = now >= self._make_at and not self._waiting
         if self._head is not None:
             self._head.on_tick(now)

@@ -335,7 +335,9 @@ class OwnerCore:
     # ---- time --------------------------------------------------------------------------------
 
     def tick(self, now: float) -> float:
-        """Let each machine do what is due. Returns the seconds until the next tick is due."""
+        """Let each machine do the work that is due. Returns the seconds until the next tick is
+        due.
+        """
         has_workers = self.tasks.tick(now)
         self.gangs.tick(now)
         self.calls.clients.tick(now)

@@ -1,1 +1,3 @@
-"""An owner's objects: their values, who else holds them, and how lost ones are made again."""
+"""An owner's objects: their values, the processes that hold them, and the reconstruction of lost
+objects.
+"""
