@@ -228,7 +228,7 @@ def _check_places(control: Head, group: KnownGroup) -> None:
     gone = [node for node in group.nodes if not control.nodes.is_alive(node)]
     if gone:
         raise Broken(
-            f"group {group_name(group.group)} is said to be created, and its bundles are on "
-            f"{', '.join(node[:12] or 'no node' for node in gone)}, which is not there",
+            f"group {group_name(group.group)} counts as created, but bundles of it are on "
+            f"nodes that do not live: {', '.join(node[:12] or 'no node' for node in gone)}",
             ["head"],
         )

@@ -330,7 +330,7 @@ class JobPromises:
         self._history.count("jobs after others")
         if not (any(met) if spec.after.is_any else all(met)):
             raise Broken(
-                f"{record.uid} begins, and what it waits for has not come true: "
+                f"{record.uid} begins although its dependencies are not met: "
                 f"{written_dependencies(spec.after)}",
                 ["head"],
             )
@@ -372,7 +372,7 @@ class JobPromises:
             if not job.is_held and not _waits_for_one_at_rest(job, known)
         ]
         lost = sorted(self._taken.keys() - known.keys() - self._deleted)
-        return left + [f"{uid} is not known any more" for uid in lost]
+        return left + [f"{uid} is no longer known to the head" for uid in lost]
 
     def check_ends(self, control: Head | None) -> None:
         """Check that every completed job has enough members that succeeded."""
@@ -385,8 +385,8 @@ class JobPromises:
             by_policy = any(p.action == st.COMPLETE_JOB for p in job.spec.policies)
             if job.state == st.COMPLETED and not by_policy and done < job.spec.min_available:
                 raise Broken(
-                    f"{job.uid} is said to be completed, needs {job.spec.min_available} members "
-                    f"for that, and {done} ever came to their end",
+                    f"{job.uid} counts as completed and needs {job.spec.min_available} "
+                    f"members for that, but only {done} succeeded",
                     ["head"],
                 )
             # For its time limit, a gang counts as running until the head learns of its end.
@@ -396,13 +396,15 @@ class JobPromises:
                 self._history.count(f"jobs in {job.state}")
             if job.state == st.TIMED_OUT and ran_s < SLOWEST * (limit_s or 0.0):
                 raise Broken(
-                    f"{job.uid} was ended for its limit of {limit_s:g} s, and the head heard that "
-                    f"it had run after {ran_s:g} s",
+                    f"{job.uid} was ended for its limit of {limit_s:g} s, although it had run "
+                    f"for {ran_s:g} s as far as the head knew",
                     ["head"],
                 )
             if job.retries > max(job.spec.max_retry, 1):
                 raise Broken(
-                    f"{job.uid} was restarted {job.retries} times of {job.spec.max_retry}", ["head"]
+                    f"{job.uid} was restarted {job.retries} times, above its limit of "
+                    f"{job.spec.max_retry}",
+                    ["head"],
                 )
 
     def _check_array(self, job: JobRecord) -> None:
@@ -415,8 +417,8 @@ class JobPromises:
             counted = job.count(st.SUCCEEDED, st.FAILED, st.ENDED)
             if counted != len(indices) or job.count(st.SUCCEEDED) > done:
                 raise Broken(
-                    f"array {job.uid} of {len(indices)} elements is {job.state} and counts "
-                    f"{job.tally}; {done} ever came to their end",
+                    f"array {job.uid} of {len(indices)} tasks is {job.state} and counts "
+                    f"{job.tally}, but {done} tasks succeeded",
                     ["head"],
                 )
 

@@ -262,8 +262,8 @@ class Promises:
         alive = self._alive_as.get((order.actor, order.incarnation))
         if alive != worker.worker_id:
             raise Broken(
-                f"{worker.name} runs a call of {order.actor.hex()}, which was never said to be "
-                "alive there",
+                f"{worker.name} runs a call of {order.actor.hex()}, which the head never "
+                "reported as alive there",
                 [worker.name, "head"],
             )
 
@@ -467,7 +467,7 @@ class Promises:
                 continue
             if run.worker not in known.finished_on:
                 raise Broken(
-                    f"{known.what} of {known.owner} is written down as finished on "
-                    f"{self._history.name_of(run.worker)}, which never ran it to its end",
+                    f"{known.what} of {known.owner} is recorded as finished on "
+                    f"{self._history.name_of(run.worker)}, which did not run it to its end",
                     [known.owner],
                 )

@@ -80,7 +80,6 @@ def check(cluster: Cluster) -> None:
     left = leftovers(cluster)
     if left:
         raise Broken(
-            f"{len(left)} things are left when nobody wants anything any more: "
-            f"{'; '.join(left[:4])}",
+            f"{len(left)} things are still held after all drivers have left: {'; '.join(left[:4])}",
             ["head", *(node.name for node in cluster.running_nodes())],
         )

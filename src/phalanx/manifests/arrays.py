@@ -86,7 +86,11 @@ def array_faults(array: ArraySpec | None) -> list[Fault]:
         return []
     try:
         is_same = read_array(written_array(array)) == array
-        fault = None if is_same else "its ranges must ascend, and end with an index of theirs"
+        fault = (
+            None
+            if is_same
+            else "its ranges must ascend, and the end of each range must be one of its indices"
+        )
     except ValueError as error:
         fault = str(error)
     return [] if fault is None else [Fault(("spec", "array"), "array_invalid", f"array: {fault}")]

@@ -152,7 +152,7 @@ def _field(written: str, name: str, low: int, high: int, names: dict[str, int]) 
             raise ValueError(f"{name}: {part!r}: a step must be 1 or more")
         if first == "*":
             if last is not None:
-                raise ValueError(f"{name}: {part!r}: '*' is every value already")
+                raise ValueError(f"{name}: {part!r}: '*' already means every value")
             begin, end = low, high
             is_free |= width == 1
         else:

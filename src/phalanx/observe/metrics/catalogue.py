@@ -62,7 +62,7 @@ CATALOGUE: Mapping[str, Definition] = {
         "Amounts that a queue deserves, where declared", *_OF_QUEUE
     ),
     "phalanx_queue_resource_guarantee": _gauge("Amounts kept free for a queue", *_OF_QUEUE),
-    "phalanx_queue_resource_capability": _gauge("Most that a queue may use", *_OF_QUEUE),
+    "phalanx_queue_resource_capability": _gauge("Most that a queue may hold", *_OF_QUEUE),
     "phalanx_queue_share_ratio": _gauge(
         "The largest part of any resource of the cluster that a queue holds", "queue"
     ),
@@ -79,10 +79,10 @@ CATALOGUE: Mapping[str, Definition] = {
         "Restarts of jobs, after a failure or by their requeue rules", "queue"
     ),
     "phalanx_job_wait_seconds": _histogram(
-        JOB_SECONDS, "From the submission of a job to its first start", "queue"
+        JOB_SECONDS, "Time from the submission of a job to its first start", "queue"
     ),
     "phalanx_job_run_seconds": _histogram(
-        JOB_SECONDS, "Length of the last run of jobs that ended", "queue"
+        JOB_SECONDS, "Length of the last run of each ended job", "queue"
     ),
     # ---- the scheduler -------------------------------------------------------------------------
     "phalanx_schedule_cycles_total": _counter("Cycles of the scheduler", "result"),
@@ -101,18 +101,20 @@ CATALOGUE: Mapping[str, Definition] = {
     ),
     "phalanx_gangs_considered_total": _counter("Waiting gangs, counted in each cycle"),
     "phalanx_placements_total": _counter("Members of gangs that got nodes"),
-    "phalanx_plan_rejections_total": _counter("Places of a plan that a gang did not get", "reason"),
+    "phalanx_plan_rejections_total": _counter(
+        "Places that a plan gave to gangs, but that they did not get", "reason"
+    ),
     "phalanx_preemptions_total": _counter("Gangs that lost places to a cycle", "queue", "action"),
     "phalanx_evicted_members_total": _counter(
         "Members of gangs that lost their places to a cycle", "queue", "action"
     ),
     "phalanx_gang_start_seconds": _histogram(
-        CYCLE_SECONDS, "From a plan to the last place of a gang in it"
+        CYCLE_SECONDS, "Time from a plan until a gang in it has its last place"
     ),
     "phalanx_start_estimate_error_seconds": _histogram(
         JOB_SECONDS, "Difference of a gang's first reported start and its actual start"
     ),
-    "phalanx_config_reloads_total": _counter("Rules of cycles that were set", "result"),
+    "phalanx_config_reloads_total": _counter("Scheduler configurations that were set", "result"),
     # ---- the head ------------------------------------------------------------------------------
     "phalanx_store_commit_seconds": _histogram(
         SHORT_SECONDS, "Time of the store to write what had changed"
@@ -145,7 +147,7 @@ CATALOGUE: Mapping[str, Definition] = {
         most=FUNCTIONS,
     ),
     "phalanx_task_queue_seconds": _histogram(
-        TASK_SECONDS, "From the submission of a task or call to its begin", "kind"
+        TASK_SECONDS, "Time from the submission of a task or call to its start", "kind"
     ),
     "phalanx_task_run_seconds": _histogram(TASK_SECONDS, "Run time of a task or call", "kind"),
     "phalanx_object_reconstructions_total": _counter(
@@ -154,7 +156,7 @@ CATALOGUE: Mapping[str, Definition] = {
     # ---- nodes ---------------------------------------------------------------------------------
     "phalanx_leases": _gauge("Workers that are lent", NODE),
     "phalanx_lease_wait_seconds": _histogram(
-        SHORT_SECONDS, "From a process's request for a worker to its lease", NODE
+        SHORT_SECONDS, "Time from a process's request for a worker to its lease", NODE
     ),
     "phalanx_workers": _gauge("Worker processes", NODE, "state"),
     "phalanx_worker_starts_total": _counter("Workers that were started", NODE, "result"),

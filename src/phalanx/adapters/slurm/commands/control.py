@@ -246,7 +246,7 @@ def _update(operands: Sequence[str]) -> None:
         name, is_set, value = word.partition("=")
         if not is_set or name.lower() not in _UPDATES:
             there = "Partition, Priority, TimeLimit, Nice, JobName, Comment, WCKey"
-            refuse("scontrol", f"update {word}: of a job {there}")
+            refuse("scontrol", f"update {word}: only {there} can be changed")
         pairs["jobid" if name.lower() == "job" else name.lower()] = value
     if "jobid" not in pairs:
         refuse("scontrol", "update: give JobId=N; use `phalanx drain` for nodes")
