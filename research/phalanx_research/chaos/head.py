@@ -44,7 +44,7 @@ CHECK_EVERY = 5
 """Ticks between two checks of the scheduler's cache."""
 _LATE_S = 3.0
 _TROUBLE = 0.2
-"""The probability of each possible fault for such a message."""
+"""The probability of each possible fault for a message of `_REPEATABLE`."""
 
 
 class HostClock:

@@ -80,8 +80,8 @@ class JobPromises:
         """For each job, the members with a successful command."""
 
     def asked(self, spec: JobSpec) -> None:
-        """Record that somebody submits a job. The job may be accepted without the sender receiving
-        the answer.
+        """Record that somebody submits a job. The head may accept the job although the sender gets
+        no answer.
         """
         if word := _word_of(spec):
             self._lines[spec.uid] = word

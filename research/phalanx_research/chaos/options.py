@@ -123,7 +123,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     sweeps: int
     """The number of arrays of short commands that each driver submits."""
     has_parts: bool
-    """Whether the head may learn in several parts which changes its store has written."""
+    """Whether the store may confirm the changes of one write to the head in several parts."""
     has_others: bool
     """Whether some jobs depend on others, and some are arrays."""
     has_times: bool

@@ -52,7 +52,7 @@ def restore(
         bool, Option("--replace", help="Delete an existing store, instead of refusing.")
     ] = False,
 ) -> None:
-    """Put a backup back as the head's store; the head must not run. Exit 1: nothing was changed.
+    """Restore a backup as the head's store; the head must not run. Exit 1: nothing was changed.
 
     Then start the head. It continues with the jobs and nodes as they were at the time of the
     backup.

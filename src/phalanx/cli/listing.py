@@ -39,7 +39,7 @@ def listing(
     if output == NAME:
         return "\n".join(safe(columns[0].cell(row)) for row in rows)
     chosen = chosen_columns(columns, output)
-    # whoever names columns wants to see them whole, and a program reads whole lines
+    # named columns are shown whole, and programs read whole lines
     width = None if output else terminal_width()
     lines = fitted(chosen, rows, width, safe)
     return "\n".join(lines[1:] if no_headers else bold_head(lines))

@@ -122,7 +122,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "set-role": Entry("rights:set_role", "Give a user a role in a shared cluster."),
         "metrics": Entry("metrics:app", "Write files for Prometheus and Grafana."),
         "backup": Entry("backup:backup", "Copy the head's store into a file, while it runs."),
-        "restore": Entry("backup:restore", "Put a backup back as the head's store."),
+        "restore": Entry("backup:restore", "Restore a backup as the head's store."),
         "snapshot": Entry("jobs:snapshot", "Write the scheduler's state to a file."),
         "replay": Entry("explain:replay", "Run a recorded scheduling cycle again."),
         "compat": Entry("compat:app", "Install the commands of other systems."),

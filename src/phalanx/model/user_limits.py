@@ -46,7 +46,7 @@ _decoder = msgspec.json.Decoder(dict[str, UserLimits])
 
 @lru_cache(maxsize=1_024)
 def read_user_limits(text: str) -> Mapping[str, UserLimits]:
-    """Return the limits by user. Raises ValueError for a text that is not such an object."""
+    """Return the limits by user. Raises ValueError for a text in another form."""
     try:
         found = _decoder.decode(text) if text else {}
     except msgspec.MsgspecError as error:

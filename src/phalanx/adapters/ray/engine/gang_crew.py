@@ -114,7 +114,7 @@ class Crew:
             raise
 
     def dismiss(self, index: int) -> None:
-        """End an actor for ever."""
+        """End an actor. It is never created again."""
         seat = self._seats.pop(index, None)
         if seat is not None:
             self._tasks.pop(index).cancel()

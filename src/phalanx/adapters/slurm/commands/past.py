@@ -26,8 +26,8 @@ from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery
 from phalanx.protocol.requests.accounting import ListAttempts
 
 NO_OWN_LIMIT = "Partition_Limit"
-"""Slurm's word for a job without its own time limit, which stands for the limits of all jobs here,
-because the history does not record limits.
+"""Slurm's word for a job without its own time limit. It stands for the limit of every job here,
+because the history records no limits.
 """
 _HOLDING = shlex.join(HOLDER)
 """The command of a member that only holds resources for steps."""
