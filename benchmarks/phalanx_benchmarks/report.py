@@ -75,7 +75,7 @@ def _title(side: Side) -> str:
 
 
 def _split(results: Sequence[Result]) -> tuple[list[Result], list[Result]]:
-    """Divide results into those of systems and those of plain work, with which the systems are
+    """Divide results into results of systems and results of plain work, with which the systems are
     compared.
     """
     systems = [result for result in results if result.row.group != FLOOR]

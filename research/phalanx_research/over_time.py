@@ -66,7 +66,7 @@ CLUSTER = Rules()
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """A policy, and how jobs are simulated under it.
+    """A policy, and the way in which jobs are simulated under it.
 
     With a configuration, the jobs run under this configuration and these rules; with `pooled`, all
     GPUs count as those of one machine. Without a configuration, the policy is a studied policy.
@@ -79,8 +79,8 @@ class Chosen:
 
 
 def usable_policy(policy: str, *, published: bool = False) -> Chosen:
-    """Return the policy of a name or a file (.yaml, .yml), under a cluster's rules or the
-    `published` ones.
+    """Return the policy with a name, or from a file (.yaml, .yml). Jobs run under a cluster's rules
+    or, with `published`, under those of Muri's simulator.
 
     Raises UnknownTimedPolicyError, RulesError, and BatchFileError for a faulty file.
     """

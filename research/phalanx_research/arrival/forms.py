@@ -59,7 +59,7 @@ def half_of(names: Sequence[str], half: str) -> list[str]:
 
 def traces_in(folder: Path, nodes: Sequence[TraceNode]) -> Traces:
     """Return the published traces by name; if `folder` has only `default`, return synthetic
-    ones.
+    traces.
     """
     found = {path.name: path for path in sorted(folder.glob(f"{_PREFIX}*.csv*"))}
     published = {

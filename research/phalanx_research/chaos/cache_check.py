@@ -1,4 +1,6 @@
-"""A check that the scheduler's cache, which events update, equals a cache that is read anew."""
+"""A check that the scheduler's cache, which events update, equals a cache that is built from the
+beginning.
+"""
 
 from __future__ import annotations
 

@@ -83,8 +83,8 @@ class SimJournal:
     ) -> None:
         """Start without pending writes.
 
-        `settled` is called when a `durable` may have recorded answers. `parts` draws how much of a
-        write is reported at once; None: all of it.
+        `settled` is called when a `durable` may have recorded answers. `parts` draws the part of a
+        write that is reported at once; None: the whole write.
         """
         self._storage = storage
         self._disk = disk

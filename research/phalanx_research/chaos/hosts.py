@@ -50,7 +50,7 @@ class Host:
         return self.clock() + self.jumped_s
 
     def later(self, delay_s: float, action: Action, process: object = None) -> None:
-        """Run an action on this machine after this delay, unless the machine is down by then.
+        """Run an action on this machine after this delay, unless the machine is then down.
 
         `process` is as in `do`.
         """

@@ -71,7 +71,7 @@ class JobPromises:
         self._once: set[str] = set()
         """The arrays in which no task that succeeded may run again."""
         self._done_on: dict[str, bytes] = {}
-        """For each array task that succeeded without being asked to end: the node where it ran."""
+        """The node of each array task that succeeded without a request to end."""
         self._numbers: dict[tuple[str, int], bytes] = {}
         """For each (job, number of the start) of an array task: the node where this start
         happened.
@@ -320,7 +320,7 @@ class JobPromises:
             )
 
     def _check_others(self, record: JobRecord) -> None:
-        """Check that a job's dependencies hold, as far as the commands show this."""
+        """Check that a job's dependencies are met, as far as the members' commands show this."""
         spec = record.spec
         if spec.element is not None:
             spec = self._taken.get(spec.element.array, spec)

@@ -47,7 +47,7 @@ class NeverSilent:
 
 
 class SimNode:
-    """The process of one node, with those of its workers and drivers."""
+    """The process of one node, with the processes of its workers and drivers."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ class GaveWay(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
     """The number of jobs and array tasks that were preempted at least once."""
     most: tuple[str, int]
-    """The member that was preempted most often, and how often."""
+    """The member that was preempted most often, and the number of its preemptions."""
 
 
 def gave_way(attempts: Iterable[Attempt], kinds: Mapping[str, str]) -> GaveWay:

@@ -42,7 +42,7 @@ class Programs(Protocol):
     """The behaviour of members' commands."""
 
     def begins(self, order: StartMember) -> float:
-        """Start a member's command; return how long it runs, in seconds."""
+        """Start a member's command. Returns the seconds for which it will run."""
         ...
 
     def ends(self, order: StartMember, ran_s: float, code: int) -> None:

@@ -177,8 +177,8 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="grid", spec=spec, runs_s=runs)
 
     def _chain(self) -> Iterator[Submission]:
-        """Submit data preparation, then training, then a report, which runs however the training
-        ends.
+        """Submit data preparation, then training, and then a report, which also runs if the
+        training fails.
         """
         who, at_s = self._who(), self._when(0, 18)
         data = self._spec(who, "data", {"CPU": 16.0, "memory": 64e9}, "data.py")
@@ -238,7 +238,7 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="licensed", spec=spec, runs_s=(self._around(2_400.0),))
 
     def _backups(self) -> Iterator[Submission]:
-        """Submit backups of which one runs at a time, however many are submitted."""
+        """Submit backups. Only one of them runs at a time, even if several are submitted."""
         who = self._crowd[0]
         for hour in range(0, 24, 6):
             spec = self._spec(who, "backup", {"CPU": 2.0, "memory": 8e9}, "backup.sh")

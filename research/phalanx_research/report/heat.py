@@ -9,7 +9,7 @@ from phalanx_research.report.run import HeatNode
 
 LEVELS = 6
 """The number of shades. Shade 0 is an idle GPU, shade 5 a full one, and the shades between are
-partly used ones.
+partly used GPUs.
 """
 CELL, GAP, COLUMNS = 5, 2, 152
 """The pixels of a cell's side and of the gap between nodes, and the number of nodes in a row."""

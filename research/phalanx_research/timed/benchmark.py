@@ -1,8 +1,8 @@
 """A measurement of the simulator on a synthetic day, with clusters of several sizes. `run(clock)`
 returns a row for each size.
 
-The configuration is that of Volcano's chart. A cycle runs every two virtual minutes if something
-has changed. Nothing here reads a clock: the caller passes `clock` (seconds).
+The scheduler has the configuration of Volcano's chart. A cycle runs every two virtual minutes if
+something has changed. Nothing here reads a clock: the caller passes `clock` (seconds).
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ def classic(policy: str, *, anew: bool = False) -> Configuration:
 
     Jobs start in the policy's order, each on the first node by name that has room; jobs that do not
     fit are skipped. Policies that preempt evict jobs that come later in the order; with `anew`,
-    they leave preemption to the rules. Raises KeyError for a name that is not in CLASSIC.
+    preemption is left to the rules (`Rules.anew`). Raises KeyError for a name that is not in
+    CLASSIC.
     """
     if policy not in CLASSIC:
         raise KeyError(policy)

@@ -94,7 +94,7 @@ class Row:
         return count, milli
 
     def in_order(self, *names: str) -> None:
-        """Check that the times in the named fields, as far as given, do not decrease."""
+        """Check that the times in the named fields do not decrease. Empty fields are ignored."""
         last_name, last = "", -math.inf
         for name in names:
             value = self.optional_number(name)

@@ -142,7 +142,7 @@ class PhalanxScheduler(Scheduler[Mapping[str, Any]]):
         return phalanx.submit(dryrun_info.request).name
 
     def describe(self, app_id: str) -> DescribeAppResponse | None:
-        """Return the application's state and that of its members; None for an unknown job."""
+        """Return the states of the application and its members; None for an unknown job."""
         _connect()
         try:
             found = phalanx.JobHandle(app_id).describe()

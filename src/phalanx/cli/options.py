@@ -23,7 +23,7 @@ class Parameter:
 
 
 class Option(Parameter):
-    """An option; without given names, its name is that of the function's parameter."""
+    """An option. If no names are given, it has the name of the function's parameter."""
 
 
 class Argument(Parameter):

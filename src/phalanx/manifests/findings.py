@@ -15,7 +15,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One finding. `path` leads to the value (spec.tasks[0].replicas), `line` counts from 1.
 
     `code` names the rule for scripts; `reason` says what is wrong and what would be right. `object`
-    is kind/name, which tells the documents of one file apart.
+    is kind/name, which distinguishes the documents of a file.
     """
 
     path: str

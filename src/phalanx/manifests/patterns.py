@@ -1,5 +1,5 @@
 """Patterns that users write. Each pattern is matched in linear time and bounded memory. The syntax
-is that of RE2, as in Go and so in Volcano: without look-around and back references.
+is RE2's, as in Go and so in Volcano: it has no look-around and no back references.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def submit_faults(name: str, tree: QueueTree) -> list[Fault]:
 
 
 def no_queue(name: str, known: Collection[str]) -> str:
-    """Return the error for an unknown queue, with the nearest name, and some existing ones."""
+    """Return the error for an unknown queue, with the nearest name and some existing queues."""
     there = sorted(known)
     listed = ", ".join(there[:NAMED]) + (", ..." if len(there) > NAMED else "") or "none"
     return f"there is no queue {name!r}; known: {listed}{nearest(name, there)}"

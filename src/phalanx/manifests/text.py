@@ -96,7 +96,7 @@ class Text:
 
 
 def load(text: str | bytes, file: str = "") -> list[Text]:
-    """Return the documents of a file, without empty ones. Raises ManifestError."""
+    """Return the documents of a file that are not empty. Raises ManifestError."""
     try:
         raw = text if isinstance(text, bytes) else text.encode()
         size, lines = len(raw), raw.count(b"\n")

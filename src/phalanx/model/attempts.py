@@ -62,7 +62,7 @@ class Attempt(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
     """One attempt of one member, from its start on a node to its end there."""
 
     job: str
-    """The job's name; that of an array task is `NAME[7]`."""
+    """The job's name; for an array task, `NAME[7]`."""
     title: str = ""
     """The name given to `sbatch`, for a job whose name is a number."""
     namespace: str

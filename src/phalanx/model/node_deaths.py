@@ -2,7 +2,7 @@
 
 Running work can take its node down. If such work is tried again elsewhere, it takes down the next
 node, and so on, until the whole cluster is down. So work is not tried again after two nodes died
-under it, however many retries it has left.
+under it, even if it has retries left.
 """
 
 from __future__ import annotations

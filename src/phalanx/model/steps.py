@@ -21,10 +21,10 @@ class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     """
 
     job: str
-    """The job's name; that of an array task is `NAME[7]`."""
+    """The job's name; for an array task, `NAME[7]`."""
     namespace: str
     submitted: float
-    """When the job was submitted; it tells apart jobs of the same name."""
+    """When the job was submitted. This time distinguishes jobs with the same name."""
     number: int
     """The number of the step, counted from 0. No two steps of a job have the same number, even if
     the job starts again.

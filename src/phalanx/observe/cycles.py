@@ -74,8 +74,9 @@ def difference(cycles: Sequence[CycleInfo]) -> Difference | None:
 
 
 def verdicts(cycle: CycleInfo) -> list[Verdict]:
-    """Return the result for each gang that the cycle names: placed ones first, waiting ones
-    last."""
+    """Return the result for each gang that the cycle names: placed gangs first, waiting gangs
+    last.
+    """
     said = [
         Verdict(
             gang=one.gang, queue=one.queue, verdict="placed", members=one.members, action="",

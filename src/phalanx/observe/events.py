@@ -96,7 +96,7 @@ class EventQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     after: int = 0
     """Only events whose number is larger than this number."""
     limit: int = 1_000
-    """The most events to return, at most MAX_EVENTS. If more match, the latest ones are
+    """The most events to return, at most MAX_EVENTS. If more match, the latest events are
     returned.
     """
 

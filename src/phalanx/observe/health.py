@@ -62,7 +62,7 @@ class HeadReport(msgspec.Struct, array_like=True, kw_only=True):
     known: dict[str, int]
     """The numbers of nodes, gangs, actors and events that the head knows."""
     numbers: list[Numbers]
-    """The head's own metrics, without those of its nodes."""
+    """The head's own metrics, without its nodes' metrics."""
     held: list[str] = []
     """One sentence about each node that gets no new work because of its health."""
 

@@ -187,8 +187,8 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
 
 
 class RunTask(msgspec.Struct, array_like=True):
-    """One array task of an order to run several: its job, its words, and the variables that differ
-    from those of the order.
+    """One array task of an order to run several: its job, its words, and its variables that differ
+    from the order's variables.
     """
 
     job: JobId

@@ -1,4 +1,5 @@
-"""Messages between nodes, and between nodes and the head, in addition to those of processes.
+"""Messages between nodes, and between nodes and the head. Messages of processes are in other
+modules.
 
 On a single machine the head lives in the node's process: the same messages then pass through a
 queue and are never encoded. Nodes are named by the first 6 bytes of the ids of their processes, the

@@ -67,7 +67,9 @@ def sync_directory(directory: str) -> None:
 
 
 class FileLock:
-    """An exclusive lock on a file, held until it is closed or the process ends, however it ends."""
+    """An exclusive lock on a file, which is held until it is closed or the process ends in any
+    way.
+    """
 
     def __init__(self, path: str, *, guards: str) -> None:
         """Take the lock. Raises StorageInUseError when another process holds it. `guards` is the

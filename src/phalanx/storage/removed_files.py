@@ -55,7 +55,7 @@ class DatabaseFiles:
 
     def write_again(self, db: sqlite3.Connection) -> None:
         """Write the database to its path again. `db` still has the removed files: `close_removed`
-        closes it, and then the database can be opened anew.
+        closes it, and then the database can be opened again.
 
         Raises OSError and sqlite3.Error, and StorageError if there is another file.
         """

@@ -40,7 +40,7 @@ def simulate_studied(
     clock: Clock | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Run the jobs under a policy of STUDIED until all that can finish have finished.
+    """Run the jobs under a policy of STUDIED until all jobs that can finish have finished.
 
     Where GPUs are shared, `utilisation_pct` may exceed 100: it counts the time that the work would
     have taken alone. `clock` and `progress` are those of `phalanx_research.timed.simulate`. Raises

@@ -43,7 +43,7 @@ Rank = Callable[[Live], float]
 
 
 def least_left(one: Live) -> float:
-    """Return the sort key of Muri-S: GPU-seconds of work left, as far as known."""
+    """Return the sort key of Muri-S: the GPU-seconds of work left, by the scheduler's estimate."""
     return one.believed_s * one.gpus
 
 

@@ -33,5 +33,5 @@ class Rooms:
         return True
 
     def held(self) -> list[int]:
-        """Return how many GPUs are assigned, by machine."""
+        """Return the number of assigned GPUs of each machine."""
         return [n - free for n, free in zip(self._all, self._free, strict=True)]

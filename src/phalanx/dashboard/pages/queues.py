@@ -20,7 +20,7 @@ ROOT = "root"
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue's amounts of one resource: the held, the requested and the configured ones (None: not
+    """A queue's amounts of one resource: held, requested and configured amounts (None: not
     configured).
     """
 

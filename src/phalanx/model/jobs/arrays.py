@@ -26,7 +26,9 @@ Range = tuple[int, int, int]
 
 
 class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The indices of an array, in ascending ranges, and how many array tasks may run at once."""
+    """The indices of an array, in ascending ranges, and the most array tasks that may run at
+    once.
+    """
 
     ranges: tuple[Range, ...]
     limit: int | None = None

@@ -142,7 +142,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     Lengths of time are counted from the submission less these seconds.
     """
     stepped_s: float = 0.0
-    """Seconds by which the clock was stepped since the submission, as far as a head noticed."""
+    """The seconds by which heads have noticed that the clock was stepped since the submission."""
     outcomes: list[Outcome] = []
     """The outcome of each of the job's dependencies, in the order in which the spec lists these."""
     queued: float | None = None
@@ -259,7 +259,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
             self.spec = replace(self.spec, element=replace(element, since=element.since + step_s))
 
     def note(self, now: float, old: str, new: str, reason: str) -> None:
-        """Record a transition; the oldest ones are dropped."""
+        """Record a transition. The oldest transitions are dropped."""
         note(self.history, now, old, new, reason)
 
 
@@ -329,7 +329,7 @@ def moved(moment: float | None, step_s: float) -> float | None:
 
 
 def note(history: list[Transition], now: float, old: str, new: str, reason: str) -> None:
-    """Record a transition; the oldest ones are dropped."""
+    """Record a transition. The oldest transitions are dropped."""
     history.append(Transition(now, old, new, reason))
     del history[:-KEEP_TRANSITIONS]
 

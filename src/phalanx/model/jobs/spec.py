@@ -107,7 +107,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Policy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A rule: do `action` when one of `events` happens, or a member exits with `exit_code`.
 
-    With `timeout_s` the action is taken that much later, unless the cause is gone by then.
+    With `timeout_s` the action is taken after this number of seconds, unless its cause is then
+    gone.
     """
 
     action: str
@@ -236,7 +237,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     targets: tuple[str, ...] = ()
     probes: tuple[Probe, ...] = ()
     patch: dict[str, Any] = {}
-    """Fields of a Job manifest's spec that replace those of the template."""
+    """Fields of a Job manifest's spec, which replace the template's fields."""
 
 
 class FlowSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -46,7 +46,7 @@ class NodeInfo(Row, frozen=True):
     unwell: list[tuple[int, str, str, str]] = msgspec.field(default_factory=list)
     """(number, state: suspect or bad, needed action, reason) of each GPU that is not ok."""
     closed: list[int] = msgspec.field(default_factory=list)
-    """The GPUs that get no new work: bad ones, and those that users have closed."""
+    """The GPUs that get no new work, because they are bad or users have closed them."""
     trouble: str = ""
     """The reason why the state of the node's GPUs is unknown now; empty if it is known."""
     checks: list[tuple[str, str, str]] = msgspec.field(default_factory=list)

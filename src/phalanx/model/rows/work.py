@@ -158,7 +158,7 @@ class JobInfo(Row, frozen=True):
     or has unmet dependencies.
     """
     gpus: float
-    """The number of GPUs that all members together request; for an array, those of one array
+    """The number of GPUs that all members together request; for an array, the number for one array
     task.
     """
 

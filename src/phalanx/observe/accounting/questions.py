@@ -34,7 +34,7 @@ class AttemptQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     job: str = ""
     """Only this job, `namespace/name`; for an array, all its array tasks."""
     limit: int = 1000
-    """The most attempts to return, at most MAX_ATTEMPTS. If more match, the latest ones are
+    """The most attempts to return, at most MAX_ATTEMPTS. If more match, the latest attempts are
     returned.
     """
     has_attempts: bool = True

@@ -21,7 +21,7 @@ from phalanx.observe.metrics.definitions import (
 from phalanx.observe.metrics.meter import Family, merge
 
 MOST_METRICS = 200
-"""The most metrics that a node knows; further ones are ignored."""
+"""The most metrics that a node knows; further metrics are ignored."""
 MOST_TAGS = 20
 MOST_BOUNDS = 100
 MOST_CHARS = 256

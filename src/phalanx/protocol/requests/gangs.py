@@ -38,7 +38,7 @@ class CreateGang(Request[str]):
 
 
 class EndMembers(Request[None]):
-    """End these members of a gang: waiting ones never start, and running ones are ended."""
+    """End these members of a gang. Waiting members never start, and running members are ended."""
 
     kind: ClassVar[int] = 61
     verb: ClassVar[Verb] = Verb.CHANGE
@@ -84,8 +84,8 @@ class TakeSnapshot(Request[bytes]):
 
 
 class ShowPlan(Request[TimePlan]):
-    """Return the forecast: when and where waiting work starts, and until when running work holds
-    its places, as far as run times are known.
+    """Return the forecast: when and where waiting work starts, and when running work gives its
+    places back, if its run time is known.
     """
 
     kind: ClassVar[int] = 65

@@ -69,7 +69,7 @@ Address = Annotated[str | None, typer.Option(help="Address of the cluster's head
 
 
 def _check_others(given: list[str]) -> None:
-    """Warn once about options without effect; end the command for unknown ones."""
+    """Warn once about options without effect. End the command for unknown options."""
     ignored, words = [], iter(given)
     for word in words:
         name, has_value, _ = word.partition("=")

@@ -126,7 +126,7 @@ class RayEngine:
     def wait(
         self, refs: Sequence[Any], count: int, timeout_s: float | None, fetch: bool
     ) -> tuple[list[Any], list[Any]]:
-        """Split references into ready and not ready ones, by `ray.wait`."""
+        """Return the ready references and the others, by `ray.wait`."""
         found: tuple[list[Any], list[Any]] = ray.wait(
             list(refs), num_returns=count, timeout=timeout_s, fetch_local=fetch
         )

@@ -1,4 +1,4 @@
-"""`ray.cloudpickle`: its functions in addition to those of cloudpickle."""
+"""`ray.cloudpickle`: the functions that it has in addition to cloudpickle's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON of `sacct --json` for jobs and steps, which differs from that of `squeue --json`."""
+"""The JSON of `sacct --json` for jobs and steps, which differs from the JSON of `squeue --json`."""
 
 from __future__ import annotations
 

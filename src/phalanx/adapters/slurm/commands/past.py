@@ -109,8 +109,8 @@ class PastJob:
     def batch(self, row: Mapping[str, str], steps: Sequence[Step]) -> dict[str, str]:
         """Return the row of the members' own commands.
 
-        Its CPU time does not include that of steps. The row has the memory peak of the whole job,
-        because no other is known.
+        Its CPU time does not include the CPU time of steps. The row has the memory peak of the
+        whole job, because no other is known.
         """
         most = self._sum.memory_max
         means = [one.used.memory_mean for one in self._attempts if one.used and one.used.samples]

@@ -77,7 +77,7 @@ def sprio(words: Sequence[str]) -> None:
 
 def totals() -> dict[str, float]:
     """Return the priority that the plugin `multifactor` computes for each waiting job; for an
-    array, that of its next array task.
+    array, the priority of its next array task.
     """
     found: dict[str, float] = {}
     for one in waiting_groups(one_snapshot(None, address())):

@@ -372,7 +372,9 @@ class Shown:
         return ",".join(hosts), str(len(nodes) or found.replicas)
 
     def exit_code(self, job: JobInfo) -> str:
-        """Return Slurm's CODE:SIGNAL of a job. A failed job has that of its first failed member."""
+        """Return Slurm's CODE:SIGNAL of a job. A failed job has the exit code of its first failed
+        member.
+        """
         if job.state in _BY_TERM and job.started is not None:
             return f"0:{_SIGTERM}"
         if job.state != st.FAILED:

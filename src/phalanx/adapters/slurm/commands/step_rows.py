@@ -15,7 +15,7 @@ from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery
 from phalanx.protocol.requests.accounting import ListAttempts
 
 Name = tuple[str, str, float]
-"""A job's namespace, name and time of submission, which tells apart jobs of the same name."""
+"""A job's namespace, name and time of submission, which distinguishes jobs with the same name."""
 
 
 def by_job(steps: Iterable[Step]) -> dict[Name, list[Step]]:

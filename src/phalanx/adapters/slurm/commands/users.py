@@ -38,7 +38,7 @@ def user_names(words: set[str]) -> set[str]:
 
 
 def fields_of(user: str) -> dict[str, str]:
-    """Return a user's number and group, as far as this machine knows them."""
+    """Return a user's number and group, if this machine knows them."""
     account = account_of(user)
     if account is None:
         return {}
