@@ -25,7 +25,9 @@ LAYERS, WIDTH = 20, 100
 
 
 def _dead_actors(api: Api, effort: Effort) -> list[float]:
-    """Let parents call their children, some of which exit; then create all of them again."""
+    """Let parents call their children, some of which exit. A parent then creates all its children
+    again.
+    """
     exceptions = importlib.import_module(f"{api.__name__}.exceptions")
 
     class Child:

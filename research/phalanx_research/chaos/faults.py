@@ -22,7 +22,7 @@ BAD = (1, 1, 2)
 
 
 class Faults:
-    """Injects faults until the chaos ends, then repairs everything."""
+    """The injector of faults. When the chaos ends, it repairs all machines and connections."""
 
     def __init__(
         self,

@@ -42,17 +42,17 @@ class JobPromises:
         self._history = history
         self._now = now
         self._ran_s: dict[str, float] = {}
-        """For each job, the seconds for which any of its commands ran, in total."""
+        """The total seconds of each job in which at least one of its commands ran."""
         self._ran_from: dict[str, float] = {}
-        """For each job, the time since when some command has been running or waiting for a restart
-        in place.
+        """The time of each job since which at least one of its commands has been running, or
+        waiting for a restart in place.
         """
         self._unheard: dict[tuple[bytes, bytes, int, int], tuple[str, float]] = {}
         """The job and the time of the end for each (node, group, index, attempt) whose commands
         have ended, as long as the head does not know this.
         """
         self._unheard_s: dict[str, float] = {}
-        """For each job, the seconds for which the head believed an ended member to be running."""
+        """The seconds of each job for which the head believed that an ended member was running."""
         self._restarting: set[tuple[str, str]] = set()
         """The (job, member) pairs whose commands failed and will restart in place."""
         self._taken: dict[str, JobSpec] = {}
@@ -73,11 +73,9 @@ class JobPromises:
         self._done_on: dict[str, bytes] = {}
         """The node of each array task that succeeded without a request to end."""
         self._numbers: dict[tuple[str, int], bytes] = {}
-        """For each (job, number of the start) of an array task: the node where this start
-        happened.
-        """
+        """The node of each start of an array task, by job and number of the start."""
         self._succeeded: dict[str, set[str]] = {}
-        """For each job, the members with a successful command."""
+        """The members of each job that had a successful command."""
 
     def asked(self, spec: JobSpec) -> None:
         """Record that somebody submits a job. The head may accept the job although the sender gets
@@ -87,8 +85,8 @@ class JobPromises:
             self._lines[spec.uid] = word
 
     def runs_once(self, spec: JobSpec) -> None:
-        """Record that nobody holds or suspends this array, so that its tasks never run again after
-        success.
+        """Record that no driver holds or suspends this array. Its tasks therefore never run again
+        after success.
         """
         self._once.add(spec.uid)
 

@@ -83,11 +83,11 @@ class Promises:
         self._running: dict[bytes, Key] = {}
         """The work of each worker: one task, or the actor's call that started last."""
         self._ended_under: dict[bytes, Key] = {}
-        """For each worker that has ended, its last work."""
+        """The last work of each worker that has ended."""
         self._results: dict[bytes, Key] = {}
         """The work of each worker that is writing results. It is too late to stop this work."""
         self._to_stop: dict[tuple[bytes, Key], float] = {}
-        """For each (worker, task), the time when the last Cancel arrived."""
+        """The time of the last Cancel that arrived, by worker and task."""
         self._alive_as: dict[tuple[bytes, int], bytes] = {}
         """The worker of each incarnation of an actor that the head has reported as alive."""
 
@@ -345,7 +345,7 @@ class Promises:
         self._conclude(promise, DONE)
 
     def stream_abandoned(self, process: Submitter, number: int) -> None:
-        """Record that nobody reads the stream any more."""
+        """Record that no reader reads the stream any more."""
         promise = self.kept[process.name, number]
         promise.is_abandoned = True
         if promise.is_over:

@@ -49,7 +49,7 @@ class Usage:
         self._lent: dict[str, Amounts] = {}
         """The amounts of each worker that has lent the CPUs of its lease."""
         self._asked: dict[tuple[bytes, int], dict[bytes, int]] = {}
-        """For each (group, attempt) and node prefix: the life of the head that asked the node."""
+        """The life of the head that asked a node, by (group, attempt) and the node's prefix."""
         self._prepared: dict[tuple[bytes, int], set[bytes]] = {}
         self._amounts: dict[tuple[bytes, int, int], Amounts] = {}
         """The requested amounts of each (group, attempt, bundle)."""

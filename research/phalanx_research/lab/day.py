@@ -67,7 +67,7 @@ class Day:
         """Descriptions of the promises that the next head did not keep."""
         self.heads = 0
         self._left: dict[tuple[str, str], float] = {}
-        """For each interrupted member that keeps its progress, the seconds of work left."""
+        """The seconds of work left for each interrupted member that keeps its progress."""
         self.machines = [
             Machine(number, total, kernel, self) for number, total in enumerate(machines(size))
         ]

@@ -71,7 +71,7 @@ class Work:
         self.shapes: Sequence[Shape] = ()
         """The request of each task. It stays the same from the job's submission to its end."""
         self.left: dict[int, float] = {}
-        """For each stopped task, the seconds of work left; all other waiting tasks have all their
+        """The seconds of work left for each stopped task. All other waiting tasks have all their
         work left.
         """
         self.runs: list[Run] = []

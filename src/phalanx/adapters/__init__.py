@@ -1,4 +1,5 @@
-"""Adapters to other programs, one module or package for each; each needs that program installed.
+"""Adapters to other programs, one module or package for each program. An adapter needs its program
+installed.
 
 No other part of Phalanx imports adapters. A program imports the one that it uses, or the host finds
 it by an entry point. The core finds adapters of Ray and Slurm by entry points, too.

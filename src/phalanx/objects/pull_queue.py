@@ -80,7 +80,7 @@ class PullQueue:
         self.proceed()
 
     def want_ahead(self, name: str, size: int) -> None:
-        """Fetch an object ahead of its use: nobody waits for it yet."""
+        """Fetch an object ahead of its use. No process waits for it yet."""
         if not (name in self._moving or name in self._urgent or name in self._unreached):
             self._ahead.setdefault(name, _Wanted(name, size))
         self.proceed()

@@ -36,7 +36,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The gang that gets the evicted gang's resources."""
     nodes: list[str]
     refused: RefusedInfo | None = None
-    """For a gang that was left waiting: the plugin that refused the gang as a whole."""
+    """For a gang that was left waiting: the plugin that refused the whole gang."""
     chosen: PlacedInfo | None = None
     """For a gang that was placed: the node that won, and its scores."""
 

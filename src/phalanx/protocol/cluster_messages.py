@@ -138,7 +138,7 @@ class CloseDevices(msgspec.Struct, array_like=True, tag=123):
 
 
 class EndWork(msgspec.Struct, array_like=True, tag=124):
-    """Head to node: end the workers of tasks and actors, since the node must be empty now.
+    """Head to node: end the workers of tasks and actors, because the node must be empty now.
 
     The workers get SIGTERM; with `by_force` they are killed. The order may arrive twice. It does
     not end members of jobs and gangs, which other orders end.

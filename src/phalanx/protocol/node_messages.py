@@ -1,8 +1,8 @@
 """Messages between a process and its node, about leases, actors, files of objects and ends of
 processes.
 
-A driver asks its node for workers and for everything that the head knows. A worker gets its work
-from its node, and reports the outcome.
+A driver asks its node for workers, and sends it all its requests to the head. A worker gets its
+work from its node, and reports the outcome.
 """
 
 from __future__ import annotations

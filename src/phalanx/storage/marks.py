@@ -1,8 +1,8 @@
 """Marks that record, outside a store, how far the store was written. By its mark, a store that has
-lost its last batches is noticed. SQLite reads a write-ahead log that was cut as if the log ended
-there, and a Redis server may come back empty or without its last seconds. Neither of them reports
-the loss. A mark lies outside the data that could be lost, and names the cluster, the epoch and the
-number of the last confirmed batch.
+lost its last batches is noticed. SQLite reads a write-ahead log that was cut or deleted as if the
+log ended there, and a Redis server may come back empty or without its last seconds. Neither of them
+reports the loss. A mark lies outside the data that could be lost, and names the cluster, the epoch
+and the number of the last confirmed batch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Files that are removed while they are open: this is noticed, and they are written again.
+"""The detection of files that were removed while they were open, and their repair.
 
-A process goes on writing to a file that has lost its name, and what it writes is gone with the
-process. That happens where a directory is removed, moved, or cleaned up.
+A process goes on writing to a file that has lost its name, but all that it writes is lost when the
+process ends. A file loses its name if its directory is removed, moved or cleaned up.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ Entry = tuple[type[Request[Any]], Handler]
 _encode = partial(encoded, msgspec.msgpack.Encoder().encode)
 _decoders: dict[type[Request[Any]], tuple[msgspec.msgpack.Decoder[Any], ...]] = {}
 NOTHING = msgspec.Raw(_encode(None))
-"""The result of a request that is answered with None, and of one that failed."""
+"""The result of a request that is answered with None, and of a failed request."""
 
 
 def encode_request(request: Request[Any]) -> msgspec.Raw:
