@@ -59,7 +59,7 @@ class Used(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
 
 
 class Attempt(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
-    """One attempt of one member, from its start on a node to its end there."""
+    """One attempt of one member, from its start on a node to its end."""
 
     job: str
     """The job's name; for an array task, `NAME[7]`."""

@@ -33,8 +33,8 @@ GangId = NewType("GangId", GroupId)
 member.
 """
 BundleId: TypeAlias = tuple[GroupId, int]
-"""A bundle: its placement group, and its index there. Where tasks name a bundle, index -1 stands
-for any bundle of the group.
+"""A bundle: its placement group, and its index in the group. Where tasks name a bundle, index -1
+stands for any bundle of the group.
 """
 AttemptId: TypeAlias = tuple[GroupId, int]
 """An attempt to place the bundles of a placement group: the group, and the attempt's number."""
@@ -43,7 +43,7 @@ JobId = NewType("JobId", str)
 task. Ray's JobID of 4 bytes is something else: it names a driver.
 """
 MemberId: TypeAlias = tuple[GangId, int]
-"""A member of a gang: the gang, and the member's index there."""
+"""A member of a gang: the gang, and the member's index in it."""
 
 _Id = TypeVar("_Id", bound="BaseID")
 

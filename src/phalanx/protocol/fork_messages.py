@@ -1,7 +1,7 @@
 """Messages between a node and its fork server.
 
-The frames are those of `protocol.frames`, over a socket pair that nobody else holds; the messages
-are a set of their own.
+The frames are those of `protocol.frames`, and go over a socket pair that no other process holds.
+The messages are a set of their own.
 """
 
 from __future__ import annotations

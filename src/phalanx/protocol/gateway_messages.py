@@ -1,7 +1,8 @@
 """Messages between a node (or the head process) and its gateway.
 
-The frames are those of `protocol.frames`, over a socket pair that nobody else holds; the messages
-are a set of their own. Nodes are named by the hex of the first 6 bytes of their processes' ids.
+The frames are those of `protocol.frames`, and go over a socket pair that no other process holds.
+The messages are a set of their own. Nodes are named by the hex of the first 6 bytes of their
+processes' ids.
 """
 
 from __future__ import annotations

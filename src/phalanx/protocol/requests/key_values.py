@@ -1,4 +1,4 @@
-"""Requests to the head about values that programs keep there by key."""
+"""Requests to the head about the values that programs keep at the head under keys."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class GangWorkers:
     def __init__(self, bundles: BundleTable) -> None:
         self._bundles = bundles
         self._held: dict[int, tuple[BundlePool, Allocation]] = {}
-        """The bundle in which each process runs, and the allocation that it holds there."""
+        """The bundle in which each process runs, and the process's allocation in this bundle."""
         self._leaving: dict[int, float] = {}
         """By process whose member has ended: the time at which it is killed if it is still
         alive.

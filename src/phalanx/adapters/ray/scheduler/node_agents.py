@@ -138,7 +138,7 @@ class NodeAgents:
         return True
 
     def heard(self, prefix: bytes) -> None:
-        """Note that an agent that has joined has sent something."""
+        """Note that a message of a joined agent has arrived."""
         self._heard[prefix] = own_time()
         self._started.pop(self.ray_node(prefix), None)
 

@@ -25,8 +25,8 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     store: tuple[str, ...] = ("kv",)
-    """Where the tables are stored: `kv` is Ray's own key-value store, which lives as long as
-    Ray's head; otherwise addresses as `phalanx.storage` takes them.
+    """The store of the tables. `kv` is Ray's own key-value store, which lives as long as Ray's
+    head. Other values are addresses, as `phalanx.storage` takes them.
     """
     gpu_resource: str = "GPU"
     """Ray's resource for the devices of gangs: `GPU`, or a resource that only dedicated nodes
