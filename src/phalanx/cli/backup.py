@@ -8,6 +8,7 @@ from typing import Annotated
 
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, fail
+from phalanx.cli.readable_errors import sentence
 from phalanx.cli.table import report
 from phalanx.cli.times import clock
 
@@ -38,7 +39,7 @@ def backup(
     try:
         made = back_up(_stores(store), file, version=__version__, at=time.time())
     except (StorageError, OSError) as error:
-        fail(_sentence(error))
+        fail(sentence(error))
     report(
         f"{file}: {size(os.path.getsize(file))}, cluster {made.cluster}, batch {made.sequence} of "
         f"epoch {made.epoch}. Keep a copy of the token ({default_path()}), too."
@@ -64,7 +65,7 @@ def restore(
     try:
         made = put_back(file, stores, replaces=replace)
     except (StorageError, OSError) as error:
-        fail(_sentence(error))
+        fail(sentence(error))
     report(
         f"The store at {', '.join(stores)} is as it was on {clock(made.at)}, made by release "
         f"{made.version}. Start the head: phalanx start --head"
@@ -72,17 +73,11 @@ def restore(
 
 
 def _stores(given: list[str] | None) -> list[str]:
+    from phalanx.cli.cluster_start import default_store
     from phalanx.cli.configuration.sources import read_sources, settle
-    from phalanx.cli.start import default_store
 
     try:
         found = settle("start", {"store": given, "head": True}, read_sources(os.environ))
     except ValueError as error:
         fail(str(error), USAGE)
     return found["store"].value if "store" in found else [default_store()]
-
-
-def _sentence(error: Exception) -> str:
-    text = str(error)
-    first = text.partition(" ")[0]
-    return text[:1].upper() + text[1:] if first.isalpha() else text

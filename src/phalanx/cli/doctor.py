@@ -25,7 +25,7 @@ def doctor(
 
     Exit 1: something is bad. `phalanx health` checks a cluster that runs.
     """
-    from phalanx.cli.start import PORT, default_store
+    from phalanx.cli.cluster_start import PORT, default_store
     from phalanx.observe.health import BAD
     from phalanx.observe.machine_checks import check_machine
     from phalanx.runtime.daemons.machine_facts import collect_facts

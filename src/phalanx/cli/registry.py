@@ -105,7 +105,7 @@ PANELS: dict[str, dict[str, Entry]] = {
     },
     CLUSTER: {
         "start": Entry("start:start", "Start a cluster here, or join one."),
-        "stop": Entry("start:stop", "End the head and the nodes on this machine."),
+        "stop": Entry("stop:stop", "End the head and the nodes on this machine."),
         "install": Entry("install:install", "Install head and node as services of systemd."),
         "uninstall": Entry("install:uninstall", "Remove the services of systemd."),
         "restart": Entry(

@@ -19,8 +19,9 @@ import phalanx
 from phalanx.adapters.ray.command import jobs as ray_jobs
 from phalanx.adapters.ray.command import logs as ray_logs
 from phalanx.adapters.ray.command.status import ray_status_text
-from phalanx.cli import start as ours
+from phalanx.cli import start as start_command
 from phalanx.cli import state
+from phalanx.cli import stop as stop_command
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.stacks import stack
 from phalanx.cli.table import say, table
@@ -145,7 +146,7 @@ def start(
 ) -> None:
     """Start a cluster with a job server (--head), or a node that joins one (--address)."""
     _check_others(context.args)
-    ours.start(
+    start_command.start(
         head=head,
         address=address,
         host=node_ip_address,
@@ -189,7 +190,7 @@ def _wait_for_the_end() -> None:
         while local_daemons():
             time.sleep(_GONE_EVERY_S)
         return
-    ours.stop()
+    stop_command.stop()
 
 
 @app.command(context_settings=_OTHERS)
@@ -204,7 +205,7 @@ def stop(
 
     _check_others(context.args)
     stop_servers()
-    ours.stop(force=force)
+    stop_command.stop(force=force)
 
 
 @app.command(context_settings=_OTHERS)

@@ -1,0 +1,75 @@
+"""The command `phalanx stop`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from phalanx.cli.cluster_start import default_store
+from phalanx.cli.options import Option
+from phalanx.cli.reach import USAGE, fail
+from phalanx.cli.readable_errors import failing_readably
+from phalanx.cli.table import report, say
+from phalanx.runtime.engine import starting as engines
+
+
+def stop(
+    force: Annotated[
+        bool, Option("--force", help="Kill all processes at once, without time to end their work.")
+    ] = False,
+    forget: Annotated[
+        bool, Option("--forget", help="Also delete the head's queues, jobs, history and audit log.")
+    ] = False,
+    yes: Annotated[
+        bool, Option("--yes", "-y", help="Delete without asking (with --forget).")
+    ] = False,
+    address: Annotated[
+        str | None,
+        Option(help="Address of a Ray cluster (ray:auto) whose scheduler is to end."),
+    ] = None,
+) -> None:
+    """End this user's heads and nodes on this machine, or the scheduler on a Ray cluster.
+
+    The head's store is kept: the next `phalanx start --head` continues with its queues and jobs.
+    """
+    if yes and not forget:
+        fail("--yes is only for --forget: it answers the question that --forget asks.", USAGE)
+    if address is not None:
+        if (engine := engines.engine_of(address)) is None:
+            fail("--address takes a Ray cluster: ray:auto or ray:HOST:PORT.", USAGE)
+        if forget:
+            fail(
+                "--forget is only for this machine's head: Ray's store ends with Ray's head.", USAGE
+            )
+        with failing_readably():
+            say(engines.entry_of(engine).stop_scheduler(address))
+        return
+    from phalanx.runtime.daemons.starting import stop_all
+    from phalanx.storage import ledger
+    from phalanx.storage.opening import delete_audit
+    from phalanx.storage.sqlite import delete, exists
+
+    store = default_store()
+    if forget and not yes and exists(store):
+        import typer
+
+        try:
+            sure = f"Delete all queues, jobs, history and the audit log in {store}?"
+            typer.confirm(sure, abort=True)
+        except typer.Abort:
+            fail("Nothing was ended or deleted. `phalanx stop --forget --yes` asks no question.")
+    ended = stop_all(force=force)
+    for one in ended:
+        name = f"node {one.name}" if one.kind == "node" else "head"
+        report(f"Ended the {name} of the cluster at {one.address}.")
+    if not ended:
+        report("No head and no node runs on this machine under this user.")
+    with failing_readably():
+        if forget and delete(store):
+            ledger.delete(store + ledger.ENDING)
+            delete_audit(store)
+            report(f"Deleted {store}: the next head begins with nothing.")
+        elif not forget and any(one.kind == "head" for one in ended) and exists(store):
+            report(
+                f"Kept {store}: the next head continues with its queues and jobs. `phalanx stop "
+                "--forget` deletes it."
+            )
