@@ -135,6 +135,9 @@ PANELS: dict[str, dict[str, Entry]] = {
         "summary": Entry("state:summary_", "Count tasks, actors or objects by kind and state."),
         "memory": Entry("state:memory", "Show objects in shared memory and who holds them."),
         "stack": Entry("stacks:stack", "Print the Python stacks of drivers and workers."),
+        "symmetric-run": Entry(
+            "symmetric:symmetric_run", "Run a program with tasks on all members of its job."
+        ),
         "debug": Entry("debug:debug", "Debug a task or actor that waits at a breakpoint."),
     },
 }

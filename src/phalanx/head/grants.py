@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from phalanx.model.ids import JobId
+from phalanx.model.ids import GangId, JobId
 from phalanx.protocol.bundle_messages import Grant
 
 
@@ -22,6 +22,12 @@ class Grants(Protocol):
         """
         ...
 
+    def secret(self, user: str, job: JobId, gang: GangId) -> str:
+        """Return a secret that only the members of a gang get, always the same one, in the form of
+        a cluster's token; empty where members run under the accounts of their nodes.
+        """
+        ...
+
 
 class NoGrants:
     """The grants of a cluster in which work runs under the accounts of its nodes."""
@@ -31,3 +37,7 @@ class NoGrants:
     ) -> Grant | None:
         """Return None: the member runs under the node's account."""
         return None
+
+    def secret(self, user: str, job: JobId, gang: GangId) -> str:
+        """Return "": what runs under one account has no secrets within it."""
+        return ""

@@ -105,6 +105,9 @@ ERROR_FILE = "\0error"
 failed.
 """
 
+SECRET_FILE = "secret"
+"""The name, among a job's files, of the file with the secret of its gang."""
+
 
 class Streams(msgspec.Struct, array_like=True, frozen=True):
     """The address of a program's input and output: they go over a connection to `process`, an id

@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.model.ids import JobId
+from phalanx.model.ids import GangId, GroupId, JobId
+from phalanx.runtime.daemons import cluster_token
 from phalanx.runtime.head import signing
 from phalanx.runtime.head.signing import SignedGrants
 from phalanx.runtime.launch import program
@@ -100,6 +101,23 @@ def test_the_head_grants_nobody_else(tmp_path: Path) -> None:
     for user, why in (("no-such-account", "has no account"), ("root", "of the machine itself")):
         made = grants.grant(user, JOB, 1, "m1", ())
         assert not made.signed and why in made.refusal
+
+
+def test_a_gang_has_one_secret_and_no_other_gang_has_it(tmp_path: Path) -> None:
+    grants, gang = SignedGrants(str(tmp_path / "keys")), GangId(GroupId(b"g" * 18))
+    secret = grants.secret("ana", JOB, gang)
+    assert SignedGrants(str(tmp_path / "keys")).secret("ana", JOB, gang) == secret
+    others = {
+        grants.secret("bo", JOB, gang),
+        grants.secret("ana", JobId("default/k"), gang),
+        grants.secret("ana", JOB, GangId(GroupId(b"h" * 18))),
+        SignedGrants(str(tmp_path / "other")).secret("ana", JOB, gang),
+    }
+    assert len(others) == 4 and secret not in others
+    path = tmp_path / "token"
+    path.write_text(secret)
+    path.chmod(0o600)
+    assert len(cluster_token.read(str(path))) == 32
 
 
 def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:

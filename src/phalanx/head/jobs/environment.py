@@ -44,6 +44,7 @@ def member_setup(gang: PlacedGang, group: str, index: int) -> MemberSetup:
         "PHALANX_ATTEMPT": str(me.attempt),
         "PHALANX_NODE": me.node,
         "PHALANX_NODE_ADDRESS": me.address,
+        "PHALANX_CPUS": f"{own.template.needs.get('CPU', 0.0):g}",
         "PHALANX_GRACE_S": f"{own.template.grace_s:g}",
         "PHALANX_PORTS": ",".join(map(str, me.ports)),
         "VC_TASK_INDEX": str(index),

@@ -19,6 +19,7 @@ from phalanx.model.jobs.spec import JobSpec, Process
 from phalanx.model.jobs.states import WAITING
 from phalanx.protocol.bundle_messages import (
     FILES,
+    SECRET_FILE,
     Command,
     ExtendRun,
     Grant,
@@ -104,6 +105,9 @@ class Starter:
         name = self.name_of(place.node)
         return self.grants.grant(spec.user, spec.uid, attempt, name, place.devices)
 
+    def _secret(self, record: JobRecord, gang: Gang) -> str:
+        return self.grants.secret(record.spec.user, record.uid, gang.gang_id)
+
     def step(
         self, record: JobRecord, gang: Gang, index: int, ends: float | None, wanted: WantedStep
     ) -> Command:
@@ -126,7 +130,9 @@ class Starter:
         assert member is not None
         setup = member_setup(placed, name, number)
         template, warning = group.template, record.spec.timing.signal
-        umask = record.spec.umask
+        umask, files = record.spec.umask, dict(setup.files)
+        if len(placed.places) > 1 and (secret := self._secret(record, gang)):
+            files[SECRET_FILE] = secret
         return StartMember(
             group=gang.gang_id,
             index=index,
@@ -144,7 +150,7 @@ class Starter:
                 )
                 for number, process in enumerate(template.processes)
             ],
-            files=dict(setup.files),
+            files=files,
             grace_s=template.grace_s,
             time_limit_s=template.time_limit_s or 0.0,
             signal=0 if warning is None else warning.number,

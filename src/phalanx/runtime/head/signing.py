@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
 import json
 import os
 import pwd
@@ -11,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from phalanx.model.ids import JobId
+from phalanx.model.ids import GangId, JobId
 from phalanx.protocol.bundle_messages import Grant
 from phalanx.runtime.os.below import open_below
 
@@ -65,6 +67,14 @@ class SignedGrants:
         }
         body = json.dumps(fields, separators=(",", ":")).encode()
         return Grant(user, uid, self._key.sign(body) + body)
+
+    def secret(self, user: str, job: JobId, gang: GangId) -> str:
+        """Return the secret of a gang, in the form of a cluster's token. It is a digest of a
+        signature that is never shown, of bytes that are no grant, so that nothing has to be kept.
+        """
+        about = json.dumps(["secret of a gang", user, job, gang.hex()]).encode()
+        digest = hashlib.sha256(self._key.sign(about)).digest()
+        return "phx_" + base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def public_path(directory: str) -> str:

@@ -61,6 +61,7 @@ def test_a_rendezvous():
         "PHALANX_TASK": "a",
         "PHALANX_NODE": "n1",
         "PHALANX_NODE_ADDRESS": "10.0.0.1",
+        "PHALANX_CPUS": "0",
         "PHALANX_GRACE_S": "30",
     }
     assert wanted.items() <= env.items()

@@ -1,0 +1,37 @@
+"""The command `phalanx symmetric-run`: a program whose tasks run on all members of its job."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+from phalanx.cli.options import Argument, Option
+from phalanx.cli.reach import FAILED, USAGE, fail
+
+
+def symmetric_run(
+    command: Annotated[list[str], Argument(help="Program of the first member, written after --.")],
+    object_store_memory: Annotated[
+        str, Option(help="Shared memory of each member for objects, such as 2GB.")
+    ] = "",
+) -> None:
+    """Run a program once all members of its gang have joined a cluster of the job's own.
+
+    All members of a gang run this command: phalanx run --gang 4 --cpus 8 -- phalanx symmetric-run
+    -- python train.py. The first member runs the program, whose phalanx.init() finds the cluster.
+    Exits with the program's code.
+    """
+    from phalanx.cli.amounts import memory_bytes
+    from phalanx.errors import AuthenticationError, SystemFailureError
+    from phalanx.runtime.daemons.job_cluster import read_member, run_in_cluster
+
+    try:
+        store = int(memory_bytes(object_store_memory)) if object_store_memory else None
+        member = read_member(os.environ)
+    except (LookupError, ValueError) as error:
+        fail(str(error), USAGE)
+    try:
+        code = run_in_cluster(member, command, store)
+    except (AuthenticationError, SystemFailureError, OSError, TimeoutError) as error:
+        fail(f"The cluster of this job failed: {error}", FAILED)
+    raise SystemExit(code)
