@@ -92,18 +92,18 @@ class Memory(Protocol):
 
 
 class NoMemory:
-    """The memory watch of a node whose GPUs have no watched memory."""
+    """The memory watch of a node on which no memory is watched."""
 
     def seen(self, samples: Sequence[DeviceSample], now: float) -> bool:
-        """Return False."""
+        """Return False: no memory is watched."""
         return False
 
     def suspicion(self, number: int, now: float) -> str:
-        """Return an empty text."""
+        """Return an empty text: no device is suspect here."""
         return ""
 
     def shares(self) -> dict[int, list[DeviceShare]]:
-        """Return nothing."""
+        """Return no shares."""
         return {}
 
     def tick(self, now: float) -> None:

@@ -39,14 +39,14 @@ class NoMpsDaemons:
     """The MPS daemons of a node that has none."""
 
     def directory(self, number: int, name: str) -> str:
-        """Raise OSError."""
+        """Raise OSError, because the node has no MPS daemons."""
         raise OSError("nvidia-cuda-mps-control was not found")
 
     def end(self, number: int) -> None:
         """Do nothing."""
 
     def ended(self) -> dict[int, str]:
-        """Return nothing."""
+        """Return no ends, because the node has no MPS daemons."""
         return {}
 
 

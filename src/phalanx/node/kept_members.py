@@ -39,7 +39,8 @@ class KeptMember(msgspec.Struct, kw_only=True):
     code: int = 0
     signal: int = 0
     reason: str = ""
-    """Why the member ends, unless it ends because its commands do: for example, its time is over.
+    """Why the member ends, for example because its time is over; empty if it ends because its
+    commands end.
     """
 
     @property

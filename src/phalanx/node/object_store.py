@@ -104,7 +104,7 @@ class Transfers(Protocol):
 
 
 class ObjectStore:
-    """Carries out what the accounting decides."""
+    """Carries out the decisions of the accounting about objects."""
 
     def __init__(
         self,

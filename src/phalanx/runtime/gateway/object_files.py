@@ -1,4 +1,4 @@
-"""Objects' files for the gateway: names that cannot leave their directories."""
+"""The files of objects, as the gateway opens them: no name leads out of their directories."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class NothingAdopted:
     """The adopted commands of a node that has none."""
 
     def __contains__(self, process: bytes) -> bool:
-        """Return False."""
+        """Return False: there are no adopted commands."""
         return False
 
     def order(self, order: SendSignal | SignalCommand) -> None:

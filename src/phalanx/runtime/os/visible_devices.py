@@ -63,8 +63,8 @@ def shown_devices(variables: Mapping[str, str]) -> dict[str, str]:
 def named_devices(shown: str | None, numbers: Sequence[int], variable: str = CUDA) -> str:
     """Return the value of `variable` that shows the devices with the node's `numbers`.
 
-    `shown` is the value that the node has for the variable, to whose entries the numbers refer; it
-    may contain UUIDs. A number beyond that list is no device of the node, and is left out.
+    `shown` is the node's value of the variable. The numbers refer to its entries, which may be
+    UUIDs. A number beyond that list is no device of the node, and is left out.
     """
     if shown is None:
         return ",".join(map(str, numbers))

@@ -7,7 +7,7 @@ from datetime import timedelta
 from enum import Enum
 
 unset_timeout_ms = timedelta(milliseconds=-1)
-"""Stands for the group's own time limit."""
+"""The value that stands for the group's own time limit."""
 
 
 class Backend:
