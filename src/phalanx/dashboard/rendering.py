@@ -17,8 +17,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from phalanx.dashboard.pages import metrics, plan
+from phalanx.dashboard.pages.current import is_running
 from phalanx.dashboard.plots import chart_svg
-from phalanx.model.jobs.states import RUNNING
 from phalanx.model.readable import amount, duration, size
 from phalanx.model.rows.cluster import given_labels
 from phalanx.model.rows.work import JobInfo
@@ -43,6 +43,10 @@ _MARKS = {
 """The class of the sign next to a state; signs never differ by colour alone."""
 
 
+_MOVING = re.compile(r'(data-since="[^"]*">)[^<]*')
+"""A time that counts on in the page: the moment from which it counts, and its text."""
+
+
 class Pieces(msgspec.Struct):
     """The parts of a page that may change: their HTML by id, and the ids in each container."""
 
@@ -51,9 +55,18 @@ class Pieces(msgspec.Struct):
 
     def changes_since(self, before: Pieces) -> dict[str, Any]:
         """Return the changes from `before` to these pieces; empty when there are none."""
-        new = {key: html for key, html in self.html.items() if before.html.get(key) != html}
+        new = {
+            key: html
+            for key, html in self.html.items()
+            if before.html.get(key) != html and _still(before.html.get(key, "")) != _still(html)
+        }
         order = {where: ids for where, ids in self.order.items() if before.order.get(where) != ids}
         return {"set": new, "order": order} if new or order else {}
+
+
+def _still(html: str) -> str:
+    """Return HTML without the times that a script in the page keeps moving."""
+    return _MOVING.sub(r"\1", html)
 
 
 class Renderer:
@@ -125,7 +138,7 @@ def ran(job: JobInfo) -> Markup:
     page counts the time on from the moment of the job's row.
     """
     said = duration(job.ran_s)
-    if job.running and job.state == RUNNING:
+    if is_running(job):
         begun = job.submitted + job.age_s - job.ran_s
         html = Markup('<span data-since="{}">{}</span>').format(f"{begun:.0f}", said)
     elif job.ran_s:

@@ -12,10 +12,11 @@ from tests.present import present
 
 from phalanx.dashboard.output import first_offset, part_data, plain_text
 from phalanx.dashboard.pages import device_map, jobs, metrics, nodes, overview, plan, queues
+from phalanx.dashboard.pages.current import current
 from phalanx.dashboard.pages.device_map import DeviceMaps, grid_changes
 from phalanx.dashboard.pages.lists import ROWS
 from phalanx.dashboard.plots import chart_svg
-from phalanx.dashboard.rendering import ran
+from phalanx.dashboard.rendering import Pieces, ran
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.plan import Basis, Place, PlannedStart, RunningPlace, TimePlan
 from phalanx.observe.series import Series
@@ -352,6 +353,28 @@ def test_how_long_a_job_has_run_moves_on_from_the_moment_of_its_row():
     assert ran(runs).endswith(" of 2h")
     assert ran(job("over", st.COMPLETED, ran_s=600.0)) == "10m"
     assert ran(job("new", st.PENDING)) == "–"
+
+
+def test_a_time_that_counts_on_is_no_change_until_it_begins_anew():
+    row = job("runs", ran_s=600.0, age_s=660.0, submitted=NOW - 660)
+    then, later = (Pieces({"r": str(ran(one))}, {}) for one in (row, *current([row], NOW + 5)))
+    assert then.html != later.html
+    assert later.changes_since(then) == {}
+    anew = Pieces({"r": str(ran(msgspec.structs.replace(row, ran_s=1.0)))}, {})
+    assert anew.changes_since(then)["set"] == anew.html
+
+
+def test_rows_of_jobs_are_as_of_now():
+    runs = job("runs", ran_s=600.0, age_s=660.0, submitted=NOW - 660)
+    array = job("array", array="0-3", age_s=60.0, submitted=NOW - 60)
+    over = job("over", st.COMPLETED, ran_s=5.0, age_s=60.0, finished=NOW - 1, submitted=NOW - 60)
+    told = current([runs, array, over], NOW + 7)
+    assert [(one.age_s, one.ran_s) for one in told] == [(667, 607), (67, 0), (67, 5)]
+    assert current(told, NOW + 7) == told
+    assert ran(told[1]) == "–", "an array has no time of running; its tasks have"
+    rows = [runs, msgspec.structs.replace(runs, name="late", ran_s=650.0, age_s=700.0)]
+    page = jobs.jobs(picture(jobs=rows, at=NOW), {"sort": "-ran"})
+    assert [one.name for one in page.listed.rows] == ["late", "runs"]
 
 
 def test_numbers_over_time_are_means_of_steps_and_bounded():

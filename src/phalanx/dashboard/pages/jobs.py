@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from phalanx.dashboard.pages.arrays import ArrayGrid
+from phalanx.dashboard.pages.current import current
 from phalanx.dashboard.pages.events import Step
 from phalanx.dashboard.pages.lists import Asked, Listed, asked, cut
 from phalanx.dashboard.pages.member_use import DrawnMember
@@ -56,8 +57,11 @@ def jobs(picture: SessionView, words: Mapping[str, str]) -> JobList:
     others = [job for job in picture.jobs if _is_meant(job, wanted)]
     state = filters.get("state", "")
     rows = [job for job in others if _is_in(job, state)] if state else others
+    if wanted.sort.lstrip("-") == "ran":
+        rows = current(rows, picture.at)
+    listed = cut(rows, len(picture.jobs), wanted, COLUMNS, _USUAL)
     return JobList(
-        listed=cut(rows, len(picture.jobs), wanted, COLUMNS, _USUAL),
+        listed=msgspec.structs.replace(listed, rows=current(listed.rows, picture.at)),
         states=jobs_by_state(others),
         queues=sorted(queue.name for queue in picture.queues if queue.name != "root"),
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from phalanx.dashboard.pages.current import current
 from phalanx.dashboard.pages.device_map import name_of
 from phalanx.dashboard.pages.metrics import SPANS_S, Chart, Gauge, chart, gauges, jobs_by_state
 from phalanx.dashboard.watch import SessionView
@@ -125,9 +126,9 @@ def overview(
             for row in picture.status.nodes
             if row.state != ALIVE or (row.reason and not row.unwell)
         ][:SHOWN],
-        waiting=sorted(waiting, key=lambda job: job.submitted)[:SHOWN],
+        waiting=current(sorted(waiting, key=lambda job: job.submitted)[:SHOWN], now),
         waiting_in_all=len(waiting),
-        failed=sorted(failed, key=lambda job: -(job.finished or 0.0))[:SHOWN],
+        failed=current(sorted(failed, key=lambda job: -(job.finished or 0.0))[:SHOWN], now),
     )
 
 

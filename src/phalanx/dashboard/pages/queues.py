@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from phalanx.dashboard.pages.current import current
 from phalanx.dashboard.pages.metrics import SPANS_S, Chart, chart
 from phalanx.dashboard.watch import SessionView
 from phalanx.model.jobs import states as st
@@ -189,8 +190,8 @@ def queue_page(
             for share in line.shares[:2]
         ],
         span=span,
-        waiting=waiting[:SHOWN],
+        waiting=current(waiting[:SHOWN], now),
         waiting_in_all=len(waiting),
-        running=sorted(running, key=lambda job: job.started or 0.0)[:SHOWN],
+        running=current(sorted(running, key=lambda job: job.started or 0.0)[:SHOWN], now),
         running_in_all=len(running),
     )

@@ -215,7 +215,9 @@ class Explanations:
         looked_at = [one for one in registry.looked_at() if one.queue == gang.queue]
         mine = _place(gang, is_by_priority)
         if registry.window.sees(gang):
-            place = order.get(gang.uid, 1)
+            if gang.uid not in order:
+                return _STARTS
+            place = order[gang.uid]
             unseen = registry.lines.of_higher_priority(gang) if is_by_priority else 0
             return (
                 place + unseen - sum(_place(one, is_by_priority)[0] < mine[0] for one in looked_at)
@@ -230,7 +232,8 @@ class Explanations:
 
     def _positions(self, is_by_priority: bool, order: Mapping[str, int]) -> dict[str, int]:
         """Return the positions of all waiting gangs. `order`: positions among the gangs that cycles
-        see. Gangs that cycles do not see come after all seen gangs of their priority.
+        see and that wait after this cycle. Other gangs stand behind all seen gangs of their
+        priority. A gang that starts in this cycle stands before no other gang.
         """
         sees = self._registry.window.sees
 
@@ -242,7 +245,10 @@ class Explanations:
         counts: dict[str, int] = {}
         found: dict[str, int] = {}
         for gang in sorted(self._registry.waiting.values(), key=place):
-            found[gang.uid] = counts[gang.queue] = counts.get(gang.queue, 0) + 1
+            if sees(gang) and gang.uid not in order:
+                found[gang.uid] = _STARTS
+            else:
+                found[gang.uid] = counts[gang.queue] = counts.get(gang.queue, 0) + 1
         return found
 
     def _seen(self) -> list[Gang]:
@@ -281,6 +287,8 @@ def _state(gang: Gang) -> str:
     return "ends"
 
 
+_STARTS = 1
+"""The position of a gang that the next cycle starts."""
 _SET_ASIDE = "set-aside"
 _DEFECT = "it is set aside, because deciding about it failed: "
 

@@ -1,0 +1,27 @@
+"""Rows of jobs as of now: the head sends a row when a job has changed, and its times go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from phalanx.model.rows.work import JobInfo
+
+
+def is_running(job: JobInfo) -> bool:
+    """Whether the time that a job has run goes on. An array has no such time, its tasks have."""
+    return bool(job.running) and not job.array and job.finished is None
+
+
+def current(jobs: Iterable[JobInfo], now: float) -> list[JobInfo]:
+    """Return these rows with their age and their time of running as of `now`, in seconds since the
+    epoch.
+    """
+    return [_current(job, now) for job in jobs]
+
+
+def _current(job: JobInfo, now: float) -> JobInfo:
+    age_s = now - job.submitted
+    ran_s = job.ran_s + max(age_s - job.age_s, 0.0) if is_running(job) else job.ran_s
+    return msgspec.structs.replace(job, age_s=age_s, ran_s=ran_s)

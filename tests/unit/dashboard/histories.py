@@ -1,0 +1,156 @@
+"""Random histories of a cluster: work comes, ends, fails and is evicted, and nodes die."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from tests.world.cluster import World
+from tests.world.node import WorkingNode
+from tests.world.store import Journal
+
+from phalanx.errors import PhalanxError
+from phalanx.model.jobs.arrays import ArraySpec
+from phalanx.model.jobs.spec import Process, TaskGroup, Template
+from phalanx.model.jobs.timing import Timing
+from phalanx.protocol.requests.cluster import DrainNode, UndrainNode
+from phalanx.protocol.requests.gangs import SetRules
+from phalanx.protocol.requests.jobs import Command, CommandJob, DeleteJob, ListJobs
+from phalanx.protocol.requests.queues import QueueFields, UpdateQueue
+
+QUEUES = ("default", "team", "small")
+COMMANDS: tuple[Command, ...] = ("cancel", "suspend", "resume", "hold", "release", "requeue")
+RULES = """\
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+"""
+MAX_NODES = 5
+
+
+class History(World):
+    """A cluster whose head writes to a store, and to which things happen as the seed says."""
+
+    node_class = WorkingNode
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(journal=Journal(), is_alone=False, time_s=1_000.0)
+        self.drawn = random.Random(seed)
+        self._number = 0
+        for _ in range(3):
+            self.join_new()
+        self.queue("team", weight=3)
+        self.queue("small", capability={"CPU": 3.0})
+        self.ask(SetRules(RULES))
+        self.happened: list[str] = []
+
+    def step(self) -> None:
+        """Let one thing happen, and some time pass."""
+        chances: list[tuple[int, Callable[[], None]]] = [
+            (6, self.submit), (2, self.submit_array), (6, self.end_member), (2, self.fail_member),
+            (3, self.command), (1, self.delete), (1, self.node_dies), (1, self.join_new),
+            (1, self.drain), (1, self.undrain), (1, self.change_queue), (1, self.head_dies),
+            (1, self.wait_long),
+        ]  # fmt: skip
+        weights, acts = zip(*chances, strict=True)
+        [act] = self.drawn.choices(acts, weights)
+        self.happened.append(act.__name__)
+        with suppress(PhalanxError):  # a command may not fit the state of what it names
+            act()
+        self.rounds(self.drawn.randint(0, 4))
+
+    def _name(self, prefix: str) -> str:
+        self._number += 1
+        return f"{prefix}{self._number}"
+
+    def submit(self) -> None:
+        """A job, of which some members may do without others."""
+        members, rng = self.drawn.randint(1, 4), self.drawn
+        self._submit(
+            self._name("job"),
+            members,
+            min_available=rng.randint(1, members),
+            max_retry=rng.choice((0, 1, 3)),
+            timing=Timing(limit_s=rng.choice((None, None, 20.0, 600.0))),
+        )
+
+    def submit_array(self) -> None:
+        """An array of a few tasks."""
+        last = self.drawn.randint(1, 9)
+        limit = self.drawn.choice((None, 2))
+        self._submit(self._name("array"), 1, array=ArraySpec(ranges=((0, last, 1),), limit=limit))
+
+    def _submit(self, name: str, members: int, **fields: Any) -> None:
+        rng = self.drawn
+        needs = (("CPU", float(rng.randint(1, 2))), ("GPU", float(rng.choice((0, 0, 1, 2)))))
+        template = Template(
+            processes=(Process(command=("true",), requests=needs),),
+            restart=rng.choice(("Never", "OnFailure")),
+        )
+        group = TaskGroup(name="w", replicas=members, template=template)
+        queue, user = rng.choice(QUEUES), rng.choice(("ana", "bo"))
+        self.job(group, name=name, queue=queue, priority=rng.randint(0, 3), user=user, **fields)
+
+    def end_member(self) -> None:
+        """A member completes."""
+        self._end(0)
+
+    def fail_member(self) -> None:
+        """A member fails."""
+        self._end(1)
+
+    def _end(self, code: int) -> None:
+        if self.running:
+            self.end(self.drawn.choice(sorted(self.running)), code)
+
+    def _job(self) -> str:
+        return str(self.drawn.choice([row.name for row in self.ask(ListJobs())] or ["none"]))
+
+    def command(self) -> None:
+        """Somebody gives a command."""
+        self.ask(CommandJob(self._job(), self.drawn.choice(COMMANDS)))
+
+    def delete(self) -> None:
+        """Somebody deletes a job."""
+        self.ask(DeleteJob(self._job()))
+
+    def join_new(self) -> None:
+        """A node joins."""
+        if len(self.nodes) < MAX_NODES:
+            name = self._name("n")
+            self.add(name, CPU=float(self.drawn.randint(2, 8)), GPU=float(self.drawn.randint(0, 4)))
+
+    def node_dies(self) -> None:
+        """A node dies with all that runs on it."""
+        if len(self.nodes) > 1:
+            self.kill(self.drawn.choice(sorted(self.nodes)))
+
+    def drain(self) -> None:
+        """Somebody drains a node."""
+        self.ask(DrainNode(self.drawn.choice(sorted(self.nodes)), "its fans"))
+
+    def undrain(self) -> None:
+        """Somebody takes a node back."""
+        self.ask(UndrainNode(self.drawn.choice(sorted(self.nodes))))
+
+    def change_queue(self) -> None:
+        """The limit of a queue changes."""
+        cap = {"CPU": float(self.drawn.randint(1, 6))}
+        self.ask(UpdateQueue("small", QueueFields(capability=cap)))
+
+    def head_dies(self) -> None:
+        """The head dies, and the next one reads what is written."""
+        self.restart()
+
+    def wait_long(self) -> None:
+        """Half a minute passes."""
+        self.heal(30)

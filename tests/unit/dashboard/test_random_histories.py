@@ -1,0 +1,305 @@
+"""After random histories the pages, the commands' JSON and the store say the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from html import unescape
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from tests.world.head import ask, make_head
+from typer.testing import CliRunner
+
+from phalanx.cli import reach
+from phalanx.cli.typer_app import app
+from phalanx.dashboard import watch as watching
+from phalanx.dashboard.app import Dashboard
+from phalanx.dashboard.login import Login, make_code
+from phalanx.dashboard.watch import Watch
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.member_states import HOLDING
+from phalanx.head.jobs.job_gangs import JobRow
+from phalanx.head.state_store import StoredState, read_state
+from phalanx.model.jobs import states as st
+from phalanx.protocol.requests.jobs import GetMemberUse, ListElements
+from phalanx.runtime.daemons import visitor
+
+from .histories import History
+from .test_app import HOST, OWN, SECRET
+from .world import Head as DrawnHead
+
+SEEDS, STEPS = 3, 60
+MORE_SEEDS, MORE_STEPS = 24, 120
+LOOKED_AT = 6
+"""Jobs of which each comparison opens the page."""
+EVERY = 10
+"""Steps between two comparisons: the page follows the changes in between."""
+
+
+class Head(DrawnHead):
+    """The page's questions, answered by the head of a history."""
+
+    def __init__(self, world: History) -> None:
+        super().__init__()
+        self.world = world
+
+    def ask(self, request: Any) -> Any:
+        """See `watch.Ask`."""
+        if isinstance(request, GetMemberUse):
+            return super().ask(request)  # nodes of a world measure nothing
+        return ask(self.world.head, request)
+
+
+class Seen:
+    """A page that follows a history, and the commands that ask the same head."""
+
+    def __init__(self, world: History, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world = world
+        for name in ("SHARE", "COUNTED_S"):  # the page asks for everything at each look
+            monkeypatch.setattr(watching, name, 0.0)
+        monkeypatch.setattr(reach, "_daemons", lambda *_: [("session", "daemon")])
+        monkeypatch.setattr(visitor, "ask_daemon", lambda _s, _d, what, _t: ask(world.head, what))
+        self.watch = Watch(Head(world).ask, wall=world.clock.wall)
+        self.watch.viewers = 1
+        dashboard = Dashboard(
+            self.watch, Login(SECRET), address="a", cookie="c", may_act=True, now=lambda: 100.0
+        )
+        transport = httpx.ASGITransport(app=dashboard.app({"127.0.0.1"}))
+        self.client = httpx.AsyncClient(transport=transport, base_url=HOST)
+
+    async def sign_in(self) -> None:
+        """Open the session of a viewer."""
+        code = make_code(SECRET, 100.0)
+        assert (await self.client.post("/login", data={"code": code}, headers=OWN)).is_redirect
+
+    async def look(self) -> None:
+        """Let the page ask for what has changed, a second later."""
+        self.world.now += 1.0
+        await self.watch._look()
+        assert self.watch.trouble == ""
+
+    async def page(self, path: str) -> Any:
+        """The data of a page."""
+        answer = await self.client.get(f"/api/v1{path}")
+        assert answer.status_code == 200, (path, answer.text)
+        return answer.json()["page"]
+
+    async def all_jobs(self) -> tuple[dict[str, Any], dict[str, int]]:
+        """All rows of the list of jobs, by name, and the numbers by state above it."""
+        found: dict[str, Any] = {}
+        number = 1
+        while True:
+            page = await self.page(f"/jobs?page={number}")
+            found |= {row["name"]: row for row in page["listed"]["rows"]}
+            if number >= page["listed"]["pages"]:
+                assert page["listed"]["matched"] == page["listed"]["total"] == len(found)
+                return found, page["states"]
+            number += 1
+
+    async def html(self, path: str) -> str:
+        """A page as its viewer gets it."""
+        return (await self.client.get(path)).text
+
+    def command(self, *words: str) -> Any:
+        """The JSON that a command prints."""
+        done = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
+        assert done.exit_code == 0, (words, done.output)
+        return json.loads(done.stdout)
+
+    def stored(self) -> StoredState:
+        """The rows that the next head would read."""
+        return read_state(self.world.journal.storage)
+
+
+def drawn(value: Any) -> Any:
+    """Data as JSON has it, with amounts rounded as sums of parts differ in their last digit."""
+    if isinstance(value, float):
+        return round(value, 6)
+    if isinstance(value, dict):
+        return {key: drawn(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [drawn(one) for one in value]
+    return value
+
+
+def differences(page: dict[str, Any], said: dict[str, Any]) -> list[Any]:
+    """The fields in which two sets of rows differ: (name, field, of the page, of the other)."""
+    found: list[Any] = sorted(page.keys() ^ said.keys())
+    for name in page.keys() & said.keys():
+        one, other = drawn(page[name]), drawn(said[name])
+        fields = sorted(one.keys() | other.keys())
+        found += [
+            (name, field, one.get(field), other.get(field))
+            for field in fields
+            if one.get(field, ()) != other.get(field, ())
+        ]
+    return found
+
+
+async def check(seen: Seen) -> None:
+    """Compare everything that the three show."""
+    await seen.look()
+    stored = seen.stored()
+    jobs, states = await seen.all_jobs()
+    listed = {row["name"]: row for row in seen.command("jobs", "--all")}
+    assert differences(jobs, listed) == []
+    records = {
+        one.record.spec.name: one.record
+        for row in stored.of_gangs["batch_jobs"]
+        if (one := msgspec.msgpack.decode(row, type=JobRow)).record.spec.element is None
+    }
+    assert jobs.keys() == records.keys()
+    for name, record in records.items():
+        assert_is_record(jobs[name], record)
+    assert states == dict(Counter(record.state for record in records.values()))
+    await check_overview(seen, listed, states)
+    await check_rows_of_html(seen, jobs)
+    await check_nodes_and_queues(seen, stored)
+    for name in seen.world.drawn.sample(sorted(jobs), min(len(jobs), LOOKED_AT)):
+        await check_job(seen, name, jobs[name], records[name], stored)
+
+
+def assert_is_record(row: Any, record: Any) -> None:
+    """A row says what the store's record says."""
+    spec = record.spec
+    assert (row["queue"], row["user"], row["state"]) == (spec.queue, spec.user, record.state)
+    assert (row["retries"], row["restarts"]) == (record.retries, record.run_count)
+    assert (row["is_held"], row["finished"]) == (record.is_held, record.finished)
+    assert (row["submitted"], row["started"]) == (record.submitted, record.started)
+    if spec.array is None:
+        counts = Counter(member.state for member in record.members)
+        assert row["running"] == counts[st.RUNNING] + counts[st.TERMINATING]
+        assert row["succeeded"] == counts[st.SUCCEEDED]
+        assert row["failed"] == counts[st.FAILED]
+
+
+async def check_overview(seen: Seen, listed: dict[str, Any], states: dict[str, int]) -> None:
+    page = await seen.page("/")
+    assert page["jobs"] == states
+    rows = list(listed.values())
+    by_queue = {one["name"]: (one["running"], one["waiting"]) for one in page["queues"]}
+    assert by_queue == {
+        queue: (count(rows, queue, st.RUNNING), count(rows, queue, st.PENDING))
+        for queue in {one["queue"] for one in rows if one["state"] in (st.RUNNING, st.PENDING)}
+    }
+    for one in page["queues"]:
+        waiting = [row for row in rows if row["queue"] == one["name"] and row["position"]]
+        reasons = {row["reason"] or "not yet known" for row in waiting}
+        assert sum(why["count"] for why in one["reasons"]) <= one["waiting"]
+        held = {row["reason"] or "not yet known" for row in rows if row["state"] == st.PENDING}
+        assert {why["words"] for why in one["reasons"]} <= reasons | held
+    status = seen.command("status")
+    assert page["nodes"] == dict(Counter(row["state"].lower() for row in status["nodes"]))
+    living = [row for row in status["nodes"] if row["state"] != "DEAD"]
+    for one in page["gauges"]:
+        total = sum(row["total"].get(one["name"], 0.0) for row in living)
+        free = sum(row["available"].get(one["name"], 0.0) for row in living)
+        assert drawn([one["total"], one["used"]]) == drawn([total, total - free])
+
+
+def count(rows: list[Any], queue: str, state: str) -> int:
+    return sum(row["queue"] == queue and row["state"] == state for row in rows)
+
+
+async def check_rows_of_html(seen: Seen, jobs: dict[str, Any]) -> None:
+    """The first page of the list has the words of its data."""
+    html = await seen.html("/jobs")
+    written = dict(re.findall(r'<tr id="job-default_2f_([^"]+)">(.*?)</tr>', html, re.DOTALL))
+    assert len(written) == min(len(jobs), 50)
+    for name, cells in written.items():
+        text = unescape(re.sub(r"<[^>]+>", " ", cells))
+        for word in (name, jobs[name]["state"], jobs[name]["queue"]):
+            assert word in text.split()
+
+
+async def check_nodes_and_queues(seen: Seen, stored: StoredState) -> None:
+    gangs = [msgspec.msgpack.decode(row, type=Gang) for row in stored.of_gangs["gangs"]]
+    holding = [m for gang in gangs for m in gang.members if m.state in HOLDING and m.node]
+    page = {row["node_id"]: row for row in (await seen.page("/nodes"))["listed"]["rows"]}
+    listed = {row["node_id"]: row for row in seen.command("nodes")}
+    for row in listed.values():
+        del row["stranded"]
+    assert differences(page, listed) == []
+    alive = {one.node_id: one for one in stored.nodes if one.state != "DEAD"}
+    assert {name for name, row in page.items() if row["state"] != "DEAD"} == alive.keys()
+    for name, record in alive.items():
+        assert page[name]["state"] == record.state
+        here = [member.need for member in holding if member.node == name]
+        for resource, total in record.totals.items():
+            held = sum(need.get(resource, 0.0) for need in here)
+            assert drawn(page[name]["available"].get(resource, 0.0)) == drawn(total - held)
+    lines = {one["queue"]["name"]: one for one in (await seen.page("/queues"))["lines"]}
+    rows = {row["name"]: row for row in seen.command("queue", "list")}
+    del rows["root"]
+    assert differences({name: one["queue"] for name, one in lines.items()}, rows) == []
+    for name, line in lines.items():
+        one = await seen.page(f"/queues/{name}")
+        assert one["line"] == line
+        mine = [m for g in gangs if g.queue == name for m in g.members if m.state in HOLDING]
+        for resource in ("CPU", "GPU"):
+            held = sum(member.need.get(resource, 0.0) for member in mine if member.node)
+            assert drawn(line["queue"]["allocated"].get(resource, 0.0)) == drawn(held)
+
+
+async def check_job(seen: Seen, name: str, row: Any, record: Any, stored: StoredState) -> None:
+    page = await seen.page(f"/jobs/default/{name}")
+    told = seen.command("job", name)
+    assert differences({name: page["job"]}, {name: told}) == []
+    assert told.items() >= {key: row[key] for key in ("state", "running", "failed")}.items()
+    assert [(one["name"], one["state"], one["node"], one["exit_code"]) for one in told["members"]] \
+        == [(one.name, one.state, one.node, one.exit_code) for one in record.members]  # fmt: skip
+    assert page["is_over"] == (record.state in st.FINISHED)
+    if row["state"] == st.PENDING and page["why"] is not None:
+        assert page["why"]["position"] == row["position"]
+    if row["array"]:
+        listed = Counter[str]()
+        for one in seen.command("jobs", name):
+            listed[one["state"]] += one["elements"]
+        assert page["array"]["states"] == dict(listed)
+        assert sum(listed.values()) == row["replicas"]
+        cells = Counter(one["state"] for one in page["array"]["cells"])
+        assert cells == listed
+        told_by_next = ask(make_head(lambda *_: None, stored=stored), ListElements(name))
+        read = Counter[str]()
+        for task in told_by_next or []:
+            read[task.state] += task.elements
+        assert read == listed
+
+
+SLOW = (pytest.mark.slow, pytest.mark.timeout(600))
+HISTORIES = [
+    *(pytest.param(seed, STEPS, id=f"short-{seed}") for seed in range(SEEDS)),
+    *(
+        pytest.param(seed, MORE_STEPS, id=f"long-{seed}", marks=SLOW)
+        for seed in range(SEEDS, MORE_SEEDS)
+    ),
+]
+
+
+@pytest.mark.parametrize(("seed", "steps"), HISTORIES)
+def test_page_commands_and_store_agree(
+    seed: int, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = History(seed)
+    seen = Seen(world, monkeypatch)
+
+    async def live() -> None:
+        await seen.sign_in()
+        for step in range(steps):
+            world.step()
+            if step % EVERY == EVERY - 1:
+                try:
+                    await check(seen)
+                except AssertionError as error:
+                    error.add_note(f"seed {seed}, after {world.happened}")
+                    raise
+            elif step % 3 == 0:
+                await seen.look()
+        await seen.client.aclose()
+
+    asyncio.run(live())
