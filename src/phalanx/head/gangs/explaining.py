@@ -232,8 +232,8 @@ class Explanations:
 
     def _positions(self, is_by_priority: bool, order: Mapping[str, int]) -> dict[str, int]:
         """Return the positions of all waiting gangs. `order`: positions among the gangs that cycles
-        see and that wait after this cycle. Other gangs stand behind all seen gangs of their
-        priority. A gang that starts in this cycle stands before no other gang.
+        see and that still wait after this cycle. Gangs that cycles do not see come after all seen
+        gangs of their priority. A gang that starts in this cycle has the position _STARTS.
         """
         sees = self._registry.window.sees
 
