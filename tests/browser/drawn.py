@@ -18,6 +18,9 @@ from phalanx.observe.series import Series
 from phalanx.protocol.requests.gangs import ShowPlan
 from phalanx.protocol.requests.health import ListDevices
 from phalanx.protocol.requests.series import GetSeries, NumberOverTime, SeriesNews
+from phalanx.protocol.requests.state import QueryState
+
+from . import drawn_tasks
 
 MACHINES, GPUS = 24, 8
 TEAMS = ("vision", "speech", "llm", "course")
@@ -42,6 +45,8 @@ class DrawnHead(Head):
         self.devices: list[DeviceInfo] = []
         self.running: list[tuple[GangInfo, float | None]] = []
         self._draw()
+        nodes = [row.node_id for row in self.picture.status.nodes]
+        self.tasks = drawn_tasks.drawn_tasks(nodes[:6])
 
     def _draw(self) -> None:
         rng = self._rng
@@ -107,7 +112,12 @@ class DrawnHead(Head):
                     reason=unwell[0][3] if unwell else row.reason,
                 )
             )
-            self.devices += [self._device(row, number, left[n][number]) for number in range(GPUS)]
+            of_node = [self._device(row, number, left[n][number]) for number in range(GPUS)]
+            for number, state, action, why in unwell:
+                of_node[number] = msgspec.structs.replace(
+                    of_node[number], state=state, action=action, reason=why, is_closed=True
+                )
+            self.devices += of_node
         queues = [queue("root")]
         for team in TEAMS:
             held = sum(len(g.nodes) for g in gangs if g.queue == team)
@@ -216,6 +226,13 @@ class DrawnHead(Head):
                 return self.devices
             case GetSeries():
                 return SeriesNews(NOW, self._numbers())
+            case QueryState(query):
+                nodes = [row.node_id for row in self.picture.status.nodes]
+                if query.kind == "tasks":
+                    return drawn_tasks.told(query, self.tasks)
+                if query.kind == "actors":
+                    return drawn_tasks.actors(query)
+                return drawn_tasks.objects(query, nodes)
         return super().ask(request)
 
     def _numbers(self) -> list[NumberOverTime]:

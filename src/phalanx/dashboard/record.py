@@ -100,8 +100,7 @@ def asked_of(picture: SessionView) -> Iterator[Request[Any]]:
     yield ListEvents(EventQuery(limit=MAX_EVENTS))
     yield from (GetHealth(), GetRules(), ShowPlan(), TakeSnapshot(True), ListCycles())
     yield ListDevices()
-    for query in (work.TASKS, work.ACTORS, objects.OBJECTS, objects.STORES, objects.SITES):
-        yield QueryState(query)
+    yield from (QueryState(one) for one in (*work.QUERIES, *objects.QUERIES))
     for period in history.DAYS:
         asked = history.asked({"period": period})
         yield GetUsage(asked.usage(picture.at))

@@ -16,7 +16,7 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from phalanx.dashboard.pages import metrics, plan
+from phalanx.dashboard.pages import metrics, plan, task_stream
 from phalanx.dashboard.pages.current import is_running
 from phalanx.dashboard.plots import chart_svg
 from phalanx.model.readable import amount, duration, size
@@ -39,6 +39,7 @@ _MARKS = {
     "ok": "run", "suspect": "wait", "closed": "off", "well": "run", "look": "wait",
     "bad": "bad", "promised": "wait", "left": "wait",
     "waits": "wait", "held": "wait", "suspended": "off",
+    "RUNNING": "run", "FINISHED": "done", "FAILED": "bad",
 }  # fmt: skip
 """The class of the sign next to a state; signs never differ by colour alone."""
 
@@ -85,6 +86,7 @@ class Renderer:
             "amount": amount,
             "amounts": metrics.amounts_text,
             "span": duration,
+            "brief": lambda seconds: "–" if seconds is None else task_stream.brief(seconds),
             "size": size,
             "ms": lambda seconds: f"{1000 * seconds:.2f} ms",
             "mark": mark,

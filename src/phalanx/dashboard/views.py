@@ -21,15 +21,19 @@ from phalanx.dashboard.pages import (
     overview,
     plan,
     queues,
+    task_story,
+    task_stream,
     what_if,
     work,
 )
+from phalanx.dashboard.record import NotRecordedError
 from phalanx.dashboard.watch import SessionView, Watch
 from phalanx.dashboard.what_if import WhatIf
 from phalanx.errors import JobNotFoundError, PhalanxError
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobDescription
 from phalanx.observe.health import health
+from phalanx.observe.state.query import StateAnswer, StateQuery
 from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 from phalanx.protocol.requests.cluster import GetHealth
@@ -192,18 +196,39 @@ class Views:
     async def _work(
         self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
-        tasks = await self._watch.shared(QueryState(work.TASKS), picture.version)
-        actors = await self._watch.shared(QueryState(work.ACTORS), picture.version)
-        page = work.work(tasks, actors)
+        tasks, last, failures, actors = [
+            await self._state(query, picture) for query in work.QUERIES
+        ]
+        names, span = _names(picture), words.get("range", "")
+        page = work.work(tasks, last, failures, actors, names, picture.at, span)
         return View("work.html", "Tasks and actors", "phalanx summary tasks", page, {})
+
+    async def _task(
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        task = parts["task"]
+        try:
+            own = await self._state(task_story.attempts_of(task), picture)
+            children = await self._state(task_story.children_of(task), picture)
+            page = task_story.task_story(own.part.rows, children.part.counts)
+        except NotRecordedError:  # a record has the last attempts alone
+            last = await self._state(task_stream.STREAM, picture)
+            rows = [row for row in last.part.rows if row.get("task_id") == task]
+            page = task_story.task_story(rows, [])
+        if page is None:
+            raise NoSuchPageError(f"No process remembers a task {task}.")
+        more = {"names": _names(picture)}
+        return View("task.html", page.function, f"phalanx get tasks {task}", page, more)
 
     async def _objects(
         self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
-        queries = (objects.OBJECTS, objects.STORES, objects.SITES)
-        found = [await self._watch.shared(QueryState(one), picture.version) for one in queries]
+        found = [await self._state(query, picture) for query in objects.QUERIES]
         page = objects.objects(*found)
         return View("objects.html", "Objects", "phalanx memory", page, {"names": _names(picture)})
+
+    async def _state(self, query: StateQuery, picture: SessionView) -> StateAnswer:
+        return await self._watch.shared(QueryState(query), picture.version)
 
     async def _decisions(
         self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
@@ -294,6 +319,7 @@ _PAGES: tuple[tuple[str, Build], ...] = (
     (r"/queues/(?P<queue>[^/]+)", Views._queue),
     (r"/plan", Views._plan),
     (r"/work", Views._work),
+    (r"/work/(?P<task>[0-9a-f]{8,80})", Views._task),
     (r"/objects", Views._objects),
     (r"/history", Views._history),
     (r"/events", Views._events),

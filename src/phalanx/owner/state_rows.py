@@ -89,7 +89,10 @@ class StateRows:
         # Only the first rows are shown, so rows for the other 100,000 need not be made.
         first = heapq.nsmallest(selection.limit, pending, key=lambda work: work.number)
         left = selection.limit - len(first)
-        ended = heapq.nsmallest(left, runs, key=lambda run: (run.number, -run.attempt))
+        if selection.is_latest:
+            ended = heapq.nlargest(left, runs, key=lambda run: run.ended)
+        else:
+            ended = heapq.nsmallest(left, runs, key=lambda run: (run.number, -run.attempt))
         selection.offer_all(self._row_of(work, sites) for work in first)
         selection.offer_all(self._ended(run, sites) for run in ended)
         selection.count_unseen(len(pending) + len(runs) - len(first) - len(ended))

@@ -33,7 +33,7 @@ from phalanx.observe.events import EventPage, is_meant
 from phalanx.observe.health import HeadReport
 from phalanx.observe.metrics.definitions import Numbers, Sample
 from phalanx.observe.series import Series
-from phalanx.observe.state.query import StateAnswer, StatePart
+from phalanx.observe.state.query import StateAnswer, StatePart, StateQuery, lets_through
 from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 from phalanx.protocol.requests.cluster import GetHealth, GetStatus
@@ -292,6 +292,26 @@ OBJECT = {
 }  # fmt: skip
 
 
+def task(number: int, **fields: Any) -> dict[str, Any]:
+    """A finished attempt of a task on node 1, which ran for a second."""
+    known: dict[str, Any] = {
+        "task_id": f"{number:048x}", "attempt_number": 0, "name": "load", "state": "FINISHED",
+        "type": "NORMAL_TASK", "func_or_class_name": "load", "node_id": f"{1:056x}",
+        "worker_id": "aa" * 28, "worker_pid": 41, "job_id": "01000000",
+        "required_resources": {"CPU": 1.0}, "creation_time_ms": 1000 * (NOW - 3),
+        "start_time_ms": int(1000 * (NOW - 2)), "end_time_ms": int(1000 * (NOW - 1)),
+    }  # fmt: skip
+    return known | fields
+
+
+TASKS = [
+    task(1),
+    task(2, name=EVIL, func_or_class_name=EVIL, state="FAILED", error_type=EVIL, worker_pid=None),
+    task(2, attempt_number=1, name=EVIL, state="RUNNING", start_time_ms=None, end_time_ms=None,
+         worker_id="bb" * 28, parent_task_id=f"{1:048x}"),
+]  # fmt: skip
+
+
 class Head:
     """The answers of a head, from rows."""
 
@@ -364,8 +384,12 @@ class Head:
                 return StateAnswer(StatePart([STORE], 1, 1), [])
             case QueryState(query) if query.kind == "objects" and not query.count_by:
                 return StateAnswer(StatePart([OBJECT], 1, 1), [EVIL])
+            case QueryState(query) if query.kind == "tasks" and not query.count_by:
+                rows = self._tasks(query)
+                return StateAnswer(StatePart(rows, len(rows), len(rows)), [EVIL])
             case QueryState(query):
-                counts: Any = [([EVIL, EVIL, "RUNNING"][-len(query.count_by) :], 3, 0.0)]
+                state = "FAILED" if query.kind == "tasks" else "RUNNING"
+                counts: Any = [([EVIL, EVIL, EVIL, state][-len(query.count_by) :], 3, 0.0)]
                 return StateAnswer(StatePart([], 3, 3, counts), [EVIL])
             case GetMemberUse():
                 return USE
@@ -375,6 +399,9 @@ class Head:
                 self.commands.append(request)
                 return None
         raise AssertionError(request)
+
+    def _tasks(self, query: StateQuery) -> list[Any]:
+        return [row for row in TASKS if lets_through(query.filters, row)]
 
     def _news(self) -> ClusterNews:
         """All of it, each time."""

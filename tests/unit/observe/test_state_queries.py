@@ -243,3 +243,13 @@ def test_a_file_that_nobody_holds_is_a_suspect():
     assert leaked_suspects(stores, [{"file": "a-1"}]) == [
         {"file": "b-1", "object_size": 99, "node_id": "n", "owner_id": "a"}
     ]
+
+
+def test_the_latest_tasks_come_after_those_that_have_not_ended():
+    rows = [
+        task(n, "FINISHED", start_time_ms=n, end_time_ms=1_000 + (n * 7) % 50) for n in range(50)
+    ]
+    rows += [task(99), task(98, "PENDING_ARGS_AVAIL")]
+    part = select(StateQuery("tasks", limit=5, has_detail=True, is_latest=True), rows)
+    assert [row["end_time_ms"] for row in part.rows] == [None, None, 1_049, 1_048, 1_047]
+    assert (part.total, part.matched) == (52, 52)

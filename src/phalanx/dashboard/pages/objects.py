@@ -10,11 +10,14 @@ from phalanx.observe.state.columns import Row
 from phalanx.observe.state.query import StateAnswer, StateQuery
 
 SHOWN = 100
+_OFF = "disabled"
+"""The place of an object that was made by a program that records no places."""
 OBJECTS = StateQuery("objects", [], SHOWN, True, timeout_s=3.0)
 STORES = StateQuery("stores", [], 1_000, False, timeout_s=3.0)
 SITES = StateQuery(
     "objects", [], 0, True, count_by=["call_site"], sum_of="object_size", timeout_s=3.0
 )
+QUERIES = (OBJECTS, STORES, SITES)
 
 
 class Store(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +53,8 @@ class ObjectsPage(msgspec.Struct, frozen=True, kw_only=True):
 
     stores: list[Store]
     sites: list[Site]
+    unplaced: Site
+    """The references of programs that do not record where they make objects."""
     objects: list[Row]
     references: int
     silent: list[str]
@@ -61,9 +66,16 @@ def objects(listed: StateAnswer, stores: StateAnswer, sites: StateAnswer) -> Obj
         Site(call_site=_text(values[0]), references=rows, bytes=total)
         for values, rows, total in sites.part.counts
     ]
+    unplaced = [one for one in found if one.call_site in ("", _OFF)]
+    placed = [one for one in found if one.call_site not in ("", _OFF)]
     return ObjectsPage(
         stores=sorted((_store(row) for row in stores.part.rows), key=lambda one: -one.percent),
-        sites=sorted(found, key=lambda one: (-one.bytes, one.call_site))[:SHOWN],
+        sites=sorted(placed, key=lambda one: (-one.bytes, one.call_site))[:SHOWN],
+        unplaced=Site(
+            call_site="",
+            references=sum(one.references for one in unplaced),
+            bytes=sum(one.bytes for one in unplaced),
+        ),
         objects=listed.part.rows,
         references=listed.part.total,
         silent=sorted({*listed.silent, *stores.silent, *sites.silent}),

@@ -1,11 +1,14 @@
-"""The data of the page Tasks and actors: counts of the work of running programs."""
+"""Data of the page Tasks and actors: the stream of tasks, counts, and errors by kind."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from phalanx.dashboard.pages.task_stream import STREAM, Stream, function_of, stream
+from phalanx.model.lifecycle import FAILED
 from phalanx.observe.state.query import StateAnswer, StateQuery
 
 SHOWN = 200
@@ -23,24 +26,59 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.states.values())
 
 
-class WorkPage(msgspec.Struct, frozen=True, kw_only=True):
-    """The page: counts of tasks and actors, and the processes that gave no answer."""
+class ErrorKind(msgspec.Struct, frozen=True, kw_only=True):
+    """Failed attempts of one function with one kind of error."""
 
+    function: str
+    error: str
+    attempts: int
+    last: float | None
+    """When the last of them ended, in seconds since the epoch, if it is among the last failures."""
+    task: str
+    """The id of the last one's task."""
+
+
+class WorkPage(msgspec.Struct, frozen=True, kw_only=True):
+    """The page: the stream of tasks, counts of tasks and actors, errors by kind, and the processes
+    that gave no answer.
+    """
+
+    stream: Stream
     tasks: list[Count]
+    errors: list[ErrorKind]
+    """The most frequent errors first."""
     actors: list[Count]
     silent: list[str]
 
 
-TASKS = StateQuery("tasks", [], 0, count_by=["func_or_class_name", "name", "state"], timeout_s=3.0)
+TASKS = StateQuery(
+    "tasks", [], 0, count_by=["func_or_class_name", "name", "error_type", "state"], timeout_s=3.0
+)
+FAILURES = StateQuery("tasks", [("state", "=", FAILED)], SHOWN, True, timeout_s=3.0, is_latest=True)
 ACTORS = StateQuery("actors", [], 0, count_by=["class_name", "state"], timeout_s=3.0)
+QUERIES = (TASKS, STREAM, FAILURES, ACTORS)
 
 
-def work(tasks: StateAnswer, actors: StateAnswer) -> WorkPage:
-    """Return the page from the answers to `TASKS` and `ACTORS`."""
+def work(
+    tasks: StateAnswer,
+    last: StateAnswer,
+    failures: StateAnswer,
+    actors: StateAnswer,
+    names: Mapping[str, str],
+    now: float,
+    asked: str = "",
+) -> WorkPage:
+    """Return the page from the answers to `QUERIES`.
+
+    `names` are the nodes', by id; `now` is in seconds since the epoch; `asked` is the range of the
+    stream's axis.
+    """
     return WorkPage(
+        stream=stream(last.part.rows, last.part.total, names, now, asked),
         tasks=_counted(tasks, 1),
+        errors=_errors(tasks, failures),
         actors=_counted(actors, 0),
-        silent=sorted({*tasks.silent, *actors.silent}),
+        silent=sorted({*tasks.silent, *last.silent, *actors.silent}),
     )
 
 
@@ -52,6 +90,27 @@ def _counted(answer: StateAnswer, name_at: int) -> list[Count]:
         states[state] = states.get(state, 0) + rows
     counts = [Count(name=name, states=states) for name, states in found.items()]
     return sorted(counts, key=lambda one: (-one.all, one.name))[:SHOWN]
+
+
+def _errors(tasks: StateAnswer, failures: StateAnswer) -> list[ErrorKind]:
+    counts: dict[tuple[str, str], int] = {}
+    for (_, name, error, state), rows, _ in tasks.part.counts:
+        if state == FAILED:
+            kind = (_text(name), _text(error))
+            counts[kind] = counts.get(kind, 0) + rows
+    last: dict[tuple[str, str], tuple[float | None, str]] = {}
+    for row in failures.part.rows:  # the last one comes first
+        ended = row.get("end_time_ms")
+        when = ended / 1000 if isinstance(ended, int) else None
+        kind = (function_of(row), _text(row.get("error_type")))
+        last.setdefault(kind, (when, str(row.get("task_id") or "")))
+    found = []
+    for (function, error), attempts in counts.items():
+        when, task = last.get((function, error), (None, ""))
+        found.append(
+            ErrorKind(function=function, error=error, attempts=attempts, last=when, task=task)
+        )
+    return sorted(found, key=lambda one: (-one.attempts, one.function, one.error))[:SHOWN]
 
 
 def _text(value: Any) -> str:

@@ -120,6 +120,16 @@ def order_of(kind: str, row: Row) -> tuple[Any, ...]:
     return (row.get("state") == "DEAD", own)
 
 
+def latest_first(kind: str, row: Row) -> tuple[Any, ...]:
+    """Return a sort key: living things come first, then those that ended last."""
+    ended = row.get("end_time_ms")
+    return (
+        row.get("state") in _OVER,
+        -ended if isinstance(ended, int) else 0,
+        str(row.get(id_column(kind))),
+    )
+
+
 def trimmed(kind: str, row: Row, has_detail: bool) -> Row:
     """Return a row with exactly the columns of the listing, in their order. An unknown value is
     None.

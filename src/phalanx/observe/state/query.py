@@ -10,7 +10,7 @@ import msgspec
 
 from phalanx.errors import StateQueryError
 from phalanx.model.nearest import nearest
-from phalanx.observe.state.columns import COLUMNS, Row, order_of, trimmed
+from phalanx.observe.state.columns import COLUMNS, Row, latest_first, order_of, trimmed
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 10_000
@@ -41,6 +41,8 @@ class StateQuery(msgspec.Struct, array_like=True, frozen=True):
     sum_of: str = ""
     """A column whose values are added up next to the counts."""
     timeout_s: float = 30.0
+    is_latest: bool = False
+    """For tasks: whether those that ended last come first, after those that have not ended."""
 
 
 class StatePart(msgspec.Struct, array_like=True):
@@ -159,6 +161,11 @@ class Selection:
         return self._query.limit
 
     @property
+    def is_latest(self) -> bool:
+        """Whether the tasks that ended last come first."""
+        return self._query.is_latest
+
+    @property
     def takes_any(self) -> bool:
         """Whether the first rows are the answer, because the query neither filters nor counts."""
         return not (self._query.filters or self._query.count_by)
@@ -169,9 +176,9 @@ class Selection:
             self._cut()
 
     def _cut(self) -> None:
-        kind = self._query.kind
+        kind, order = self._query.kind, latest_first if self._query.is_latest else order_of
         self._rows = heapq.nsmallest(
-            self._query.limit, self._rows, key=lambda row: order_of(kind, row)
+            self._query.limit, self._rows, key=lambda row: order(kind, row)
         )
 
     def _count(self, key: tuple[Any, ...], count: int, amount: float) -> None:
