@@ -1,4 +1,4 @@
-"""Data of the page Tasks and actors: the stream of tasks, counts, and errors by kind."""
+"""The data of the page Tasks and actors: the stream of tasks, counts, and errors by kind."""
 
 from __future__ import annotations
 
