@@ -176,7 +176,7 @@ def report(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Sum up, by user and queue, the resources that jobs held, used and left idle, and their waits.
+    """Sum up, by user and queue, what jobs held, used and left idle, and how long they waited.
 
     The beginning of the period is rounded down to a full hour. Only attempts that have ended count.
     """

@@ -17,12 +17,10 @@ System = Annotated[
     bool,
     Option(
         "--system",
-        help="Install services of the machine, which run as the account phalanx. Only root may.",
+        help="Services of the machine, which run as the account phalanx. Only for root.",
     ),
 ]
-User = Annotated[
-    bool, Option("--user", help="Install services of this user; this needs no rights of root.")
-]
+User = Annotated[bool, Option("--user", help="Services of this user. Works without root's rights.")]
 Apply = Annotated[bool, Option("--apply", help="Make the changes, instead of only listing them.")]
 Root = Annotated[
     str,
