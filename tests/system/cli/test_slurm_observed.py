@@ -125,11 +125,33 @@ PRINTED = {
         0,
     ),
     "45c --begin=4pm": ("sbatch -Q --begin=4pm --wrap true", "", 1),
+    "51b what a time limit ended": (
+        "n=$(sbatch --parsable -o /dev/null -t 0:01 --wrap 'sleep 600'); "
+        "sbatch -W -Q -d afterany:$n -o /dev/null --wrap true; "
+        "sacct -nPj $n -o State,ExitCode",
+        "TIMEOUT|0:0\nCANCELLED|0:15\n",
+        0,
+    ),
+    "56 what a user cancelled": (
+        "n=$(sbatch --parsable -o /dev/null --wrap 'touch began; sleep 600'); "
+        "until [ -e began ]; do sleep 0.1; done; scancel $n; "
+        "sbatch -W -Q -d afterany:$n -o /dev/null --wrap true; "
+        'sacct -nPj $n -o State,ExitCode | sed "s/by $(id -u)/by me/"; '
+        "sacct -nXj $n -o State",
+        "CANCELLED by me|0:0\nCANCELLED|0:15\nCANCELLED+ \n",
+        0,
+    ),
     "52 sinfo": ("sinfo -h -o '%9P|%.5a|%G'", "default* |   up|gpu:4\n", 0),
     "55 widths of sacct": (
         "sacct -j 999999",
         "JobID           JobName  Partition    Account  AllocCPUS      State ExitCode \n"
         "------------ ---------- ---------- ---------- ---------- ---------- -------- \n",
+        0,
+    ),
+    "70 MailUser": (
+        "n=$(sbatch --parsable -H -o /dev/null --mail-user someone --wrap true 2>/dev/null); "
+        "scontrol show job $n | grep -o 'MailUser=[^ ]*'; scancel $n",
+        "MailUser=someone\n",
         0,
     ),
     "65 words of salloc": (
