@@ -6,9 +6,10 @@ A frame is a 4-byte big-endian length and a msgpack list of messages.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -17,14 +18,25 @@ from phalanx.model.raw_bytes import all_writable
 from phalanx.model.raw_bytes import encoded as encoded_text
 from phalanx.protocol.asking import Ask
 from phalanx.protocol.framing import HEADER_BYTES, MAX_FRAME_BYTES
-from phalanx.protocol.messages import Message
+
+if TYPE_CHECKING:
+    from phalanx.protocol.messages import Message
 
 LIST_HEADER = struct.Struct(">BI")
 _LIST32 = 0xDD
 """The byte with which msgpack begins a list whose length takes four bytes."""
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(list[Message])
+
+
+@functools.cache
+def _decoder() -> msgspec.msgpack.Decoder[list[Message]]:
+    """Return the decoder of all messages. A process that gets only others, such as a fork server,
+    starts without these messages, because commands wait for its start.
+    """
+    from phalanx.protocol.messages import Message
+
+    return msgspec.msgpack.Decoder(list[Message])
 
 
 def encode_frame(messages: list[msgspec.Struct]) -> bytes:
@@ -95,7 +107,7 @@ def encode_body(messages: list[msgspec.Struct]) -> bytes:
 def decode_body(body: bytes | bytearray | memoryview) -> list[Message]:
     """Return the messages of one frame's body. Raises ProtocolError for any other bytes."""
     try:
-        return _decoder.decode(body)
+        return _decoder().decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"a frame that is not of the protocol: {error}") from None
 

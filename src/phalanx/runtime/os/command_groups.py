@@ -12,7 +12,6 @@ import os
 import re
 import select
 import signal
-from pathlib import Path
 from typing import Protocol
 
 from phalanx.model.command_groups import DELEGATED, MEMORY, NONE, SCOPE
@@ -98,24 +97,24 @@ class NoGroups:
 class Cgroups:
     """Groups below a directory of the cgroup file system."""
 
-    def __init__(self, directory: Path, node: int) -> None:
+    def __init__(self, directory: str, node: int) -> None:
         """Delete the empty groups that were left there by nodes that have ended. `node`: the pid of
         this node.
         """
         self._directory = directory
-        self._prefix = str(directory / f"{_PREFIX}{node}.{started_at(node)}-")
-        for left in directory.glob(f"{_PREFIX}*"):
-            owner = _OWNED.fullmatch(left.name)
+        self._prefix = f"{directory}/{_PREFIX}{node}.{started_at(node)}-"
+        for left in _groups_in(directory):
+            owner = _OWNED.fullmatch(left)
             if owner is None or started_at(int(owner[1])) != owner[2]:
                 with contextlib.suppress(OSError):
-                    left.rmdir()
+                    os.rmdir(f"{directory}/{left}")
         # The kernel refuses this if processes are in this group itself. There are then no memory
         # limits.
         self._limits_memory = _write(f"{directory}/cgroup.subtree_control", "+memory")
 
     def way(self) -> str:
         """Return the way in which the processes of commands are kept together."""
-        way = SCOPE if self._directory.name.endswith(".scope") else DELEGATED
+        way = SCOPE if self._directory.endswith(".scope") else DELEGATED
         return way + MEMORY if self._limits_memory else way
 
     def make(self, process: bytes, memory_bytes: int) -> Cgroup | None:
@@ -136,8 +135,9 @@ class Cgroups:
 
     def find_of_earlier(self, process: bytes, memory_bytes: int) -> Cgroup | None:
         """Return the group that an earlier node made for a command; None without one."""
-        for path in self._directory.glob(f"{_PREFIX}*-{process.hex()}"):
-            return Cgroup(str(path), memory_bytes)
+        for name in _groups_in(self._directory):
+            if name.endswith(f"-{process.hex()}"):
+                return Cgroup(f"{self._directory}/{name}", memory_bytes)
         return None
 
 
@@ -211,7 +211,15 @@ class Cgroup:
                     return
 
 
-def find_command_groups(node: int, root: Path = Path("/")) -> CommandGroups:
+def _groups_in(directory: str) -> list[str]:
+    """Return the names of the groups of commands in a directory."""
+    try:
+        return [name for name in os.listdir(directory) if name.startswith(_PREFIX)]
+    except OSError:
+        return []
+
+
+def find_command_groups(node: int, root: str | os.PathLike[str] = "/") -> CommandGroups:
     """Return the object that makes groups below this process's own group.
 
     `node`: the process for which the groups are made. After its end they count as left behind.
@@ -220,19 +228,23 @@ def find_command_groups(node: int, root: Path = Path("/")) -> CommandGroups:
     return NoGroups() if directory is None else Cgroups(directory, node)
 
 
-def writable_group(root: Path = Path("/")) -> Path | None:
+def writable_group(root: str | os.PathLike[str] = "/") -> str | None:
     """Return this process's own group if this user may make groups below it, otherwise None."""
     try:
-        mounts = (root / "proc/self/mountinfo").read_text().splitlines()
-        own = (root / "proc/self/cgroup").read_text().splitlines()
+        with open(os.path.join(root, "proc/self/mountinfo")) as file:
+            mounts = file.read().splitlines()
+        with open(os.path.join(root, "proc/self/cgroup")) as file:
+            own = file.read().splitlines()
     except OSError:
         return None
     points = [line.split()[4] for line in mounts if " - cgroup2 " in line]
     paths = [line.removeprefix("0::/") for line in own if line.startswith("0::/")]
     if not points or not paths:
         return None
-    directory = root / points[0].lstrip("/") / paths[0]
-    is_ours = all(os.access(directory / name, os.W_OK) for name in ("", "cgroup.procs"))
+    directory = os.path.join(root, points[0].lstrip("/"), paths[0]).rstrip("/")
+    is_ours = all(
+        os.access(os.path.join(directory, name), os.W_OK) for name in ("", "cgroup.procs")
+    )
     return directory if is_ours else None
 
 

@@ -18,7 +18,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -33,10 +33,12 @@ from phalanx.protocol.frames import (
     split_frames,
 )
 from phalanx.protocol.framing import MAX_FRAME_BYTES, STRANGERS_FRAME_BYTES
-from phalanx.protocol.messages import Handed, Message
 from phalanx.runtime.os.peer_identity import principal_of
 from phalanx.runtime.os.peer_user import peer_of
 from phalanx.runtime.os.polling import wait_for
+
+if TYPE_CHECKING:
+    from phalanx.protocol.messages import Handed, Message
 
 _RECV_BYTES = 1 << 18
 
@@ -358,6 +360,8 @@ def _receive_with_sockets(sock: socket.socket, size: int) -> tuple[bytes, list[i
 
 def handed_in(frame: bytes) -> Handed:
     """Return the gateway's statement about a socket that it passes on. Raises ProtocolError."""
+    from phalanx.protocol.messages import Handed
+
     for message in FrameReader(STRANGERS_FRAME_BYTES).feed(frame):
         if isinstance(message, Handed):
             return message

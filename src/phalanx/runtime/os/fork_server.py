@@ -38,7 +38,6 @@ from phalanx.protocol.fork_messages import (
     decode_body,
 )
 from phalanx.runtime.os import session as sessions
-from phalanx.runtime.os.attached import stand_for
 from phalanx.runtime.os.command_groups import CommandGroup, find_command_groups
 from phalanx.runtime.os.command_starters import CommandStarters, Starting
 from phalanx.runtime.os.connection import Connection, listen
@@ -332,6 +331,9 @@ class ForkServer:
 
     def _stand(self, order: RunCommand, path: str, entrance: int) -> tuple[int, Shield]:
         """Start a process of Phalanx that runs the command and carries its streams."""
+        # Imported here because most commands need no streams, and the first waits for the imports.
+        from phalanx.runtime.os.attached import stand_for
+
         with listen(path) as listening:
             pid, shield = fork_shielded(self.lifeline)
             if pid == 0:

@@ -4,14 +4,16 @@ because these have neither.
 
 from __future__ import annotations
 
-import random
-import secrets
 import time
 import traceback
+from typing import TYPE_CHECKING
 
 from phalanx.observe.log_lines import ERROR, INFO
 from phalanx.runtime.os.daemon_log import LOG
 from phalanx.runtime.os.own_time import own_time
+
+if TYPE_CHECKING:
+    import random
 
 
 class SystemClock:
@@ -43,6 +45,10 @@ def boot_id() -> str:
 
 def unforeseeable() -> random.Random:
     """Return a source of randomness that cannot be predicted."""
+    # Imported here because a fork server starts without it, and a command waits for that.
+    import random
+    import secrets
+
     return random.Random(secrets.randbits(64))
 
 

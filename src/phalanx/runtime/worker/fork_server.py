@@ -22,6 +22,7 @@ import msgspec
 from phalanx.model.raw_bytes import native
 from phalanx.observe.log_lines import WARNING
 from phalanx.protocol.fork_messages import Fork, Forked, OutputRead, ReadOutput, SendSignal
+from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.node_messages import LogLine
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.environment import leave_our_limits, leave_our_path
@@ -61,6 +62,7 @@ def run(
     import phalanx.runtime.worker.process  # noqa: F401
 
     blas_threads.inherited.prepare()
+    decode_body(encode_body([]))
     server = WorkerForkServer(sock, session, lifeline)
     gc.freeze()  # imported modules stay, and are shared with the children
     gc.enable()
