@@ -32,7 +32,7 @@ class Row(NamedTuple):
 def kind_of(theirs: str, ours: str, *, mended: bool, why: str, is_refused: bool = False) -> str:
     """Return the kind of a row from what both systems printed.
 
-    `mended`: Phalanx differed here once. `why`: a documented reason for a difference.
+    `mended`: Phalanx once differed in this case. `why`: a documented reason for a difference.
     """
     if theirs == ours:
         return MENDED if mended else SAME

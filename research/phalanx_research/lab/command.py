@@ -1,4 +1,6 @@
-"""The output of `phalanx simulate --lab`: a table of kinds of work, and the day in sentences."""
+"""The output of `phalanx simulate --lab`: a table of the kinds of work, and sentences about the
+day.
+"""
 
 from __future__ import annotations
 

@@ -28,13 +28,11 @@ from phalanx_research.lab.rules import rules
 from phalanx_research.lab.work import LICENSE, LICENSES, Submission, draw_day, reservations
 
 AWAY_S = 20.0
+"""Seconds from a head's death to the next head's start."""
+_FIRST_CYCLE_S = 0.5
 """Seconds after the start of a new head at which its promises are compared with the last head's. By
 then the new head has made its decisions, and jobs that could not be submitted while no head ran
 have not requested anything yet.
-"""
-_FIRST_CYCLE_S = 0.5
-"""Seconds after its start within which a new head makes its first decisions. Jobs that users submit
-while the head is away are submitted only later.
 """
 _LOOK_S = 600.0
 """Seconds between two checks of the expected starts of waiting work."""

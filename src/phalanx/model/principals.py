@@ -1,7 +1,7 @@
 """Principals: the people, tokens, jobs and nodes that ask for something, as the server knows them.
 
-A principal is made where somebody is authenticated: from what the kernel reports about a socket, or
-from a token, but never from what the asking process says.
+A principal is made where somebody is authenticated: from the kernel's report about a socket, or
+from a token, but never from a statement of the asking process.
 """
 
 from __future__ import annotations

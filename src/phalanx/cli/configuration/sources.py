@@ -168,9 +168,10 @@ def _is_given(value: Any) -> bool:
 
 
 def _of_one_kind(found: dict[str, Setting], levels: list[dict[str, Setting]]) -> dict[str, Setting]:
-    """Drop what other sources say about the other kind of start, a head or a node that joins.
+    """Return the settings for one kind of start: of a head, or of a node that joins a cluster.
 
-    So one file serves all machines of a cluster, and `--address` joins another one.
+    The first source that has a setting of either kind decides the kind. So one file serves all
+    machines of a cluster, and `--address` on the command line joins another cluster.
     """
     first = next((level for level in levels if "head" in level or "address" in level), {})
     kept = dict(found)

@@ -19,7 +19,9 @@ WHOLE = -1
 
 
 class Transition(msgspec.Struct, frozen=True, gc=False):
-    """A change of state: when (seconds since the epoch), from what to what, and why."""
+    """A change of state: its time (seconds since the epoch), the old and the new state, and the
+    reason.
+    """
 
     at: float
     old: str

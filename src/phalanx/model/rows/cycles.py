@@ -24,7 +24,7 @@ class PlacedInfo(Row, frozen=True):
     among: int = 0
     """The number of nodes on which that member could have been placed."""
     scores: dict[str, float] = msgspec.field(default_factory=dict)
-    """The score that each ranking plugin gave to that node; the node with the highest sum wins."""
+    """The score that each ranking plugin gave to this node. The node with the highest sum wins."""
     chooser: str = ""
     """The plugin that chose among those nodes itself, regardless of the scores."""
 

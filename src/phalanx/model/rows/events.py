@@ -1,4 +1,4 @@
-"""Rows of a cluster's events: what happened, to what, by whom and why."""
+"""Rows of a cluster's events: what happened, to which thing, who caused it, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to the head about gangs, the scheduler, and why something waits."""
+"""Requests to the head about gangs, the scheduler, and the reasons why work waits."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def stop(
 def delete(
     job_id: JobId, address: Address = None, headers: Headers = None, verify: Verify = "true"
 ) -> None:
-    """Delete the record of a job that is over. Exits with 1 when the job is still running."""
+    """Delete the record of a job that is over. Exits with 1 if the job still runs."""
     with _client(address, headers, verify) as client:
         client.delete_job(job_id)
         say(f"Job '{job_id}' deleted successfully")

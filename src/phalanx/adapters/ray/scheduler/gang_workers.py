@@ -32,8 +32,8 @@ class GangWorkers:
         self._held: dict[int, tuple[BundlePool, Allocation]] = {}
         """The bundle in which each process runs, and the process's allocation in this bundle."""
         self._leaving: dict[int, float] = {}
-        """By process whose member has ended: the time at which it is killed if it is still
-        alive.
+        """The time at which each process whose member has ended is killed, if it is still alive
+        then.
         """
 
     def adopt(self, place: BundleId, pid: int) -> None:
