@@ -18,6 +18,7 @@ from phalanx.head.devices import Devices
 from phalanx.head.effects import HeadEffects
 from phalanx.head.event_gathering import EventGathering
 from phalanx.head.events.recorders import Recorders
+from phalanx.head.gangs.answering import entries
 from phalanx.head.gangs.binder import GangBinder
 from phalanx.head.gangs.bundle_orders import BundleOrders
 from phalanx.head.gangs.cycle_log import CycleLog
@@ -26,10 +27,10 @@ from phalanx.head.gangs.cycles import Cycles, Pace
 from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_events import Recorder
-from phalanx.head.gangs.gang_registry import GangRegistry, one_of_each_name
+from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.gang_starts import GangStarts
 from phalanx.head.gangs.interface import Held
-from phalanx.head.gangs.kept_promises import TABLE, KeptPromises
+from phalanx.head.gangs.kept_promises import KeptPromises
 from phalanx.head.gangs.live_cluster import LiveCluster
 from phalanx.head.gangs.member_lifecycle import MemberLifecycle
 from phalanx.head.gangs.member_states import HELD
@@ -43,17 +44,15 @@ from phalanx.head.gangs.quarantine import Quarantine
 from phalanx.head.gangs.refusals import Refusals
 from phalanx.head.gangs.rendezvous import Rendezvous
 from phalanx.head.gangs.requests import GangRequests
+from phalanx.head.gangs.restoring import restore
 from phalanx.head.gangs.room_claims import RoomClaims
-from phalanx.head.gangs.rules import Rules, RulesRow
+from phalanx.head.gangs.rules import Rules
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
 from phalanx.head.gangs.snapshot_source import SnapshotSource
 from phalanx.head.groups.control import GroupControl
-from phalanx.head.jobs.array_runs import TABLE as RUNS
-from phalanx.head.jobs.array_runs import Run
-from phalanx.head.jobs.array_tasks import ArrayTaskRows
 from phalanx.head.jobs.events import Commanded
 from phalanx.head.jobs.idle_gpus import IdleGpus, holdings
-from phalanx.head.jobs.job_gangs import JobGangs, JobRow
+from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.jobs.logs import Logs
 from phalanx.head.jobs.past_runs import PastJobs
 from phalanx.head.jobs.priorities import Priorities
@@ -64,20 +63,15 @@ from phalanx.head.machine_use import MachinesInUse
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.queues.control import Queues
-from phalanx.head.queues.table import QueueRecord
 from phalanx.head.queues.user_limits import UserLimitsControl
 from phalanx.head.reservations.control import CalendarControl
-from phalanx.head.reservations.licenses import LicenseRow
-from phalanx.head.reservations.record import ReservationRecord
 from phalanx.head.setup import HeadShell
 from phalanx.head.shares.control import SharesControl
-from phalanx.head.shares.usage_ledger import UsageLedger, UsageRow
+from phalanx.head.shares.usage_ledger import UsageLedger
 from phalanx.head.time_series import TimeSeries
-from phalanx.manifests.hypernodes import HyperNode
 from phalanx.model.ids import GroupId, JobId
 from phalanx.model.jobs.gang_view import EncodedView
-from phalanx.model.jobs.records import CronRecord, FlowRecord, JobRecord
-from phalanx.model.jobs.spec import JobSpec, PriorityClass
+from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.states import TERMINATE_JOB
 from phalanx.protocol.bundle_messages import (
     BundleInventory,
@@ -93,12 +87,7 @@ from phalanx.protocol.bundle_messages import (
     StepStarted,
 )
 from phalanx.protocol.cluster_messages import QueueWeights
-from phalanx.protocol.requests.gangs import ListCycles, ShowPlan, TakeSnapshot
-from phalanx.protocol.requests.jobs import GetMemberUse, ReadJobLog
-from phalanx.protocol.requests.news import GetNews
-from phalanx.protocol.requests.request import Entry, RequestHandlers
-from phalanx.protocol.requests.series import GetSeries
-from phalanx.protocol.requests.steps import AttachMember, BeginStep, RunStep, SignalJob
+from phalanx.protocol.requests.request import RequestHandlers
 from phalanx.scheduler.cycle.plan import Plan
 from phalanx.scheduler.cycle.specs import Snapshot
 from phalanx.scheduler.forecast.planner import Planner, lent
@@ -130,9 +119,9 @@ class GangScheduler:
         meter, event_log = effects.meter, effects.event_log
         internal_errors = effects.internal_errors
         self._outbox = outbox
-        self._clock = clock
-        self._nodes = nodes
-        self._internal_errors = internal_errors
+        self.clock = clock
+        self.nodes = nodes
+        self.internal_errors = internal_errors
         self._weights: dict[str, float] = {}
         """The weight of each queue, as last sent to nodes."""
         # The work that waits and runs, and the cluster as the scheduler sees it.
@@ -141,12 +130,12 @@ class GangScheduler:
             state_store, self._queues_changed, registry.counts, registry.amounts, clock.wall
         )
         self.domains = Domains(state_store, self._request_cycle)
-        self._outside_work = OutsideWork(nodes)
+        self.outside_work = OutsideWork(nodes)
         self.calendar = calendar = CalendarControl(
             state_store, clock, nodes, self._request_cycle, self._truth
         )
         self._live_cluster = live = LiveCluster(
-            nodes, self.queues, self.domains, registry, self._outside_work, calendar
+            nodes, self.queues, self.domains, registry, self.outside_work, calendar
         )
         seen, member_of = registry.window.seen, registry.member_of
         # The rules, and the usage that the rules count: both go into the decisions of a cycle.
@@ -173,27 +162,33 @@ class GangScheduler:
             live, seen, member_of, self.quarantine, shells,
             on_plugin_left_out=lambda name, error: internal_errors.add("plugin", error, name),
         )  # fmt: skip
-        self.pictures = SnapshotSource(clock, self.cache, nodes, self._outside_work, books)
-        cycle_log = CycleLog(clock, member_of)
+        self.pictures = SnapshotSource(clock, self.cache, nodes, self.outside_work, books)
+        self.cycle_log = CycleLog(clock, member_of)
         self.cycles = Cycles(
-            clock, registry, self.cache, live, self, Pace(), CycleTimes(meter, clock, cycle_log)
+            clock,
+            registry,
+            self.cache,
+            live,
+            self,
+            Pace(),
+            CycleTimes(meter, clock, self.cycle_log),
         )
         # Events that people read.
         self._recorder = Recorder(events.record_gang, clock.wall, live.min_member)
-        self._recorders = Recorders(event_log, self.queues, calendar, nodes.host_of, self._job_of)
+        self.recorders = Recorders(event_log, self.queues, calendar, nodes.host_of, self._job_of)
         self._starts = starts = GangStarts(meter, clock)
         lifecycle = MemberLifecycle(
-            registry, self.cache, self._outside_work, books, self._recorder, self.cycles, starts,
-            self._recorders.of_gangs,
+            registry, self.cache, self.outside_work, books, self._recorder, self.cycles, starts,
+            self.recorders.of_gangs,
         )  # fmt: skip
         # Carrying out: a plan becomes bundles on nodes, prepared and committed in two phases.
         self._ports = OfferedPorts(nodes)
-        self._rendezvous = Rendezvous(
+        self.rendezvous = Rendezvous(
             shell.rng, nodes.address_of, self._ports, placement.selector.min_dynamic_port
         )
         self._refusals = Refusals(clock, self.cache.gang_amended)
         self._orders = BundleOrders(
-            outbox, state_store, nodes.cluster, groups, self._rendezvous, self._remove
+            outbox, state_store, nodes.cluster, groups, self.rendezvous, self._remove
         )
         self.reservations = GangBinder(
             registry, lifecycle, self._orders, self, clock, lambda gang: has_minimum(gang, live)
@@ -202,7 +197,7 @@ class GangScheduler:
             registry, self.reservations, live, self, self.cache.gang_amended, self._failed, meter
         )
         self._claims = RoomClaims(
-            outbox, clock, nodes, self._outside_work, registry.member_of, self.pictures.truth
+            outbox, clock, nodes, self.outside_work, registry.member_of, self.pictures.truth
         )
         # Jobs, which are gangs of commands. The scheduler learns a gang's terms from its job.
         self.priorities = Priorities(state_store)
@@ -226,8 +221,8 @@ class GangScheduler:
         # Explanations and promises: the expected starts of waiting work, computed from past run
         # times.
         self._past = past = PastJobs(self.jobs.table.get)
-        self._promises = KeptPromises(Planner(past.learnt), state_store.keep)
-        shells |= lent(self._promises.planner)
+        self.promises = KeptPromises(Planner(past.learnt), state_store.keep)
+        shells |= lent(self.promises.planner)
         self.explanations = Explanations(
             registry,
             self.pictures,
@@ -264,9 +259,9 @@ class GangScheduler:
             clock, nodes, registry, self.queues, self.domains, self.reservations,
             self._request_cycle,
         )  # fmt: skip
-        self._news = News(clock, nodes, registry, self.job_requests, self.gang_requests)
-        self._numbers = TimeSeries(
-            clock, nodes, self._job_states, self._news.queue_rows, devices.busy, machines.used
+        self.news = News(clock, nodes, registry, self.job_requests, self.gang_requests)
+        self.numbers = TimeSeries(
+            clock, nodes, self._job_states, self.news.queue_rows, devices.busy, machines.used
         )
         self.job_requests.follow, self.job_requests.forgotten = (
             self._job_changed,
@@ -274,49 +269,25 @@ class GangScheduler:
         )
         self.user_limits = limits = UserLimitsControl(clock, self.queues, self._request_cycle)
         self.job_requests.within, self.job_requests.submitted = limits.within, limits.submitted
-        registry.follow = self._news.gang_changed
+        registry.follow = self.news.gang_changed
+        signals = Signals(outbox, nodes, self.jobs, self.job_requests)
         self.handlers = RequestHandlers(
             "the head",
-            *self.job_requests.entries(),
-            *self.gang_requests.entries(),
-            *calendar.entries(),
-            *rules.entries(),
-            *self.shares.entries(),
-            *limits.entries(),
-            *AccountingRequests(shell.ledger, self.jobs.steps.meant).entries(),
-            *self._entries(cycle_log),
+            *entries(self, signals, AccountingRequests(shell.ledger, self.jobs.steps.meant)),
             on_defect=internal_errors.in_request,
         )
-
-    def _entries(self, cycle_log: CycleLog) -> list[Entry]:
-        """Return the handlers of parts that answer only one or two requests."""
-        explain, steps = self.explanations, self.steps
-        signals = Signals(self._outbox, self._nodes, self.jobs, self.job_requests)
-        return [
-            ReadJobLog.handled_by(self.logs.read),
-            GetMemberUse.handled_by(self.logs.use),
-            BeginStep.handled_by(steps.begin),
-            RunStep.handled_by(steps.run),
-            AttachMember.handled_by(steps.attach),
-            SignalJob.handled_by(signals.send),
-            GetNews.handled_by(self._news.tell),
-            GetSeries.handled_by(self._numbers.tell),
-            ListCycles.handled_by(lambda _, request: cycle_log.rows(request.number)),
-            ShowPlan.handled_by(lambda _, request: explain.plan()),
-            TakeSnapshot.handled_by(lambda _, request: explain.snapshot(request.has_past_runs)),
-        ]
 
     # ---- changes of jobs and gangs -----------------------------------------------------------
 
     def _job_changed(self, job: JobRecord) -> None:
-        self._news.job_changed(job)
+        self.news.job_changed(job)
         self.user_limits.job_changed(job)
-        self._recorders.of_jobs.changed(job)
+        self.recorders.of_jobs.changed(job)
 
     def _job_forgotten(self, job: JobRecord) -> None:
-        self._news.job_changed(job)
+        self.news.job_changed(job)
         self.user_limits.job_forgotten(job)
-        self._recorders.of_jobs.forgotten(job)
+        self.recorders.of_jobs.forgotten(job)
 
     def _failed(self, gang: Gang, error: Exception) -> None:
         self.quarantine.add(gang, error)
@@ -340,7 +311,7 @@ class GangScheduler:
         """Return the current view of the gang for each of these members. All of the members must
         have their places.
         """
-        return self._rendezvous.views(gang, members)
+        return self.rendezvous.views(gang, members)
 
     def _job_of(self, uid: str) -> JobRecord | None:
         return self.jobs.table.get(uid)
@@ -382,7 +353,7 @@ class GangScheduler:
         """Update what ordinary tasks hold on the node. Request a cycle if the report contains
         news.
         """
-        self._outside_work.node_changed(node_id)
+        self.outside_work.node_changed(node_id)
         if is_news:
             self._request_cycle(REPORTS_PAUSE_S)
 
@@ -400,7 +371,7 @@ class GangScheduler:
     def _nodes_changed(self, record: NodeRecord) -> None:
         self._ports.nodes_changed()
         self.calendar.nodes_changed()
-        self._outside_work.node_changed(record.node_id)
+        self.outside_work.node_changed(record.node_id)
         self.cache.nodes_changed()
         self.cache.queues_changed()  # deserved amounts are parts of the totals of all nodes
         self._request_cycle()
@@ -419,8 +390,8 @@ class GangScheduler:
             for index, devices in message.devices.items():
                 gang.members[index].devices = devices
         if message.busy:
-            self._rendezvous.note_busy(message.busy)
-            self._rendezvous.free_ports(gang)
+            self.rendezvous.note_busy(message.busy)
+            self.rendezvous.free_ports(gang)
             gang.backoff_s = 0.0
         elif asked and self._skips_tried and not message.ok:
             self._refusals.refused(gang, node_id, asked)
@@ -468,28 +439,28 @@ class GangScheduler:
 
     def tick(self, now: float) -> None:
         """Repeat requests, and let each part do what is due."""
-        with self._internal_errors.kept_apart("gang"):
+        with self.internal_errors.kept_apart("gang"):
             self.reservations.tick(now)
         if self._refusals.expire():
             self._request_cycle()
-        with self._internal_errors.kept_apart("reservation"):
+        with self.internal_errors.kept_apart("reservation"):
             self.calendar.tick()
         self.job_requests.tick()
-        with self._internal_errors.kept_apart("job"):
+        with self.internal_errors.kept_apart("job"):
             self.jobs.steps.tick()
-        with self._internal_errors.kept_apart("job"):
+        with self.internal_errors.kept_apart("job"):
             self.idle.tick(now)
-        with self._internal_errors.kept_apart("numbers"):
-            self._numbers.tick(now)
+        with self.internal_errors.kept_apart("numbers"):
+            self.numbers.tick(now)
 
     def clock_stepped(self, step_s: float) -> None:
         """Move the noted moments of all parts along."""
         parts = (
             self.books, self.calendar, self.registry, self.jobs, self.job_requests.crons,
-            self._promises, self._starts, self._past.learnt.told, self._numbers,
+            self.promises, self._starts, self._past.learnt.told, self.numbers,
         )  # fmt: skip
         for part in parts:
-            with self._internal_errors.kept_apart("clock"):
+            with self.internal_errors.kept_apart("clock"):
                 part.clock_stepped(step_s)
         self.cache.clock_stepped()
         self._request_cycle()
@@ -534,7 +505,7 @@ class GangScheduler:
     def over(self, gang: Gang) -> None:
         """Forget a gang that is over."""
         self.cache.gang_changed(gang)
-        self._rendezvous.free_ports(gang)
+        self.rendezvous.free_ports(gang)
         self._refusals.forget(gang)
         self._orders.over(gang)
         self._live_cluster.forget(gang)
@@ -547,17 +518,17 @@ class GangScheduler:
 
     def apply(self, plan: Plan) -> None:
         """Store changed promises, and carry out the plan."""
-        self._promises.look()
+        self.promises.look()
         self.applier.apply(plan)
 
     def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
         """Record an eviction as an event."""
         self._recorder.evicted(gang, members, action)
-        self._recorders.evicted(gang, members, action, claimant)
+        self.recorders.evicted(gang, members, action, claimant)
 
     def placing(self, gang: Gang, nodes: Collection[str]) -> bool:
         """Choose ports for the gang on these nodes. Returns False if no ports are free."""
-        return self._rendezvous.choose_ports(gang, nodes)
+        return self.rendezvous.choose_ports(gang, nodes)
 
     def stranded(self, gang: Gang) -> None:
         """Report a job's gang as stranded, once."""
@@ -567,7 +538,7 @@ class GangScheduler:
 
     def report_defect(self, error: Exception) -> None:
         """Count a failed cycle as an internal error."""
-        self._internal_errors.add("cycle", error)
+        self.internal_errors.add("cycle", error)
 
     def claim_room(self, now: float) -> float:
         """Ask nodes to keep room for waiting gangs. Returns when to ask again."""
@@ -612,7 +583,7 @@ class GangScheduler:
     def _rules_changed(self) -> None:
         self.books.rules_changed(self.rules.current())
         if Reservation.name not in self.rules.current().plugin_names():
-            self._promises.drop()
+            self.promises.drop()
         self.cache.rules_changed()
         self.cycles.pace = msgspec.structs.replace(
             self.cycles.pace, always_evicts=self.rules.always_evicts
@@ -625,37 +596,5 @@ class GangScheduler:
         """Restore what an earlier head wrote (rows by table). Nodes must have been restored
         before.
         """
-
-        def rows(table: str, of: type[T]) -> list[T]:
-            return [msgspec.msgpack.decode(row, type=of) for row in stored[table]]
-
-        self.rules.load(rows("rules", RulesRow))
-        self.queues.table.restore(rows("queues", QueueRecord))
-        self.books.load(rows("shares", UsageRow))
-        job_rows = rows("batch_jobs", JobRow)
-        self.jobs.load(job_rows, rows("elements", ArrayTaskRows))
-        self.calendar.load(rows("reservations", ReservationRecord), rows("licenses", LicenseRow))
-        self._recorders.restore(row.record for row in job_rows)
-        self.domains.load(rows("hypernodes", HyperNode))
-        self.priorities.load(rows("priorities", PriorityClass))
-        gangs, twins = one_of_each_name(rows("gangs", Gang))
-        for gang in twins:
-            self.registry.forget(gang)
-        for gang in gangs:
-            with self._internal_errors.kept_apart("gang", gang.name):
-                self._rendezvous.keep_ports(gang)
-                self._outside_work.gang_known(gang)
-                self.books.gang_known(gang)
-                self.applier.gang_known(gang)
-                self.jobs.know_gang(gang)
-                self.reservations.restore(gang, self._nodes.is_alive)
-        self.jobs.restore(rows(RUNS, Run))
-        for job in self.jobs.table.all():
-            self._job_changed(job)
-        flows = sorted(rows("flows", FlowRecord), key=lambda flow: flow.submitted)
-        self.job_requests.flows.restore(rows("templates", JobSpec), flows)
-        self.job_requests.crons.restore(rows("crons", CronRecord))
-        self.jobs.steps.restore(stored["steps"], self.registry.gangs, self._clock.wall())
-        self.jobs.records.restore(stored["attempts"])
-        self._promises.load(stored[TABLE])
+        restore(self, stored, self._job_changed)
         self._request_cycle()
