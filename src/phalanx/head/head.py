@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from phalanx.errors import NotAllowedError
 from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.node_choice import ActorNodeChoice
 from phalanx.head.actors.requests import ActorRequests
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.answering import Answering
 from phalanx.head.clock import WatchedClock, step_text
+from phalanx.head.deaths import Deaths
 from phalanx.head.devices import Devices
 from phalanx.head.draining import Draining
 from phalanx.head.drivers import Drivers
@@ -35,13 +35,13 @@ from phalanx.head.key_values import KeyValues
 from phalanx.head.log_reading import LogReading
 from phalanx.head.machine_use import MachinesInUse
 from phalanx.head.metrics import HeadMetrics
+from phalanx.head.node_messages import NodeMessages
 from phalanx.head.node_requests import NodeRequests
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.nodes.liveness import HealthLimits
 from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.outbox import Outbox
-from phalanx.head.rights.audit import DENIED, RecentAudit
-from phalanx.head.rights.authorize import Asking
+from phalanx.head.rights.audit import RecentAudit
 from phalanx.head.rights.control import ONE_PERSON, Rights, RightsSetup
 from phalanx.head.rights.node_keys import NodeKeys
 from phalanx.head.rights.objects import Objects
@@ -53,61 +53,15 @@ from phalanx.head.state_store import StateStore, StoredState
 from phalanx.head.status import Health, Status
 from phalanx.head.stranded import Stranded
 from phalanx.model.holds import Hold
-from phalanx.model.ids import PREFIX_BYTES, GroupId
+from phalanx.model.ids import GroupId
 from phalanx.model.lifecycle import DEAD
-from phalanx.model.node_deaths import KILLED, ORDERLY
-from phalanx.model.principals import NODE, Principal, Role
-from phalanx.model.rights import Verb
 from phalanx.model.rows.row import Row
-from phalanx.observe import cluster_events
 from phalanx.observe.metrics.meter import Meter
-from phalanx.protocol.bundle_messages import (
-    BundlesGone,
-    Committed,
-    LogRead,
-    MemberNews,
-    MemberUsed,
-    MemberUseRead,
-    Prepared,
-    RunNews,
-    StepEnded,
-    StepStarted,
-)
 from phalanx.protocol.cluster_messages import (
-    Acked,
-    ActorLost,
-    ActorPlaced,
-    ActorRefused,
-    DevicesSeen,
-    EnvironmentKnown,
-    EventsReported,
-    Expelled,
-    ForwardedAsk,
-    ForwardedReply,
-    JobKnown,
-    Join,
-    Leave,
-    MachineSeen,
-    NodeDied,
-    NodeLogRead,
-    NodeNumbers,
-    NodeReport,
-    ProcessEnded,
-    Reported,
-    StateReported,
-    Via,
     View,
     ViewRow,
 )
-from phalanx.protocol.frames import decode_body
-from phalanx.protocol.node_messages import (
-    ActorFailed,
-    ActorLeaving,
-    ActorReady,
-    ActorUnreferenced,
-)
-from phalanx.protocol.requests.request import NOTHING, RequestHandlers
-from phalanx.protocol.wire_errors import to_wire
+from phalanx.protocol.requests.request import RequestHandlers
 
 if TYPE_CHECKING:
     from phalanx.head.gangs.gang_scheduler import GangScheduler
@@ -150,7 +104,7 @@ class Head:
         )
         self._node_recorder = NodeRecorder(self.event_log)
         self._setup = setup
-        self._joining = Joining(self, setup.cluster, self._node_recorder, rights.grants is not None)
+        self.joining = Joining(self, setup.cluster, self._node_recorder, rights.grants is not None)
         self.address = ""
         """The address, as HOST:PORT, at which nodes reach this head."""
         self.nodes = NodeDirectory(self, _NEVER_SILENT if setup.is_alone else setup.limits)
@@ -206,7 +160,9 @@ class Head:
             rights=self.rights,
             nodes=self.nodes,
         )
-        self._resources_changed = self._must_place_actors = False
+        self.resources_changed = self._must_place_actors = False
+        self.deaths = Deaths(self)
+        self._messages = NodeMessages(self, self.joining)
         state_store.put_clock(self.clock.anchor())
         self._restore(stored, clock.now())
 
@@ -311,34 +267,12 @@ class Head:
         if any(stored.of_gangs.values()):
             self.gang_scheduler.restore(stored.of_gangs)
         self._note_begin(stored)
-        self._end_what_dead_nodes_made(now)
+        self.deaths.finish_earlier(now)
 
     def _note_begin(self, stored: StoredState) -> None:
         jobs, nodes = len(stored.of_gangs.get("batch_jobs", ())), len(stored.nodes)
         why = f"known from before: jobs {jobs}, nodes {nodes}" if jobs or nodes else ""
         self.event_log.note("head-began", name=self._setup.cluster, why=why)
-
-    def _end_what_dead_nodes_made(self, now: float) -> None:
-        """Finish the deaths of nodes that an earlier head recorded: that head may have ended before
-        it wrote all consequences.
-        """
-        for dead in self.nodes.all():
-            if not self.nodes.is_alive(dead.node_id):
-                self.drivers.node_died(dead.prefix)
-        for process in self._creators():
-            record = self.nodes.of_prefix(process[:PREFIX_BYTES])
-            if record is not None and not self.nodes.is_alive(record.node_id):
-                self.process_ended(process, False, now)
-
-    def _creators(self) -> list[bytes]:
-        """Return the processes that made actors, groups and gangs, each process once."""
-        gangs = () if self.gangs_if_used is None else self.gangs_if_used.registry.gangs.values()
-        made = (
-            *(actor.owner for actor in self.actor_table.all() if actor.state != DEAD),
-            *self.group_table.creators(),
-            *(gang.creator for gang in gangs),
-        )
-        return [process for process in dict.fromkeys(made) if process]
 
     # ---- sending -----------------------------------------------------------------------------
 
@@ -369,7 +303,7 @@ class Head:
         """Handle a knock of a node with another version of the protocol. Returns whether the head
         has given the node up. See Joining.
         """
-        return self._joining.knocked(prefix, version, host, self.clock.now())
+        return self.joining.knocked(prefix, version, host, self.clock.now())
 
     def on_tick(self, now: float) -> None:
         """Do what is due at this time."""
@@ -379,7 +313,7 @@ class Head:
         for part in (*watching, self.actor_table, self.actors, self.group_table, self.gangs):
             with self.internal_errors.kept_apart("tick"):
                 part.tick(now)
-        is_due, self._resources_changed = self._resources_changed, False
+        is_due, self.resources_changed = self.resources_changed, False
         if is_due:
             self.group_table.resources_changed(now)
         if is_due or self._must_place_actors or self.actors.is_overdue():
@@ -409,100 +343,13 @@ class Head:
         does not repeat the message. `key`: the node's own key, if it has one.
         """
         refusal = self.node_keys.refusal(key, prefix, message)
-        if refusal is not None:
-            self._refuse(prefix, message, refusal)
-            return
         try:
-            self._take_in(prefix, message)
+            if refusal is not None:
+                self._messages.refuse(prefix, message, refusal)
+            else:
+                self._messages.take_in(prefix, message)
         except Exception as error:
             self.internal_errors.add("message", error, type(message).__name__)
-
-    def _refuse(self, prefix: bytes, message: Any, refusal: NotAllowedError) -> None:
-        """Answer a node that has said more than its key allows."""
-        if isinstance(message, Join):
-            self.outbox.send_to_stranger(prefix, Expelled(str(refusal), is_stale=False))
-        elif isinstance(message, ForwardedAsk) and message.token:
-            reply = ForwardedReply(message.token, NOTHING, to_wire(refusal))
-            self.outbox.reply(prefix, reply)
-        asking = Asking(Principal(NODE, prefix.hex()), Role.USER)
-        what, origin = type(message).__name__, self.nodes.display_name(prefix)
-        self.rights.note(asking, origin, Verb.JOIN, what, str(refusal), DENIED)
-
-    def _take_in(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912, PLR0915
-        # Messages that every job causes stand first, because the cases are tried in order.
-        now = self.clock.now()
-        match message:
-            case Join():
-                self._joining.join(prefix, message, now)
-            case NodeReport():
-                self._report(prefix, message, now)
-            case _ if not self.outbox.is_connected(prefix):
-                # the node was given up: messages that it sent before it learned that are void
-                return
-            case ForwardedAsk():
-                self.answering.answer(prefix, message)
-            case Reported():
-                for inner in decode_body(message.body):
-                    self.on_message(prefix, inner)
-                self.state_store.when_written(
-                    lambda: self.outbox.send(prefix, Acked(message.token))
-                )
-            case MemberNews() | MemberUsed() | RunNews() | StepEnded():
-                self.gangs.member_news(self._node_id(prefix), message)
-            case Prepared():
-                node = self._node_id(prefix)
-                attempts = self.group_table.attempts
-                attempts.prepared(node, message.group, message.attempt, message.ok, now)
-                self.gangs.prepared(node, message, now)
-            case Committed():
-                node = self._node_id(prefix)
-                attempts = self.group_table.attempts
-                attempts.committed(node, message.group, message.attempt, message.ok, now)
-                self.gangs.committed(node, message, now)
-            case BundlesGone():
-                node = self._node_id(prefix)
-                self.group_table.returned(node, message.group, message.attempt)
-                self.gangs.returned(node, message, now)
-            case Via():
-                for inner in decode_body(message.body):
-                    self._from_process(message.process, inner)
-            case MachineSeen():
-                self.machines.seen(self._node_id(prefix), message)
-            case DevicesSeen():
-                self.devices.seen(self._node_id(prefix), message)
-            case Leave():
-                node, death = self._node_id(prefix), KILLED if message.is_failure else ORDERLY
-                self.nodes.leave(node, message.reason, death)
-            case ActorPlaced():
-                self.actors.placed(prefix, message)
-            case ActorLost():
-                self.actors.lost(message)
-            case ActorRefused():
-                self.actors.refused(prefix, message)
-            case ProcessEnded():
-                self.process_ended(message.process, message.is_driver, now)
-            case JobKnown():
-                self.drivers.known(message)
-            case EnvironmentKnown():
-                self.drivers.environments[message.key] = message
-            case StateReported() | EventsReported() | NodeLogRead() | NodeNumbers():
-                self._answered(prefix, message)
-            case LogRead() | MemberUseRead() | StepStarted():
-                self.gangs.node_answered(message)
-
-    def _answered(
-        self, prefix: bytes, message: StateReported | EventsReported | NodeLogRead | NodeNumbers
-    ) -> None:
-        """Handle a node's answer, or numbers that all nodes send regularly."""
-        match message:
-            case StateReported():
-                self.state.reported(prefix, message)
-            case EventsReported():
-                self.events.reported(prefix, message)
-            case NodeLogRead():
-                self.logs.answered(prefix, message)
-            case NodeNumbers():
-                self.metrics.reported(self._node_id(prefix), message)
 
     def _look(self, meter: Meter) -> None:
         """Add to the meter the numbers that are not counted as they change."""
@@ -531,29 +378,10 @@ class Head:
         troubles = []
         if self.state_store.shortage:
             troubles.append(f"no new work is taken: {self.state_store.shortage}")
-        troubles += self._joining.troubles(self.clock.now())
+        troubles += self.joining.troubles(self.clock.now())
         return self.address, self.state_store.address, troubles
 
-    def _from_process(self, process: bytes, message: Any) -> None:
-        match message:
-            case ActorReady():
-                self.actors.ready(process, message)
-            case ActorFailed():
-                self.actor_table.failed(message.actor, message.error)
-            case ActorLeaving():
-                self.actor_table.leaving(message.actor, message.reason)
-            case ActorUnreferenced():
-                self.actor_table.unreferenced(message.actor)
-
-    def _node_id(self, prefix: bytes) -> str:
-        record = self.nodes.of_prefix(prefix)
-        return "" if record is None else record.node_id
-
     # ---- nodes -------------------------------------------------------------------------------
-
-    def _report(self, prefix: bytes, message: NodeReport, now: float) -> None:
-        if self._joining.report(prefix, message, now):
-            self._resources_changed = True
 
     def _request_actor_placing(self) -> None:
         """Place waiting actors at the next tick. They may wait for bundles that were created just
@@ -575,7 +403,7 @@ class Head:
         self._node_recorder.changed(record)
         if not self._setup.is_alone:
             self.outbox.broadcast(View([self.nodes.row(record.node_id)]))
-        self._resources_changed = True
+        self.resources_changed = True
         self.gangs.node_changed(record)
 
     def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
@@ -586,46 +414,13 @@ class Head:
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
         """Give up a dead node and all that ran there (an effect of the directory)."""
-        now = self.clock.now()
         self.state_store.put_node(record)
         self._node_recorder.lost(record, reason)
-        died = NodeDied(record.prefix, record.node_id, reason, record.death)
-        self.outbox.broadcast(died, but=record.prefix)
-        self.outbox.send(record.prefix, Expelled(reason, is_stale=True))
-        self.outbox.disconnect(record.prefix)
-        self.events.node_gone(record.prefix)
-        self.state.node_dead(record.prefix)
-        self.devices.node_gone(record.node_id)
-        self.machines.node_gone(record.node_id)
-        self.metrics.node_dead(record.node_id)
-        self.events.record(
-            cluster_events.NodeDied(at=self.clock.wall(), node=record.prefix.hex(), reason=reason)
-        )
-        apart = self.internal_errors.kept_apart
-        with apart("message", "actors of a dead node"):
-            self.actors.node_died(record, reason)
-        with apart("message", "drivers of a dead node"):
-            self.drivers.node_died(record.prefix)
-        with apart("message", "what workers of a dead node made"):
-            for process in self._creators():
-                if process[:PREFIX_BYTES] == record.prefix:
-                    self.process_ended(process, False, now)
-        with apart("message", "groups on a dead node"):
-            self.group_table.node_gone(record.node_id, now)
-        with apart("message", "gangs on a dead node"):
-            self.gangs.node_dead(record, now)
+        self.deaths.node_dead(record, reason)
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """End what a driver or worker owned whose process is gone."""
-        apart = self.internal_errors.kept_apart
-        with apart("message", "actors of a process that ended"):
-            self.actor_table.process_gone(process)
-        with apart("message", "groups of a process that ended"):
-            self.group_table.creator_gone(process, now)
-        with apart("message", "gangs of a process that ended"):
-            self.gangs.creator_gone(process, now)
-        if is_driver:
-            self.drivers.driver_gone(process)
+        """End everything that belonged to a process that is gone (an effect of drivers)."""
+        self.deaths.process_ended(process, is_driver, now)
 
     def detached_actors(self, job: bytes) -> list[ActorRecord]:
         """Return the living actors of a job that outlive its driver (an effect of drivers)."""

@@ -141,7 +141,7 @@ class RayHead(Head):
         """Update the amounts that are available in Ray on a node. `heard`: the time at which the
         node last sent a message.
         """
-        self._report(prefix, report, heard)
+        self._messages.report(prefix, report, heard)
 
     def whole(self, group: GroupId, number: int) -> Whole | None:
         """Return the bundles of a group's attempt `number`.
