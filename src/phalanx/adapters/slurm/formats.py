@@ -137,9 +137,29 @@ def listed(
     """
     heads = [one.title for one in columns]
     out = [_line(columns, heads, separator, has_marks=False)] if has_head else []
+    pattern = "" if separator else _pattern(columns)
+    if pattern:
+        cells = [(c.field, c.unknown) for c in columns]
+        return out + [
+            pattern % tuple([row.get(field) or unknown for field, unknown in cells]) for row in rows
+        ]
     for row in rows:
         out.append(_line(columns, [row.get(c.field) or c.unknown for c in columns], separator))
     return out
+
+
+def _pattern(columns: Sequence[Column]) -> str:
+    """Return Python's %-format of a line, which is quicker for thousands of rows; "" for columns
+    that cannot be written in this way.
+    """
+    if any(one.has_mark or one.is_whole for one in columns):
+        return ""
+    parts = []
+    for one in columns:
+        side = "" if one.is_right else "-"
+        cell = f"%{side}{one.width}.{one.width}s" if one.width else "%s"
+        parts.append(one.before.replace("%", "%%") + cell + one.after.replace("%", "%%"))
+    return "".join(parts)
 
 
 def _line(

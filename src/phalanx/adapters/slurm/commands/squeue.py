@@ -192,6 +192,8 @@ def _chosen(asked: Mapping[str, str]) -> list[JobInfo]:
     users = user_names(words_of(asked, "user")) | ({user_name()} if "me" in asked else set())
     chosen = {option: words_of(asked, option) for option in ("partition", "account", "qos")}
     chosen |= {option: words_of(asked, option) for option in ("reservation", "licenses")}
+    if not users and not any(chosen.values()):
+        return jobs
     return [job for job in jobs if _is_meant(job, users, chosen)]
 
 
