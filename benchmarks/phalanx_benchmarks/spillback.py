@@ -193,7 +193,7 @@ class _Node:
 
 
 class _World(VirtualTime):
-    """Virtual time, and the measured values."""
+    """The simulated world: virtual time, the nodes, and the measured values."""
 
     def __init__(self, clock: Clock, nodes: int, name: str, threshold: int) -> None:
         super().__init__()

@@ -40,7 +40,7 @@ PUBLISHED: dict[str, tuple[float, float, float, float]] = {
 et al., USENIX ATC 2023, expected results of its artifact).
 """
 BESIDE = ("firstfit", "scarcity")
-"""Policies that the paper lacks."""
+"""The policies that are not in the paper."""
 CELL_LIMIT, MEAN_LIMIT = 1.0, 0.3
 """The most percentage points by which one cell may differ from its published value, and by which
 the mean of all cells may differ.

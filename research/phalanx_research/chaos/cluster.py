@@ -46,7 +46,7 @@ class Cluster:
         self.trouble = set(options.faults)
         """The faults that may happen to messages now."""
         self._nodes: dict[bytes, SimNode] = {}
-        """Every node that ever existed, by prefix."""
+        """All nodes that ever existed, by prefix."""
         self.drivers: list[SimDriver] = []
         self.disk = SimDisk()
         self._mark = MemoryMark()

@@ -17,7 +17,7 @@ Write = Callable[[str], None]
 
 
 class SeedsError(PhalanxError, ValueError):
-    """Invalid seeds."""
+    """Raised for invalid seeds."""
 
 
 @dataclass(frozen=True, kw_only=True)

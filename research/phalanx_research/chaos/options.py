@@ -105,7 +105,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     drift: float
     """The largest relative error in the speed of a clock."""
     chaos_s: float
-    """Seconds during which faults happen."""
+    """The seconds of the run in which faults happen."""
     quiet_s: float
     """Seconds without any event after all work has ended, before the head dies once more; 0: the
     head does not die.

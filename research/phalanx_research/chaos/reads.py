@@ -27,7 +27,7 @@ class Reader(Protocol):
 
 
 class Reads:
-    """All readers that wait for values."""
+    """The checker of reads, which knows all readers that wait for values."""
 
     def __init__(
         self, network: Network, history: History, kept: Mapping[Key, Promise], truth: Truth

@@ -43,7 +43,7 @@ class SweepProgram:
         self._asked: list[JobSpec] = []
 
     def plan(self, left_s: float) -> None:
-        """Submit the arrays, spread over this time."""
+        """Submit the arrays, spread over `left_s` seconds."""
         for number in range(self._options.sweeps):
             self._later(self._rng.uniform(0.0, left_s), partial(self._submit, number))
 

@@ -73,7 +73,7 @@ class Promise(msgspec.Struct, kw_only=True):
 
 
 class Truth:
-    """Compares reported errors with what has happened."""
+    """The judge of reported errors, which compares them with the recorded events."""
 
     def __init__(self, history: History, kept: dict[Key, Promise]) -> None:
         self._history = history

@@ -159,7 +159,7 @@ class SimWorker(SimProcess):
             self._run.interrupt()
 
     def progress(self, context: TaskContext) -> None:
-        """Let a waiting stream continue."""
+        """Let a stream continue that waits for its reader."""
         resume, context.progress = context.progress, None
         if resume is not None:
             resume(None)

@@ -23,7 +23,7 @@ class Burst(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """All parts of a finished demo."""
+    """The results of all parts of a finished demo."""
 
     data_bytes: int
     search: Search

@@ -24,7 +24,7 @@ class Recorder:
         self.capacity = float(cluster.capacity[:, self._column].sum()) / self._unit
         self.allocated = 0.0
         self.area = 0.0
-        """Resource-seconds allocated so far."""
+        """The resource-seconds that were allocated so far."""
         self._last = 0.0
         self._rows: list[tuple[float, float, int, int, float]] = []
 

@@ -11,7 +11,7 @@ from phalanx.cli.table import echo
 
 
 class Of(StrEnum):
-    """Kinds of files that have a schema."""
+    """The kinds of files that have a schema."""
 
     manifests = "manifests"
     scheduler = "scheduler"

@@ -1,4 +1,4 @@
-"""The text that `phalanx start --head` ends with: how to use the cluster, and who may."""
+"""The text at the end of `phalanx start --head`: how to use the cluster, and which users may."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class TopSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     status: StatusInfo
     nodes: list[NodeInfo]
     devices: dict[str, list[DeviceInfo]]
-    """Devices by node id, sorted by number."""
+    """The devices of each node, by node id and sorted by number."""
     queues: list[QueueInfo]
     waiting: list[JobInfo]
     running: list[JobInfo]

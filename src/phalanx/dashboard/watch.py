@@ -67,7 +67,7 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     gangs: list[GangInfo]
     queues: list[QueueInfo]
     events: list[EventInfo] = []
-    """Events, oldest first."""
+    """The last events, the oldest first."""
     trouble: str = ""
     """The reason why the picture is not newer; empty while the head answers."""
     waits: dict[str, str] = {}

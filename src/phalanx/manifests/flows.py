@@ -1,4 +1,4 @@
-"""JobFlow and CronJob manifests."""
+"""The reading of JobFlow and CronJob manifests."""
 
 from __future__ import annotations
 

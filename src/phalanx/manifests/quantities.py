@@ -33,7 +33,7 @@ BATCH |= {"amd.com/gpu": "nvidia.com/gpu", "volcano.sh/gpu-number": "nvidia.com/
 """The same resources under the names that the scheduler uses (`batch.amounts`)."""
 
 NOT_HERE = ("ephemeral-storage", "hugepages-", "attachable-volumes-")
-"""Resources that only a Kubernetes cluster offers."""
+"""The resources that only a Kubernetes cluster offers."""
 
 
 def quantity(written: Any) -> float:

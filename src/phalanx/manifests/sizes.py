@@ -14,7 +14,7 @@ from phalanx.manifests.quantities import quantity
 
 FORMS = "4Gi, 512MiB, 1.5 GiB, 100M or 1e9 (bytes)"
 OF_MEMORY = ("memory", "object_store_memory")
-"""Resources that are counted in bytes."""
+"""The resources that are counted in bytes."""
 _WRITTEN = re.compile(
     r"([+-]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][+-]?\d{1,3})?)"
     r"\s*([kKMGTPE]i?)?(?:[bB]|bytes)?",

@@ -49,9 +49,9 @@ class Used(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     gpu_max: float = 0.0
     gpu_p95: float = 0.0
     gpu_idle_s: float = 0.0
-    """Device-seconds in which nothing was computed."""
+    """The device-seconds in which the attempt's devices computed nothing."""
     gpu_memory_mean: float = 0.0
-    """Mean bytes used on all devices together."""
+    """The mean number of bytes used on all devices together."""
     gpu_memory_max: float = 0.0
     gpu_memory_total: float = 0.0
     """Bytes of memory that all devices together have."""

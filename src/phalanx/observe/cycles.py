@@ -28,7 +28,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     gang: str
     queue: str
     verdict: str
-    """placed, evicted, promised or left."""
+    """The result: placed, evicted, promised or left."""
     members: int
     action: str
     """The action that evicted the gang."""

@@ -102,7 +102,7 @@ class EventQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 
 class EventPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """Events, the oldest first."""
+    """The answer: events, the oldest first."""
 
     events: list[EventInfo]
     newest: int

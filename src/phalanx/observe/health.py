@@ -34,12 +34,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     what: str
     state: str
-    """`WELL`, `LOOK` or `BAD`."""
+    """The state: `WELL`, `LOOK` or `BAD`."""
     said: str
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """All findings."""
+    """The health of a head: all findings about it."""
 
     state: str
     """The worst state of the findings."""

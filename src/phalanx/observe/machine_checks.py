@@ -43,7 +43,7 @@ class DaemonFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A daemon of this user that left an announcement."""
 
     kind: str
-    """head or node."""
+    """The kind of the daemon: head or node."""
     pid: int
     address: str
     is_alive: bool
@@ -84,7 +84,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
     what: str
     state: str
-    """`WELL`, `LOOK` or `BAD`."""
+    """The state: `WELL`, `LOOK` or `BAD`."""
     said: str
     cure: str = ""
     """The remedy; empty if nothing is wrong."""

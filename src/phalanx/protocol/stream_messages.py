@@ -25,7 +25,7 @@ class Begin(msgspec.Struct, array_like=True, tag=0):
 
 
 class Typed(msgspec.Struct, array_like=True, tag=1):
-    """Bytes of the program's input; no bytes: the input has ended."""
+    """A part of the program's input, in bytes. Without bytes, the input has ended."""
 
     data: bytes
 
@@ -47,7 +47,7 @@ class Signalled(msgspec.Struct, array_like=True, tag=3):
 
 
 class Printed(msgspec.Struct, array_like=True, tag=10):
-    """Bytes that the program has printed."""
+    """A part of the program's output, in bytes."""
 
     data: bytes
     is_error: bool = False

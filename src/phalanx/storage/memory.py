@@ -33,7 +33,7 @@ class MemoryMark:
         return self.head
 
     def write(self, head: Head, is_durable: bool = False) -> None:
-        """Keep the head."""
+        """Keep this record of the shard's writer."""
         self.head = head
 
     def keep(self, head: Head) -> None:

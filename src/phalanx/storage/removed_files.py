@@ -41,7 +41,7 @@ class DatabaseFiles:
     def __init__(self, path: str) -> None:
         self._path = path
         self._known: dict[str, _Number] = {}
-        """The numbers of each file, from the first look that found it."""
+        """The device and inode numbers of each file, as the first look found them."""
 
     def are_there(self) -> bool:
         """Whether the files of earlier looks still have their names. Raises OSError."""

@@ -1,4 +1,4 @@
-"""GPUs by machine, assigned first fit."""
+"""The GPUs of machines, which are assigned by the rule first fit."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ class Column(msgspec.Struct, frozen=True):
     width: int = 0
     is_right: bool = False
     before: str = ""
-    """Text of the format before the column."""
+    """The text of the format before the column."""
     after: str = ""
     unknown: str = ""
-    """Text for a row without the field."""
+    """The text for a row without the field."""
     has_mark: bool = False
     """Whether a cut cell ends in a plus sign, as in sacct."""
     is_whole: bool = False

@@ -125,7 +125,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Guest(msgspec.Struct, frozen=True, kw_only=True):
-    """Members of a gang on a node."""
+    """The members of one gang on a node."""
 
     gang: GangInfo
     members: int

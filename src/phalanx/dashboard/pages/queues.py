@@ -55,7 +55,7 @@ class QueueLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueTree(msgspec.Struct, frozen=True, kw_only=True):
-    """All queues, each after its parent."""
+    """The page of all queues. Each queue comes after its parent."""
 
     lines: list[QueueLine]
 

@@ -22,7 +22,7 @@ FAILED: Final = "Failed"
 SUCCEEDED: Final = "Succeeded"
 
 FINISHED: Final = frozenset({COMPLETED, FAILED, TERMINATED, TIMED_OUT, DEADLINE, DEPENDENCY_FAILED})
-"""States that a job never leaves."""
+"""The states that a job never leaves."""
 
 SETTLED: Final = FINISHED | {ABORTED}
 """States in which no member of a job runs, and in which none will start without a command."""

@@ -16,7 +16,7 @@ class NodeInfo(Row, frozen=True):
     node_id: str
     """The node's id in hex."""
     state: str
-    """ALIVE, DRAINING or DEAD."""
+    """The node's state: ALIVE, DRAINING or DEAD."""
     reason: str
     """Why the node drains, is dead, or is not connected now; empty when all is well."""
     host: str
@@ -81,7 +81,7 @@ class DriverInfo(Row, frozen=True):
     end_time: float = 0.0
     """When the driver ended, in seconds since the epoch; 0 while it runs."""
     state: str = "RUNNING"
-    """RUNNING or ENDED."""
+    """The driver's state: RUNNING or ENDED."""
     pid: int = 0
     node_id: str = ""
     """The beginning of the id of the driver's node. The ids of the node's processes begin with it,
@@ -118,7 +118,7 @@ class StatusInfo(Row, frozen=True):
     actors: dict[str, int]
     """The number of actors in each state."""
     groups: list[dict[str, Any]]
-    """Placement groups, in the form of `ray.util.placement_group_table()`."""
+    """The placement groups, in the form of `ray.util.placement_group_table()`."""
     jobs: list[DriverInfo]
     """The running drivers."""
     gangs: dict[str, int]

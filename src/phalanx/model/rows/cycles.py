@@ -11,7 +11,7 @@ class PlacedInfo(Row, frozen=True):
     """The members of a gang that a cycle placed."""
 
     gang: str
-    """NAMESPACE/NAME of the gang or the job."""
+    """The gang or the job, as NAMESPACE/NAME."""
     queue: str
     members: int
     nodes: list[str]

@@ -19,7 +19,7 @@ class DeviceInfo(Row, frozen=True):
     number: int
     """The number by which the node assigns the GPU. The GPU's name is `NODE/gpuNUMBER`."""
     state: str
-    """ok, suspect or bad."""
+    """The GPU's state: ok, suspect or bad."""
     action: str
     """The action that a bad GPU needs."""
     reason: str

@@ -15,7 +15,7 @@ class EventInfo(Row, frozen=True):
     at: float
     """When it happened, in seconds since the epoch by the head's clock."""
     kind: str
-    """One of `observe.events.KINDS`."""
+    """The kind of the event: one of `observe.events.KINDS`."""
     job: str = ""
     """NAMESPACE/NAME of the job, or of the gang of tasks or actors."""
     queue: str = ""

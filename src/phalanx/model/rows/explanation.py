@@ -14,7 +14,7 @@ from phalanx.model.rows.plan import Basis
 OTHERS = "others/"
 """The name of the holder that stands for all ordinary tasks and actors."""
 BYTES = ("memory", "object_store_memory", "gpu_memory", "gpu_memory_limit")
-"""Resources that are counted in bytes."""
+"""The resources that are counted in bytes."""
 _SUBJECTS = ("resource", "queue", "who", "labels", "license", "role", "policy", "task")
 """The details by which two reasons with the same code differ."""
 _SHOWN = 3
@@ -42,7 +42,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlikeTasks(msgspec.Struct, frozen=True, kw_only=True):
-    """Tasks that wait for the same reasons."""
+    """A group of tasks that wait for the same reasons."""
 
     names: list[str]
     reasons: list[Reason]

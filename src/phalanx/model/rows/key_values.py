@@ -6,7 +6,7 @@ import msgspec
 
 
 class KeptValue(msgspec.Struct, frozen=True, array_like=True):
-    """One entry of the table of `head.key_values`."""
+    """A value that a program keeps at the head, with its namespace and key."""
 
     namespace: bytes
     key: bytes

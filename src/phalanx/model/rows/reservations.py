@@ -10,7 +10,7 @@ class ReservationInfo(Row, frozen=True):
 
     name: str
     state: str
-    """active, or planned."""
+    """The reservation's state: active or planned."""
     begin: float
     """The beginning of the present window, or of the next one."""
     end: float | None

@@ -22,7 +22,7 @@ class AuditInfo(Row, frozen=True, kw_only=True):
     """A change or a refusal, as the audit log keeps it."""
 
     at: float
-    """Seconds since the epoch."""
+    """The time of the request, in seconds since the epoch."""
     principal: str
     user: str
     """The user for whom the principal asked."""
@@ -32,7 +32,7 @@ class AuditInfo(Row, frozen=True, kw_only=True):
     what: str
     """The request and the object that it concerns."""
     result: str
-    """done, failed or denied."""
+    """The result of the request: done, failed or denied."""
     why: str = ""
     """The rule by which the request was denied, or the error with which it failed."""
 

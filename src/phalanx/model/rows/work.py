@@ -13,7 +13,7 @@ class QueueInfo(Row, frozen=True):
 
     name: str
     state: str
-    """Open, Closing or Closed."""
+    """The queue's state: Open, Closing or Closed."""
     weight: int
     """The weight by which busy sibling queues share the cluster, unless `deserved` sets the queue's
     part.
@@ -101,7 +101,7 @@ class JobInfo(Row, frozen=True):
     reason: str
     """Why the job is in its state, or why it waits."""
     kind: str
-    """mpi, pytorch, tensorflow, ray, or batch."""
+    """The kind of the job: mpi, pytorch, tensorflow, ray or batch."""
     replicas: int
     """The number of members."""
     min: int
@@ -245,7 +245,7 @@ class CronInfo(Row, frozen=True):
     namespace: str
     schedule: str
     state: str
-    """Active or Suspended."""
+    """The cron job's state: Active or Suspended."""
     active: list[str]
     """The names of the cron job's running jobs."""
     last_scheduled: float | None
@@ -260,4 +260,4 @@ class AppliedInfo(Row, frozen=True):
     namespace: str
     """The object's namespace; empty for an object without one."""
     done: str
-    """created or updated."""
+    """The change of the object: created or updated."""

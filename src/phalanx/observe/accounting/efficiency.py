@@ -58,7 +58,7 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
     memory_part: float | None
     gpu: float | None
     gpu_idle_s: float | None
-    """Device-seconds without computation."""
+    """The device-seconds in which the job's devices computed nothing."""
     gpu_memory_max: float | None
     gpu_memory_part: float | None
     advice: str

@@ -39,7 +39,7 @@ class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """The part of `cpu_s` that attempts with known usage held."""
     cpu_idle_s: float = 0.0
     memory_s: float = 0.0
-    """Byte-seconds requested."""
+    """The byte-seconds of memory that attempts requested."""
     gpu_s: float = 0.0
     gpu_used_s: float = 0.0
     gpu_known_s: float = 0.0

@@ -69,7 +69,7 @@ class WaitInfo(msgspec.Struct, array_like=True, frozen=True):
     """A waiting job's reason in brief, its position in its queue and its expected start."""
 
     job: str
-    """NAMESPACE/NAME."""
+    """The job, as NAMESPACE/NAME."""
     reason: str
     position: int
     expected_start: ExpectedStart | None

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class _Connection:
-    """This process's connection to a client server."""
+    """The stand-in for this process's connection to a client server."""
 
     def is_connected(self) -> bool:
         """Return False: there is never a connection."""

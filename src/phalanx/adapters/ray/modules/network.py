@@ -1,4 +1,6 @@
-"""`ray._private.services`, `ray._common.network_utils`, `ray.util.get_node_ip_address`."""
+"""`ray._private.services`, `ray._common.network_utils` and `ray.util.get_node_ip_address`:
+functions about addresses.
+"""
 
 from __future__ import annotations
 

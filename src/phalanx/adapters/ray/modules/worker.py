@@ -156,7 +156,7 @@ class SerializationContext:
 
 
 class GlobalWorker:
-    """This process, as `global_worker` describes it."""
+    """The object `global_worker`, which describes this process."""
 
     node = GlobalNode()
     core_worker = CoreWorker()

@@ -25,9 +25,9 @@ class AskedNodes:
             is_needed
         ) else []  # fmt: skip
         self.hosts = {node.host: node.labels.get(_HOSTNAME, node.hostname) for node in nodes}
-        """Host names by address."""
+        """The nodes' host names by address."""
         self.node_cpus = _usual_cpus(nodes)
-        """Number of CPUs that most nodes have."""
+        """The number of CPUs that most nodes have."""
         self.asked = dict(asked)
         """The options, in which lists of hosts are expanded."""
         for option in ("nodelist", "exclude"):

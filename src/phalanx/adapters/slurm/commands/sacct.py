@@ -116,7 +116,7 @@ _OF_JOBS = dict.fromkeys(
      "reservation", "stdin", "stdout", "stderr", "eligible", "planned", "planned_cpu",
      "planned_cpu_raw"), ""
 )  # fmt: skip
-"""Fields that steps do not have."""
+"""The fields that only jobs have, and steps do not."""
 
 
 def sacct(words: Sequence[str]) -> None:

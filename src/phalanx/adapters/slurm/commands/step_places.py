@@ -26,7 +26,7 @@ class Places(msgspec.Struct, frozen=True):
     nodes: list[str]
     hosts: dict[str, str]
     names: dict[str, set[str]]
-    """All names of each node."""
+    """The host name and the other names of each node."""
 
     @property
     def cpus(self) -> int:
