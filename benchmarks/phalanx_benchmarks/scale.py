@@ -41,7 +41,7 @@ GANGS_PER_S = 1_000 / 60
 MEMBERS = 4
 WAITING = (10_000, 100_000)
 ACTORS = ((1_000, 100), (10_000, 1_000))
-"""Pairs of the number of actors and the number of nodes for them."""
+"""The sizes of rows about actors: pairs of the number of actors and the number of their nodes."""
 FULL = ((1_000, 10, 800, 2_000), (10_000, 100, 800, 20_000))
 """The sizes of a full cluster: the number of nodes, of gangs that fill them, of members of each
 gang, and of waiting jobs.

@@ -24,7 +24,9 @@ class PhalanxCluster:
     """
 
     def __init__(self, *, nodes: int = 4, cpus: int = 4, gpus: int = 0, rules: str = "") -> None:
-        """`rules` is the scheduler's configuration as YAML; "" stands for the head's default."""
+        """Prepare a cluster. `rules` is the scheduler's configuration as YAML; "" stands for the
+        head's default.
+        """
         self.name = "phalanx"
         self.nodes = [f"n{at}" for at in range(1, nodes + 1)]
         self.cpus = cpus

@@ -1,4 +1,6 @@
-"""dask.distributed: a local cluster of processes with one thread each, without the dashboard."""
+"""The pool of dask.distributed: a local cluster of processes with one thread each, without the
+dashboard.
+"""
 
 from __future__ import annotations
 

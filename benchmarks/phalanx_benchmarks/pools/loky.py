@@ -1,4 +1,4 @@
-"""joblib: its executor for single calls, and `Parallel` for many calls."""
+"""The pool of joblib: its executor for single calls, and `Parallel` for many calls."""
 
 from __future__ import annotations
 

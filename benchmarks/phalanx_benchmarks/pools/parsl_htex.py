@@ -1,4 +1,4 @@
-"""Parsl: its high-throughput executor with a block of local processes."""
+"""The pool of Parsl: its high-throughput executor, with a block of local processes."""
 
 from __future__ import annotations
 

@@ -44,7 +44,9 @@ class ArrivalRun:
 
     @property
     def placements_per_s(self) -> float:
-        """Pods decided per second, including pods that found no room."""
+        """The number of decisions per second. Decisions about pods that found no room are
+        included.
+        """
         return self.pods / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     def at(self, curve: Floats, arrived_pct: int) -> float | None:

@@ -47,7 +47,7 @@ the mean of all cells may differ.
 """
 
 Figures = dict[str, list[list[float]]]
-"""For each policy and each of `MEASURES`, the values of all seeds."""
+"""The values of all seeds, for each policy and each of `MEASURES`."""
 
 
 def measure(

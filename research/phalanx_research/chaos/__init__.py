@@ -1,1 +1,3 @@
-"""Simulated clusters: the production machines on simulated time, network, workers and storage."""
+"""Simulated clusters: the production machines, with simulated time, network, workers and
+storage.
+"""

@@ -230,7 +230,7 @@ class Network:
             self._finish(end)
 
     def _pump(self, end: End) -> None:
-        """Deliver, in order, the messages from this end that have arrived."""
+        """Deliver the messages from this end that have arrived, in order."""
         far = end.other
         if far.process is None or not far.is_open or self.is_blocked(end.host, far.host):
             # the dial is not finished or the way is blocked; the end is looked at again afterwards

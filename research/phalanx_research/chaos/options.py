@@ -114,7 +114,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fault_every_s: float
     drivers: int
     tasks: int
-    """How often a driver submits tasks; each time one, five or twelve."""
+    """The number of times that a driver submits tasks. Each time it submits one, five or twelve."""
     actors: int
     groups: int
     gangs: int
@@ -133,7 +133,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     quotas: tuple[dict[str, Any], ...]
     """Additional fields of each queue at its creation."""
     queue_changes: int
-    """How often a driver changes a queue's weight."""
+    """The number of times that a driver changes a queue's weight."""
     has_tasks_in_queues: bool
     """Whether ordinary tasks are charged to queues as well."""
     task_s: float

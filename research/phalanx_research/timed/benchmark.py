@@ -18,7 +18,7 @@ from phalanx_research.timed.loop import simulate
 from phalanx_research.timed.workload import Rules
 
 SIZES = ((10_000, 100), (100_000, 1_000), (1_000_000, 10_000))
-"""Pairs of the number of tasks and the number of machines."""
+"""The sizes that are measured: pairs of the number of tasks and the number of machines."""
 RULES = Rules(period_s=120.0, sample_s=600.0)
 SEED = 42
 

@@ -1,4 +1,4 @@
-"""Starts a head and nodes on this machine, as `phalanx start` was told to."""
+"""The start of a head and of nodes on this machine, by the options of `phalanx start`."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _head_options(given: values.StartOptions, node: dict[str, Any]) -> HeadOptio
 
 
 def join(given: values.StartOptions, parent_fd: int) -> list[Daemon]:
-    """Start a node that joins a head. `parent_fd`: as for `start_head`."""
+    """Start a node that joins a head. `parent_fd` is as in `start_head`."""
     from phalanx.runtime.daemons.local import numeric_address, split_address
 
     assert given.address is not None
@@ -165,7 +165,7 @@ def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts, parent_f
 
 
 def _node_settings(given: values.StartOptions) -> dict[str, Any]:
-    """Return the fields of NodeOptions that options give, except the node's amounts."""
+    """Return the fields of NodeOptions for these options, except the node's amounts."""
     values.check_host(given.host)
     return {
         "launch": _launch_socket() if given.system else "",

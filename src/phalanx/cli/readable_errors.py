@@ -1,4 +1,4 @@
-"""Expected errors of a command, as one sentence and an exit code."""
+"""The report of a command's expected errors: one sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def failing_readably() -> Iterator[None]:
 
 
 def sentence(error: BaseException) -> str:
-    """Return an error as a sentence. A name or path with which it begins stays as it is."""
+    """Return an error as a sentence. A name or path at the beginning stays unchanged."""
     text = str(error) or type(error).__name__
     return text[0].upper() + text[1:] if text.split()[0].isalpha() else text

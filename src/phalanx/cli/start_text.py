@@ -6,7 +6,9 @@ import ipaddress
 
 
 def what_next(where: str, token: str, is_insecure: bool) -> str:
-    """Return the commands that follow, and where the token is. `where`: the head's address."""
+    """Return the commands that a user may want next, and the place of the token. `where`: the
+    head's address.
+    """
     host = where.rpartition(":")[0].strip("[]")
     is_local = ipaddress.ip_address(host).is_loopback
     join = f"phalanx start --address {where}"
@@ -33,7 +35,8 @@ def what_next(where: str, token: str, is_insecure: bool) -> str:
 
 
 def shared_text(directory: str, group: str, launch_keys: str) -> str:
-    """Return how other accounts reach a shared head, and as whom their jobs run.
+    """Return text about a shared head: how other accounts reach it, and as which users their jobs
+    run.
 
     `group`: the accounts that may connect; empty for all. `launch_keys`: the directory of the
     head's keys for phalanx-launch; empty if jobs run as the user of this node.

@@ -64,7 +64,7 @@ def is_not_here(resource: str) -> bool:
 
 
 def batch_amounts(needs: dict[str, float]) -> tuple[tuple[str, float], ...]:
-    """Convert amounts from the names of leases to those of scheduling, sorted."""
+    """Return amounts under the scheduler's names instead of those of leases, sorted."""
     return tuple(sorted((batch_name(name), amount) for name, amount in needs.items()))
 
 

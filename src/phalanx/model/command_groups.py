@@ -7,13 +7,13 @@ from __future__ import annotations
 from typing import Final
 
 DELEGATED: Final = "delegated"
-"""By control groups below the node's own group, which the node's service or container has delegated
-to the node.
+"""The way by control groups below the node's own group, which the node's service or container has
+delegated to the node.
 """
 SCOPE: Final = "scope"
-"""By control groups in a scope of systemd."""
+"""The way by control groups in a scope of systemd."""
 NONE: Final = "none"
-"""There are no groups: processes are found by their parents."""
+"""The way without groups: processes are found by their parents."""
 MEMORY: Final = "+memory"
 """The suffix of a way of finding processes; with it, the kernel also limits the memory of a
 command.

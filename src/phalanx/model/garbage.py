@@ -1,4 +1,6 @@
-"""Pauses of the garbage collector, because each collection walks over all objects."""
+"""Pauses of the garbage collector. They save time, because each collection walks over all
+objects.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ MEMORY = "gpu_memory"
 LIMIT = "gpu_memory_limit"
 """The bytes on each card that the work may use; work that uses more is ended."""
 MPS = "gpu_mps"
-"""1 where the card is shared by NVIDIA's Multi-Process Service."""
+"""1 if the card is shared by NVIDIA's Multi-Process Service."""
 COMPUTE = "gpu_compute"
 """The largest part of a card's threads that the work may use."""
 TERMS = frozenset({CARDS, MEMORY, LIMIT, MPS, COMPUTE})

@@ -43,7 +43,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     it.
     """
     nodes: tuple[str, ...] = ()
-    """Nodes by id, the beginning of an id, host or address."""
+    """The nodes, each by its id, the beginning of its id, its host or its address."""
     labels: tuple[tuple[str, str], ...] = ()
     node_count: int = 0
     amounts: tuple[tuple[str, float], ...] = ()

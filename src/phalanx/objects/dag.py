@@ -177,7 +177,7 @@ class InputAttributeNode(DAGNode):
 
 
 class MultiOutputNode(DAGNode):
-    """Several nodes, whose values `execute` returns as a list."""
+    """A node for several nodes, whose values `execute` returns as a list."""
 
     def __init__(self, args: Any) -> None:
         self._outputs = list(args)

@@ -31,7 +31,7 @@ class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     mode: int | None = None
-    """Permission bits, without the kind of the file."""
+    """The permission bits of the mode, without the kind of the file."""
     is_ours: bool = True
     is_link: bool = False
     free_bytes: int | None = None

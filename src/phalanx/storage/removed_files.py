@@ -18,7 +18,7 @@ _Number = tuple[int, int]
 
 
 def number_of(path: str) -> _Number | None:
-    """Return the device and number of the file at a path; None if there is no file.
+    """Return the device and inode numbers of the file at a path; None if there is no file.
 
     Raises OSError.
     """
@@ -30,7 +30,7 @@ def number_of(path: str) -> _Number | None:
 
 
 def is_at(fd: int, path: str) -> bool:
-    """Whether an open file is the one at this path. Raises OSError."""
+    """Whether an open file is the file at this path. Raises OSError."""
     found = os.fstat(fd)
     return number_of(path) == (found.st_dev, found.st_ino)
 
@@ -73,7 +73,7 @@ class DatabaseFiles:
         self._known.clear()
 
     def close_removed(self, db: sqlite3.Connection) -> None:
-        """Close a database that was written again, and remove what is left of its old log."""
+        """Close a database that was written again, and remove the rest of its old log."""
         with contextlib.suppress(sqlite3.Error):
             db.close()
         for ending in (_LOG, "-shm"):

@@ -40,7 +40,7 @@ up.
 MARK = ".mark"
 """The ending of the name of the file next to the store with the store's mark."""
 _KEEP_SIZE = 1
-"""Mode of fallocate: the blocks become the file's, but its length stays."""
+"""The mode of fallocate that gives blocks to a file without changing its length."""
 
 # Not WITHOUT ROWID: there each comparison of keys reads the whole row, megabytes of a function.
 _SCHEMA = f"""
@@ -284,7 +284,7 @@ class SqliteShard:
 
     @contextlib.contextmanager
     def _clear_errors(self) -> Iterator[None]:
-        """Turn SQLite's errors into the errors of this room."""
+        """Turn SQLite's errors into StorageErrors."""
         try:
             yield
         except sqlite3.DatabaseError as error:

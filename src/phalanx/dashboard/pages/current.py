@@ -1,4 +1,6 @@
-"""Rows of jobs as of now: the head sends a row when a job has changed, and its times go on."""
+"""Rows of jobs with their present times. The head sends a row only when a job has changed, but the
+job's times go on.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,15 @@ from phalanx.model.rows.work import JobInfo
 
 
 def is_running(job: JobInfo) -> bool:
-    """Whether the time that a job has run goes on. An array has no such time, its tasks have."""
+    """Whether the time that a job has run goes on. An array has no such time; only its tasks have
+    one.
+    """
     return bool(job.running) and not job.array and job.finished is None
 
 
 def current(jobs: Iterable[JobInfo], now: float) -> list[JobInfo]:
-    """Return these rows with their age and their time of running as of `now`, in seconds since the
-    epoch.
+    """Return these rows with the age and the run time of each job at the time `now`, in seconds
+    since the epoch.
     """
     return [_current(job, now) for job in jobs]
 

@@ -35,7 +35,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     name: str
     queue: str
     job: str
-    """NAMESPACE/NAME; empty for a gang of a program."""
+    """The job, as NAMESPACE/NAME; empty for a gang of a program."""
     look: int
     """The look of the holder, and the look of its queue (`styles.Looks`)."""
     queue_look: int

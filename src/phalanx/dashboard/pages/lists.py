@@ -60,7 +60,7 @@ class Listed(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     @property
     def first(self) -> int:
-        """Number of the first row, counted from 1."""
+        """The number of the first row, counted from 1."""
         return (self.asked.page - 1) * ROWS + 1 if self.rows else 0
 
 

@@ -94,7 +94,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> str:
-        """ok, suspect, bad or closed; empty without a reading."""
+        """The device's state: ok, suspect, bad or closed; empty without a reading."""
         if self.seen is None:
             return ""
         return "closed" if self.seen.is_closed and self.seen.state != BAD else self.seen.state

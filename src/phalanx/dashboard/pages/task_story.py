@@ -1,4 +1,4 @@
-"""Data of the page of one task: its attempts, and the tasks that it has submitted."""
+"""The data of the page of one task: its attempts, and the tasks that it has submitted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ATTEMPTS = 100
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt; times are in seconds since the epoch, None where they are not known."""
+    """One attempt. Times are in seconds since the epoch; unknown times are None."""
 
     number: int
     state: str
@@ -29,12 +29,12 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def waited_s(self) -> float | None:
-        """Seconds from its submission to its beginning."""
+        """The seconds from the attempt's submission to its start."""
         return _between(self.created, self.started)
 
     @property
     def ran_s(self) -> float | None:
-        """Seconds from its beginning to its end."""
+        """The seconds from the attempt's start to its end."""
         return _between(self.started, self.ended)
 
 
@@ -50,11 +50,11 @@ class TaskStory(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     actor: str
     parent: str
-    """The id of the task that submitted this one; empty if a driver did."""
+    """The id of the task that submitted this one; empty if a driver submitted it."""
     resources: dict[str, float]
     attempts: list[Attempt]
     children: dict[str, dict[str, int]]
-    """Number of tasks that it has submitted, by name and state."""
+    """The number of tasks that the task has submitted, by name and state."""
 
 
 def attempts_of(task: str) -> StateQuery:

@@ -21,11 +21,17 @@ LANES = 40
 OTHERS = "others"
 """The name of the functions that share the last colour."""
 _PREFIX_DIGITS = 12
-"""The hex digits of a node's id that its processes, and so the rows of tasks, are sure to have."""
+"""The number of hex digits of a node's id that its processes know, and that rows of tasks therefore
+have.
+"""
 _SHOWN_PART = 0.5
-"""The axis reaches back to at least this part of the attempts, if no range is asked for."""
+"""If no range is given, the axis reaches back so far that it has at least this part of the
+attempts.
+"""
 _LEAST = 0.25
-"""The least width of a bar in hundredths of the axis; narrower neighbours become one bar."""
+"""The least width of a bar in hundredths of the axis; narrower neighbouring bars are joined into
+one.
+"""
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +47,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """FINISHED, FAILED or RUNNING."""
     words: str
     task: str
-    """The id of the task; of several, the last one's."""
+    """The id of the task; for several attempts, the id of the last one's task."""
 
 
 class Lane(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +63,7 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Function(msgspec.Struct, frozen=True, kw_only=True):
-    """A function in the legend: its attempts on the axis, and their seconds in all."""
+    """A function in the legend: the number of its attempts on the axis, and their total seconds."""
 
     name: str
     look: int
@@ -75,11 +81,13 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     lanes_in_all: int
     functions: list[Function]
     ticks: list[tuple[float, float, str]]
-    """Labelled times: place in hundredths, seconds since the epoch, text."""
+    """The labelled times on the axis: each has its place in hundredths, its seconds since the
+    epoch, and its text.
+    """
     drawn: int
-    """How many attempts are on the axis."""
+    """The number of attempts on the axis."""
     is_cut: bool
-    """Whether older attempts on this axis were left out, as there are too many."""
+    """Whether older attempts on the axis were left out because there are too many."""
 
 
 class _Attempt(msgspec.Struct, frozen=True):
@@ -97,7 +105,7 @@ class _Attempt(msgspec.Struct, frozen=True):
 def stream(
     rows: Sequence[Row], total: int, names: Mapping[str, str], now: float, asked: str = ""
 ) -> Stream:
-    """Return the stream of rows of tasks, out of `total`. `names` are the nodes', by id, and
+    """Return the stream of rows of tasks, out of `total`. `names` are the names of nodes by id, and
     `asked` is the range of the axis.
     """
     attempts = list(_attempts(rows, now))
@@ -129,8 +137,8 @@ def stream(
 
 
 def _attempts(rows: Sequence[Row], now: float) -> Iterator[_Attempt]:
-    """Yield the attempts that ran. One that runs began after the last one on its worker, and not
-    before it was submitted.
+    """Yield the attempts that ran. The start of a running attempt is estimated: it is the end of
+    the worker's last attempt, or the task's submission if that is later.
     """
     last: dict[str, float] = {}
     running = []
@@ -184,7 +192,9 @@ def _usual(attempts: list[_Attempt], now: float) -> str:
 
 
 def _functions(seen: list[_Attempt], first: float) -> list[Function]:
-    """Return the functions with the most seconds, each with a colour; the others share the last."""
+    """Return the functions with the most seconds, each with a colour; the other functions share the
+    last colour.
+    """
     spent: dict[str, float] = defaultdict(float)
     counts: dict[str, int] = defaultdict(int)
     for one in seen:
@@ -235,7 +245,9 @@ def _lane(
 
 
 def _covered(mine: list[_Attempt], first: float) -> float:
-    """Return the seconds in which at least one attempt runs. `mine`: by their beginnings."""
+    """Return the seconds in which at least one attempt runs. `mine`: the attempts, sorted by their
+    starts.
+    """
     covered, until = 0.0, first
     for one in mine:
         covered += max(one.end - max(one.begin, until), 0.0)
@@ -275,7 +287,7 @@ def _how(one: _Attempt) -> str:
 
 
 def brief(seconds: float) -> str:
-    """Return a length of time of which parts of a second count."""
+    """Return a duration as text, with parts of a second."""
     if seconds < 1:
         return f"{1000 * seconds:.0f} ms"
     return f"{seconds:.1f}s" if seconds < 10 else duration(seconds)

@@ -71,7 +71,7 @@ class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunningPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Tasks of a podgroup that run on a node until `ends_s` (None: unknown)."""
+    """The tasks of a podgroup that run on one node until `ends_s` (None: unknown)."""
 
     podgroup: str
     place: Place

@@ -223,7 +223,7 @@ def status(context: typer.Context, address: Address = None) -> None:
 
 
 _WAITING = {"tasks": PENDING_NODE, "actors": PENDING_CREATION}
-"""By kind of work: the state in which it waits for a node."""
+"""The state in which work waits for a node, by kind of work."""
 _MOST_DEMANDS = 10_000
 
 

@@ -1,4 +1,6 @@
-"""`ray._private.client_mode_hook`: no client mode exists, as every driver is next to a node."""
+"""`ray._private.client_mode_hook`: there is no client mode, because every driver is next to a
+node.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ RAY_NODE_TPU_TOPOLOGY_KEY = "ray.io/tpu-topology"
 RAY_NODE_TPU_WORKER_ID_KEY = "ray.io/tpu-worker-id"
 GRPC_STATUS_CODE_RESOURCE_EXHAUSTED = 8
 NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
-"""Matches the numbers, decimal or hexadecimal, by which otherwise equal lines differ."""
+"""The pattern of the numbers, decimal or hexadecimal, by which otherwise equal lines differ."""
 HEAD_NODE_RESOURCE_NAME = "node:__internal_head__"
 NODE_ID_PREFIX = "node:"
 RESOURCE_CONSTRAINT_PREFIX = "accelerator_type:"
