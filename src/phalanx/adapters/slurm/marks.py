@@ -11,7 +11,7 @@ from phalanx.adapters.slurm.options import OptionError
 CLUSTER = "phalanx"
 """The name of the only cluster."""
 NOTE = "slurm/"
-"""Prefix of the annotations of jobs that were submitted with Slurm's options."""
+"""The prefix of the annotations of jobs that were submitted with Slurm's options."""
 
 
 def check_words(asked: Mapping[str, str]) -> None:

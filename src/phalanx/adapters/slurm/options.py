@@ -301,7 +301,7 @@ _NAMED: Final = {
     "LICENSES": "licenses",
     "NAME": "jobname",
 }
-"""Variables, without their prefixes, whose names differ from those of their options."""
+"""The variables, without their prefixes, that are not named like their options."""
 _OF_JOBS: Final = ("SLURM_JOB_NAME", "SLURM_JOB_PARTITION", "SLURM_JOB_ID", "SLURM_CPUS_PER_TASK")
 """The variables that describe jobs, but whose names look like variables of options."""
 

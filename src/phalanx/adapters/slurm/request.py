@@ -61,7 +61,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def memory_limit_bytes(self) -> float | None:
-        """Bytes above which a member is killed; None for no limit."""
+        """The bytes of memory above which a member is killed; None: no limit."""
         return None if self.memory_bytes is None else max(self.memory_bytes, LEAST_LIMIT_BYTES)
 
 

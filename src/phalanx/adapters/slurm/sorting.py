@@ -1,4 +1,4 @@
-"""Sorting for Slurm's `--sort`: the order of rows by letters of `--format`."""
+"""The sorting of rows for Slurm's `--sort`, by letters of `--format`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from phalanx.adapters.slurm.columns import Field
 
 _NUMBERS = re.compile(r"([0-9]+)")
 _STATES = ("PD", "R", "S", "CD", "CA", "F", "TO", "NF", "PR", "BF", "DL", "OOM", "CG", "RQ")
-"""Short names of states in the order of Slurm's numbers for them."""
+"""The short names of states, in the order of Slurm's numbers for the states."""
 _AS_NUMBERS = frozenset({"priority", "fraction"})
 
 

@@ -1,4 +1,4 @@
-"""`ray.experimental.internal_kv`: bytes by key for the whole cluster, kept by its head."""
+"""`ray.experimental.internal_kv`: values in bytes under keys, which the cluster's head keeps."""
 
 from __future__ import annotations
 

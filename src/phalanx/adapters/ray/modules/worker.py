@@ -173,7 +173,9 @@ class GlobalWorker:
 
     @property
     def mode(self) -> int | None:
-        """SCRIPT_MODE in a driver, WORKER_MODE in a worker, None without a runtime."""
+        """The mode of this process: SCRIPT_MODE in a driver, WORKER_MODE in a worker, None without
+        a runtime.
+        """
         if not is_initialized():
             return None
         return WORKER_MODE if running_engine().is_worker else SCRIPT_MODE

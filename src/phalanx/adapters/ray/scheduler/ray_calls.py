@@ -12,7 +12,7 @@ import ray
 
 
 class InternalKv:
-    """Ray's internal key-value store: one namespace of byte strings, kept by Ray's head."""
+    """Ray's internal key-value store: a namespace of byte strings that Ray's head keeps."""
 
     def __init__(self, namespace: bytes) -> None:
         self._namespace = namespace

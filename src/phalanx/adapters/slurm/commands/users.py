@@ -1,4 +1,4 @@
-"""Users of this machine by name or number; Slurm's commands take both."""
+"""The users of this machine. Slurm's commands accept their names and their numbers."""
 
 from __future__ import annotations
 
