@@ -68,7 +68,10 @@ def is_held_back(job: JobRecord, now: float) -> bool:
     waits = (st.PENDING, st.RUNNING) if job.spec.array is not None else (st.PENDING,)
     if job.state not in waits or job.is_held:
         return job.state in waits
-    if dependencies.verdict(job, now) != MET or resting.left_s(job, now):
+    if dependencies.verdict(job, now) != MET:
+        return True
+    # members that were asked for have rested, even if a clock now shows the rest once more
+    if resting.left_s(job, now) and job.count(st.WAITING):
         return True
     begin = begins(job)
     if begin is None or begin <= now:

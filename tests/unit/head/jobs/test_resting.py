@@ -142,3 +142,36 @@ def test_a_rest_goes_on_under_another_head():
     shell.play("at 0.1")
     assert shell.asked == [*asked, "a-0", "a-1"]
     assert shell.table.get(J) is kept
+
+
+ONE = "tasks: [{name: a}], policies: [{event: PodFailed, action: RestartJob}], maxRetry: 99"
+STEPS = "tasks: [{name: a}, {name: b, dependsOn: {name: [a]}}], maxRetry: 99, " + (
+    "policies: [{event: PodFailed, action: RestartJob}]"
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "script", "state"),
+    [
+        (ONE, "run ok", "Completed"),
+        (ONE, "run fail a-0 gone", "Pending"),
+        (RULE, "run ok", "Completed"),
+        (ONE, "run", "Running"),
+        (STEPS, "run ok then run ok", "Completed"),
+    ],
+)
+def test_a_clock_that_is_behind_gives_no_rest_to_what_was_asked_for(spec, script, state):
+    shell = Shell(spec)
+    for _ in range(4):
+        shell.play("run fail a-0 gone")
+        rest_s = left_s_of_job(shell)
+        shell.play(f"at {shell.now + rest_s}")
+    asked = list(shell.asked)
+    shell.jumped_s -= rest_s / 2  # as under the next head, whose clock is a little behind
+    assert left_s_of_job(shell)
+    shell.play(f"at {shell.now}")
+    assert shell.asked == asked
+    for word in script.split(" then "):
+        shell.play(word)
+        shell.play(f"at {shell.now + rest_s}")  # the rest is over by this clock, too
+    assert shell.job.state == state
