@@ -51,7 +51,7 @@ ALERTS: tuple[tuple[str, str, str, str, str], ...] = (
         "PhalanxJournalStuck",
         "phalanx_journal_bytes > 0 and on(instance) "
         "sum by (instance) (rate(phalanx_store_commit_seconds_count[5m])) == 0",
-        "5m", "critical", "The head of {{ $labels.instance }} writes nothing of what has changed",
+        "5m", "critical", "The head of {{ $labels.instance }} has changes, but writes none of them",
     ),
     (
         "PhalanxLoopLag", "phalanx_loop_lag_seconds > 1", "5m", "warning",
@@ -63,7 +63,7 @@ ALERTS: tuple[tuple[str, str, str, str, str], ...] = (
     ),
     (
         "PhalanxDeviceBad", 'phalanx_device_health{state="bad"} == 1', "1m", "critical",
-        "Device {{ $labels.device }} of {{ $labels.node }} is bad, and out of the pool",
+        "Device {{ $labels.device }} of {{ $labels.node }} is bad and gets no new work",
     ),
     (
         "PhalanxDeviceHot", "phalanx_device_temperature_celsius > 90", "5m", "warning",
@@ -82,7 +82,7 @@ ALERTS: tuple[tuple[str, str, str, str, str], ...] = (
     ),
     (
         "PhalanxDefects", "increase(phalanx_defects[1h]) > 0", "0m", "warning",
-        "The head of {{ $labels.instance }} has met an error of its own about a {{ $labels.kind }}",
+        "The head of {{ $labels.instance }} has an internal error about a {{ $labels.kind }}",
     ),
 )  # fmt: skip
 """The alerts, each as (name, expression, duration, severity, message)."""
@@ -154,7 +154,7 @@ _ROWS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
             ("Placements", "short", "rate(phalanx_placements_total[5m])", "members"),
             ("Rejections", "short",
              "sum by (reason) (increase(phalanx_plan_rejections_total[5m]))", "{{reason}}"),
-            ("From plan to places, 95 %", "s",
+            ("Time from plan to places, 95 %", "s",
              "histogram_quantile(0.95, sum by (le) "
              "(rate(phalanx_gang_start_seconds_bucket[10m])))", "gangs"),
         ),
@@ -165,11 +165,11 @@ _ROWS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
             ("Requests, 99 %", "s",
              "histogram_quantile(0.99, sum by (le, method) "
              "(rate(phalanx_rpc_seconds_bucket[5m])))", "{{method}}"),
-            ("Late for its turn", "s", "phalanx_loop_lag_seconds", "{{process}} {{node}}"),
+            ("Lag of loops", "s", "phalanx_loop_lag_seconds", "{{process}} {{node}}"),
             ("Commit, 99 %", "s",
              "histogram_quantile(0.99, sum by (le) "
              "(rate(phalanx_store_commit_seconds_bucket[5m])))", "commit"),
-            ("Waits to be written", "bytes", "phalanx_journal_bytes", "journal"),
+            ("Waiting to be written", "bytes", "phalanx_journal_bytes", "journal"),
         ),
     ),
     (
