@@ -67,12 +67,12 @@ class QueueMeasures(msgspec.Struct, frozen=True, kw_only=True):
 class Measures(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of the whole run.
 
-    Times are in seconds. Percentages are of the capacity of `resource` from the first submission to
-    the last finish, `makespan_s` later. `allocation_pct` counts all held resources;
+    Times are in seconds. Percentages are of the capacity of `resource` over `makespan_s`, the time
+    from the first submission to the last finish. `allocation_pct` counts all held resources;
     `utilisation_pct` counts only work that was kept, without overheads and lost work. `jct_p99_s`
-    is `sorted[int(0.99 n)]`. `fairness` is Jain's index over the queues' mean slowdowns, 1 when all
-    are slowed down equally. `decisions_per_s` is binds and evictions per second of deciding, None
-    without a clock.
+    is `sorted[int(0.99 n)]`. `fairness` is Jain's index over the queues' mean slowdowns; it is 1 if
+    all queues are slowed down equally. `decisions_per_s` is the number of binds and evictions per
+    second of decisions; None without a clock.
     """
 
     resource: str

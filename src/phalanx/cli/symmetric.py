@@ -15,7 +15,7 @@ def symmetric_run(
         str, Option(help="Shared memory of each member for objects, such as 2GB.")
     ] = "",
 ) -> None:
-    """Run a program once all members of its gang have joined a cluster of the job's own.
+    """Run a program when all members of its gang have joined a cluster that belongs to the job.
 
     All members of a gang run this command: phalanx run --gang 4 --cpus 8 -- phalanx symmetric-run
     -- python train.py. The first member runs the program, whose phalanx.init() finds the cluster.

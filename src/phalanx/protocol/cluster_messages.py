@@ -73,8 +73,8 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     (resources, workers wanted) for each class that waits. `run_s` is the mean run time in seconds
     and `bandwidth` is in bytes a second; both are exponential averages. `total`: set only when it
     has changed. `yields`: the amounts held by ordinary tasks whose workers are free for other
-    owners after the running task. `unwell`: the GPUs that are suspect or bad. `trouble`: why
-    nothing is known about the GPUs now. `checks`: the checks that are not ok.
+    owners after the running task. `unwell`: the GPUs that are suspect or bad. `trouble`: the reason
+    why the state of the GPUs is unknown now. `checks`: the checks that are not ok.
     """
 
     available: dict[str, float]

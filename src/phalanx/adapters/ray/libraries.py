@@ -96,9 +96,8 @@ def _is_in(name: str, packages: tuple[str, ...]) -> bool:
 def find_installed() -> InstalledRay:
     """Return the `ray` on this interpreter's path.
 
-    Warns about a release newer than those that were tried. Raises LibrariesUnavailableError when
-    none is installed, when it lacks the libraries, or when it is older than the oldest that was
-    tried.
+    Warns about a release that is newer than all tried releases. Raises LibrariesUnavailableError if
+    no `ray` is installed, if it lacks the libraries, or if it is older than all tried releases.
     """
     oldest, newest = (".".join(map(str, release)) for release in CHECKED)
     try:

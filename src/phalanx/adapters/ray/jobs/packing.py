@@ -20,8 +20,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 def pack(
     root: Path, excludes: Sequence[str] = (), *, with_its_name: bool = False
 ) -> tuple[str, IO[bytes]]:
-    """Return (URI, file) of a package of a directory, of a module that is one file, or of an
-    archive.
+    """Return (URI, file) of the package for a directory, a module that is one file, or an archive.
 
     A zip file or wheel is a package already. `excludes` are patterns of paths below the directory.
     With `with_its_name`, the directory itself is in the package, as is necessary for a module.
