@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from textwrap import fill
 
-from phalanx.cli.table import table
+from phalanx.cli.layout import Column
+from phalanx.cli.listing import listing
+from phalanx.cli.table import terminal_width
 from phalanx.model.readable import duration
 from phalanx.model.rows.plan import Place, PlannedStart, TimePlan
+from phalanx.observe.plan_range import length_of, usual_range
 
 COLUMNS = 60
-"""The width of the time axis in columns of the terminal."""
+"""Number of columns of the time axis, if the output goes to no terminal."""
+_LEAST, _MOST = 20, 160
+"""The least and the largest number of columns of the axis in a terminal."""
 _LEGEND = (
     "Each character is the number of devices in use on the node at that time (of tasks, on a node "
     "where no work uses devices): '.' none, '+' more than nine."
 )
-_HEAD = ("GANG", "QUEUE", "START", "ENDS", "HOW", "PLACES", "BASIS")
 
 
 def plan_text(plan: TimePlan, name: Callable[[str], str] = str) -> str:
@@ -26,15 +31,13 @@ def plan_text(plan: TimePlan, name: Callable[[str], str] = str) -> str:
         return "No gang runs, and no gang waits."
     lines = list(_axis(plan, name))
     if plan.starts:
-        lines += ["", table(_HEAD, [_row(plan, one, name) for one in plan.starts])]
+        lines += ["", listing(_columns(plan, name), plan.starts)]
     if plan.unknown:
         several = len(plan.unknown) > 1
         who = f"{len(plan.unknown)} gangs wait" if several else "1 gang waits"
-        lines += [
-            "",
-            f"{who} for work whose end is not known, or for more than the cluster has: "
-            f"{', '.join(plan.unknown[:5])}{' ...' if len(plan.unknown) > 5 else ''}",
-        ]
+        names = f"{', '.join(plan.unknown[:5])}{' ...' if len(plan.unknown) > 5 else ''}"
+        why = "for work whose end is not known, or for more than the cluster has:"
+        lines += ["", _within(f"{who} {why} {names}")]
     return "\n".join(lines)
 
 
@@ -44,18 +47,19 @@ def _axis(plan: TimePlan, name: Callable[[str], str]) -> Iterator[str]:
         spans.setdefault(name(node), []).append(span)
     if not spans:
         return
-    known = [t for all_of in spans.values() for span in all_of for t in span[:2] if t < _NEVER]
-    length_s = max(max(known, default=plan.now) - plan.now, 1.0)
-    width = max(len(node) for node in spans)
+    length_s = length_of(plan, usual_range(plan))
+    width = max(len(node) for node in (*spans, "NODE"))
+    room = terminal_width()
+    count = COLUMNS if room is None else min(max(room - width - 2, _LEAST), _MOST)
     with_devices = {
         node for node, all_of in spans.items() if any(place.devices for *_, place in all_of)
     }
-    marks = f"now{f'in {duration(length_s)}'.rjust(COLUMNS - 3)}"
+    marks = f"now{f'in {duration(length_s)}'.rjust(count - 3)}"
     yield f"{'NODE'.ljust(width)}  {marks}"
     for node, all_of in sorted(spans.items()):
         cells = []
-        for column in range(COLUMNS):
-            at = plan.now + (column + 0.5) * length_s / COLUMNS
+        for column in range(count):
+            at = plan.now + (column + 0.5) * length_s / count
             here = [place for begin, end, place in all_of if begin <= at < end]
             held = (
                 sum(sum(place.devices.values()) for place in here)
@@ -64,7 +68,13 @@ def _axis(plan: TimePlan, name: Callable[[str], str]) -> Iterator[str]:
             )
             cells.append(_digit(held))
         yield f"{node.ljust(width)}  {''.join(cells)}"
-    yield _LEGEND
+    yield _within(_LEGEND)
+
+
+def _within(text: str) -> str:
+    """Return a text in lines that fit into the terminal."""
+    width = terminal_width()
+    return text if width is None else fill(text, max(width, _LEAST), break_long_words=False)
 
 
 _NEVER = float("inf")
@@ -86,21 +96,27 @@ def _digit(held: float) -> str:
     return "+" if held > 9 else str(max(1, round(held)))
 
 
-def _row(plan: TimePlan, one: PlannedStart, name: Callable[[str], str]) -> list[str]:
-    start = "now" if one.at_s <= plan.now else f"in {duration(one.at_s - plan.now)}"
-    if one.earliest_s is not None:
-        start = (
-            f"in {duration(max(one.earliest_s - plan.now, 0.0))} to {duration(one.at_s - plan.now)}"
-        )
+def _columns(plan: TimePlan, name: Callable[[str], str]) -> list[Column]:
     return [
-        one.podgroup,
-        one.queue,
-        start,
-        "?" if one.ends_s is None else f"in {duration(one.ends_s - plan.now)}",
-        _how(one),
-        _places(one.places, name),
-        str(one.basis),
+        Column("gang", lambda one: one.podgroup),
+        Column("queue", lambda one: one.queue, rank=4),
+        Column("start", lambda one: _start(plan, one)),
+        Column(
+            "ends",
+            lambda one: "?" if one.ends_s is None else f"in {duration(one.ends_s - plan.now)}",
+            rank=3,
+        ),
+        Column("how", _how, rank=2),
+        Column("places", lambda one: _places(one.places, name), rank=1, is_text=True),
+        Column("basis", lambda one: str(one.basis), rank=5, is_text=True),
     ]
+
+
+def _start(plan: TimePlan, one: PlannedStart) -> str:
+    if one.earliest_s is None:
+        return "now" if one.at_s <= plan.now else f"in {duration(one.at_s - plan.now)}"
+    least_s = max(one.earliest_s - plan.now, 0.0)
+    return f"in {duration(least_s)} to {duration(one.at_s - plan.now)}"
 
 
 def _how(one: PlannedStart) -> str:
@@ -112,12 +128,6 @@ def _how(one: PlannedStart) -> str:
 
 
 def _places(places: Iterable[Place], name: Callable[[str], str]) -> str:
-    shown = []
-    for place in places:
-        devices = " ".join(
-            f"{kind.rpartition('/')[2]}:{count:g}" for kind, count in place.devices.items()
-        )
-        node = name(place.node)
-        shown.append(f"{node} {devices}" if devices else f"{node} x{place.tasks}")
+    shown = [f"{name(place.node)} {place.words}" for place in places]
     more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
     return ", ".join(shown[:3]) + more

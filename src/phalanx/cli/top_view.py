@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +15,7 @@ from phalanx.model.rows.cluster import NodeInfo
 from phalanx.model.rows.devices import STRANGER, DeviceInfo
 from phalanx.model.rows.work import JobInfo, QueueInfo
 from phalanx.observe.device_health import BAD, SUSPECT
+from phalanx.observe.job_times import current
 from phalanx.observe.usage import is_silent, sums
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ LEAST_ROWS = 2
 """The number of rows that each section gets before any section gets more."""
 _GPU = "GPU"
 _NAMES = 16
+_LEAST_JOB, _JOB_PART = 24, 3
+"""A job's name has at least this many columns, and up to a third of a wider terminal."""
 
 
 class Signs(NamedTuple):
@@ -69,7 +72,13 @@ def screen(
 
     skipped = skipped or {}
     top = _summary(picture)
-    sections = {name: build(picture, signs) for name, build in _BUILDERS.items()}
+    jobs = _Columns.of((*picture.running, *picture.waiting), width)
+    sections = {
+        "nodes": _nodes(picture, signs),
+        "queues": _queues(picture),
+        "running": _running(picture, jobs),
+        "waiting": _waiting(picture, jobs),
+    }
     room = _shared_out(
         {name: len(one.lines) for name, one in sections.items()},
         0 if not height else max(height - len(top) - len(sections) * 2 - bool(note), 0),
@@ -201,7 +210,7 @@ def _measured(devices: Sequence[DeviceInfo]) -> str:
 # ---- queues and jobs -------------------------------------------------------------------------
 
 
-def _queues(picture: TopSnapshot, signs: Signs) -> Section:
+def _queues(picture: TopSnapshot) -> Section:
     head = (
         f"{'QUEUE':{_NAMES}} {'STATE':8} {'WEIGHT':>6} {'RUN':>5} {'WAIT':>5} "
         f"{'GPU':>6} {'ASKED':>6} {'CPU':>7} {'ASKED':>6}"
@@ -223,47 +232,69 @@ def _queue_line(row: QueueInfo) -> Text:
     )
 
 
-def _running(picture: TopSnapshot, signs: Signs) -> Section:
-    head = f"{'JOB':24} {'QUEUE':{_NAMES}} {'USER':10} {'RUN':>5} {'TIME':>6} {'GPUS':>5}  DEVICES"
-    return Section("RUNNING", head, [_running_line(job, picture) for job in picture.running])
+class _Columns(NamedTuple):
+    """The widths of the columns with names of jobs, queues and users."""
+
+    job: int
+    queue: int
+    user: int
+
+    @classmethod
+    def of(cls, jobs: Sequence[JobInfo], width: int) -> _Columns:
+        """Return the widths that these rows need, within a terminal of this width."""
+
+        def needed(names: Iterable[str], least: int, most: int) -> int:
+            return min(max((least, *(len(safe(name)) for name in names))), most)
+
+        return cls(
+            job=needed(map(_name, jobs), 3, max(_LEAST_JOB, width // _JOB_PART)),
+            queue=needed((job.queue for job in jobs), 5, _NAMES),
+            user=needed((job.user for job in jobs), 4, 10),
+        )
+
+    def head(self) -> str:
+        return f"{'JOB':{self.job}} {'QUEUE':{self.queue}} {'USER':{self.user}}"
+
+    def line(self, job: JobInfo) -> str:
+        name, queue = _cut(_name(job), self.job), _cut(job.queue, self.queue)
+        user = _cut(job.user or "-", self.user)
+        return f"{name:{self.job}} {queue:{self.queue}} {user:{self.user}}"
 
 
-def _running_line(job: JobInfo, picture: TopSnapshot) -> Text:
+def _running(picture: TopSnapshot, columns: _Columns) -> Section:
+    head = f"{columns.head()} {'RUN':>5} {'TIME':>6} {'GPUS':>5}  DEVICES"
+    rows = current(picture.running, picture.at)
+    return Section("RUNNING", head, [_running_line(job, picture, columns) for job in rows])
+
+
+def _running_line(job: JobInfo, picture: TopSnapshot, columns: _Columns) -> Text:
     from rich.text import Text
 
     devices = picture.devices_of(job)
     bad = [one for one in devices if one.state == BAD]
     counts = f"{job.running:>5} {duration(job.ran_s):>6} {len(devices):>5}"
-    line = Text(f"{_job(job)} {counts}  {_measured(devices)}")
+    line = Text(f"{columns.line(job)} {counts}  {_measured(devices)}")
     if bad:
         line.append(f"  {len(bad)} of its devices bad", style="bold red")
     return line
 
 
-def _waiting(picture: TopSnapshot, signs: Signs) -> Section:
-    head = f"{'JOB':24} {'QUEUE':{_NAMES}} {'USER':10} {'POS':>5} {'AGE':>5}  WHY"
-    return Section("WAITING", head, [_waiting_line(job, picture.at) for job in picture.waiting])
+def _waiting(picture: TopSnapshot, columns: _Columns) -> Section:
+    head = f"{columns.head()} {'POS':>5} {'AGE':>5}  WHY"
+    lines = [_waiting_line(job, picture.at, columns) for job in picture.waiting]
+    return Section("WAITING", head, lines)
 
 
-def _waiting_line(job: JobInfo, now: float) -> Text:
+def _waiting_line(job: JobInfo, now: float, columns: _Columns) -> Text:
     from rich.text import Text
 
     position = "-" if job.position is None else str(job.position)
     waited = duration(max(now - job.submitted, 0.0))
-    return Text(f"{_job(job)} {position:>5} {waited:>5}  {safe(job.reason)}")
+    return Text(f"{columns.line(job)} {position:>5} {waited:>5}  {safe(job.reason)}")
 
 
-def _job(job: JobInfo) -> str:
-    name = job.name if job.namespace == "default" else f"{job.namespace}/{job.name}"
-    return f"{_cut(name, 24):24} {_cut(job.queue, _NAMES):{_NAMES}} {_cut(job.user or '-', 10):10}"
-
-
-_BUILDERS: Mapping[str, Callable[[TopSnapshot, Signs], Section]] = {
-    "nodes": _nodes,
-    "queues": _queues,
-    "running": _running,
-    "waiting": _waiting,
-}
+def _name(job: JobInfo) -> str:
+    return job.name if job.namespace == "default" else f"{job.namespace}/{job.name}"
 
 
 def _cut(text: str, width: int) -> str:

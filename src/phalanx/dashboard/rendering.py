@@ -17,12 +17,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from phalanx.dashboard.pages import metrics, plan, task_stream
-from phalanx.dashboard.pages.current import is_running
 from phalanx.dashboard.plots import chart_svg
 from phalanx.model.readable import amount, duration, size
 from phalanx.model.rows.cluster import given_labels
 from phalanx.model.rows.work import JobInfo
 from phalanx.observe.events import subject, told
+from phalanx.observe.job_times import is_running
 
 _MARKS = {
     "Running": "run", "Completed": "done", "Pending": "wait", "Failed": "bad", "TimeOut": "bad",
@@ -95,7 +95,6 @@ class Renderer:
             "sign": lambda state: _MARKS.get(state, "plain"),
             "key": key,
             "chart": lambda one: chart_svg(one, metrics.rounded),
-            "place": plan.place_text,
             "subject": subject,
             "told": told,
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -164,3 +165,10 @@ def test_at_a_terminal(running) -> None:
         assert terminal.is_restored()
     finally:
         terminal.close()
+
+
+def test_the_time_of_running_jobs_goes_on_between_their_changes() -> None:
+    runs = job("runs", ran_s=600.0, age_s=660.0, submitted=NOW - 660)
+    shown = msgspec.structs.replace(picture(), at=NOW + 60, running=[runs])
+    [line] = [one.plain for one in screen(shown, 120, 0) if one.plain.startswith("runs ")]
+    assert " 11m " in line

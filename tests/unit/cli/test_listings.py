@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.unit.dashboard.world import GIB, NOW, START, device, job, node
+from tests.unit.dashboard.world import GIB, NOW, START, device, gang, job, node
 
 from phalanx.cli import accounting_view, devices, events, queues, reservations, shares
 from phalanx.cli.cluster_view import node_columns, status_text
@@ -20,6 +20,9 @@ from phalanx.cli.layout import Column, columns_that_fit, cut, width_of
 from phalanx.cli.listing import listing
 from phalanx.cli.node_names import NodeNames
 from phalanx.cli.plan_view import plan_text
+from phalanx.cli.table import terminal_width
+from phalanx.cli.top_snapshot import TopSnapshot
+from phalanx.cli.top_view import screen
 from phalanx.model.attempts import Attempt
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.cluster import StatusInfo
@@ -171,6 +174,25 @@ def of_queues() -> str:
     return listing(queues.COLUMNS, rows)
 
 
+def top() -> str:
+    held = [device(NODES[0], number, reason="", left=0.0, busy=0.9) for number in range(8)]
+    bad = device(NODES[1], 0, reason="79 uncorrectable errors", state="bad", action="reset")
+    shown = TopSnapshot(
+        at=NOW,
+        status=StatusInfo(
+            address="10.0.0.1:6380", store="", nodes=[], actors={}, groups=[], jobs=[], gangs={},
+            troubles=["no new work is taken: its disk is full"], defects={},
+        ),
+        nodes=NODES[:2],
+        devices={NODES[0].node_id: held, NODES[1].node_id: [bad]},
+        queues=[queue("lab", running=2, pending=1, allocated={"GPU": 72.0})],
+        waiting=[job("waits", st.PENDING, reason=WHY, gpus=64.0, position=3)],
+        running=[job(LONG, ran_s=6_780.0, started=NOW - 6_780, gpus=64.0, user="alice")],
+        gangs=[gang(1, NODES[:1], [list(range(8))], job=f"default/{LONG}")],
+    )  # fmt: skip
+    return "\n".join(line.plain.rstrip() for line in screen(shown, terminal_width() or 0, 0))
+
+
 LISTINGS: dict[str, Callable[[], str]] = {
     "jobs": jobs,
     "array": array,
@@ -186,6 +208,7 @@ LISTINGS: dict[str, Callable[[], str]] = {
     "events": lambda: listing(events.COLUMNS, rows_of_events()),
     "reservations": lambda: listing(reservations.COLUMNS, [reserved()]),
     "plan": plan,
+    "top": top,
 }
 SNAPSHOTS = Path(__file__).parent / "listings"
 

@@ -12,13 +12,13 @@ from tests.present import present
 
 from phalanx.dashboard.output import first_offset, part_data, plain_text
 from phalanx.dashboard.pages import device_map, jobs, metrics, nodes, overview, plan, queues
-from phalanx.dashboard.pages.current import current
 from phalanx.dashboard.pages.device_map import DeviceMaps, grid_changes
 from phalanx.dashboard.pages.lists import ROWS
 from phalanx.dashboard.plots import chart_svg
 from phalanx.dashboard.rendering import Pieces, ran
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.plan import Basis, Place, PlannedStart, RunningPlace, TimePlan
+from phalanx.observe.job_times import current
 from phalanx.observe.series import Series
 from phalanx.protocol.requests.jobs import LogPart
 

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from phalanx.dashboard.pages.arrays import ArrayGrid
-from phalanx.dashboard.pages.current import current
 from phalanx.dashboard.pages.events import Step
 from phalanx.dashboard.pages.lists import Asked, Listed, asked, cut
 from phalanx.dashboard.pages.member_use import DrawnMember
@@ -19,6 +18,7 @@ from phalanx.dashboard.watch import SessionView
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.rows.work import JobDescription, JobInfo
+from phalanx.observe.job_times import current
 
 _LATE = float("inf")
 _STATES = {state: place for place, state in enumerate(st.JOB)}

@@ -52,6 +52,8 @@ class ObjectsPage(msgspec.Struct, frozen=True, kw_only=True):
     """The page: the nodes, the lines of programs that make objects, and the largest objects."""
 
     stores: list[Store]
+    """The fullest ones first."""
+    stores_in_all: int
     sites: list[Site]
     unplaced: Site
     """The references of programs that do not record where they make objects."""
@@ -69,7 +71,10 @@ def objects(listed: StateAnswer, stores: StateAnswer, sites: StateAnswer) -> Obj
     unplaced = [one for one in found if one.call_site in ("", _OFF)]
     placed = [one for one in found if one.call_site not in ("", _OFF)]
     return ObjectsPage(
-        stores=sorted((_store(row) for row in stores.part.rows), key=lambda one: -one.percent),
+        stores=sorted((_store(row) for row in stores.part.rows), key=lambda one: -one.percent)[
+            :SHOWN
+        ],
+        stores_in_all=len(stores.part.rows),
         sites=sorted(placed, key=lambda one: (-one.bytes, one.call_site))[:SHOWN],
         unplaced=Site(
             call_site="",

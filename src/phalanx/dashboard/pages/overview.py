@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from phalanx.dashboard.pages.current import current
 from phalanx.dashboard.pages.device_map import name_of
 from phalanx.dashboard.pages.metrics import SPANS_S, Chart, Gauge, chart, gauges, jobs_by_state
 from phalanx.dashboard.watch import SessionView
@@ -16,6 +15,7 @@ from phalanx.model.lifecycle import ALIVE, DEAD
 from phalanx.model.rows.cluster import DriverInfo, NodeInfo
 from phalanx.model.rows.work import JobInfo
 from phalanx.observe.device_health import BAD
+from phalanx.observe.job_times import current
 from phalanx.observe.series import Series
 from phalanx.observe.stranded import stranded_in_all
 from phalanx.observe.usage import MAIN

@@ -11,14 +11,10 @@ from phalanx.dashboard.scales import clock_ticks
 from phalanx.dashboard.watch import SessionView
 from phalanx.model.readable import duration
 from phalanx.model.rows.plan import Place, PlannedStart, TimePlan
+from phalanx.observe.plan_range import ALL, RANGES_S, length_of, usual_range
 
 NODES = 60
 STARTS = 100
-RANGES_S = {"1h": 3_600.0, "6h": 21_600.0, "1d": 86_400.0, "7d": 604_800.0}
-ALL = "all"
-_LEAST_S = 60.0
-_AFTER = 1.25
-"""The length of the axis, as a multiple of the time until the last start that it must show."""
 _SLOT_PX, _ALONE_PX = 7, 16
 """The height of a bar for each device that it holds, and of a bar that holds a whole lane."""
 _NAMED_PX = 13
@@ -100,8 +96,8 @@ def plan_page(plan: TimePlan, picture: SessionView, asked: str = "") -> PlanPage
     """
     rows = {row.node_id: row for row in picture.status.nodes}
     spans = _spans(plan)
-    shown = asked if asked in (*RANGES_S, ALL) else _usual(plan)
-    length_s = RANGES_S.get(shown) or _whole(plan, spans)
+    shown = asked if asked in (*RANGES_S, ALL) else usual_range(plan)
+    length_s = length_of(plan, shown)
     tracks = []
     for node, of_node in spans.items():
         row = rows.get(node)
@@ -143,38 +139,11 @@ def _spans(plan: TimePlan) -> dict[str, list[_Span]]:
     return spans
 
 
-def _usual(plan: TimePlan) -> str:
-    last = max((one.at_s - plan.now for one in plan.starts), default=0.0) * _AFTER
-    if not plan.starts:
-        ends = sorted(one.ends_s - plan.now for one in plan.running if one.ends_s is not None)
-        last = ends[len(ends) // 2] if ends else 0.0
-    return next((name for name, length_s in RANGES_S.items() if length_s >= last), ALL)
-
-
-def _whole(plan: TimePlan, spans: dict[str, list[_Span]]) -> float:
-    moments = [
-        moment
-        for of_node in spans.values()
-        for span in of_node
-        for moment in (span.begin, span.end)
-        if moment is not None
-    ]
-    return max(max(moments, default=plan.now) - plan.now, _LEAST_S)
-
-
 def how(start: PlannedStart) -> str:
     """Return the kind of a start: fills, promised or estimated."""
     if start.fills:
         return "fills"
     return "promised" if start.is_promised else "estimated"
-
-
-def place_text(place: Place) -> str:
-    """Return the amounts of a node that a place holds, as text."""
-    devices = " ".join(
-        f"{count:g} {name.rpartition('/')[2].upper()}" for name, count in place.devices.items()
-    )
-    return devices or f"{place.tasks} task{'' if place.tasks == 1 else 's'}"
 
 
 def _track(
@@ -205,7 +174,7 @@ def _track(
                 end=round(100 * min(end / length_s, 1.0), 2),
                 has_end=span.end is not None and end <= length_s * (1 + _CUT),
                 kind=span.kind,
-                words=f"{span.podgroup} on {name}: {place_text(span.place)}, {doing}{span.why}"
+                words=f"{span.podgroup} on {name}: {span.place.words}, {doing}{span.why}"
                 + ("" if span.kind == "runs" else f", {span.kind}"),
                 top=first * slot_px,
                 height=count * slot_px - 1,

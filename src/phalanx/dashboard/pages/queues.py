@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from phalanx.dashboard.pages.current import current
 from phalanx.dashboard.pages.metrics import SPANS_S, Chart, chart
 from phalanx.dashboard.watch import SessionView
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo, QueueInfo
+from phalanx.observe.job_times import current
 from phalanx.observe.series import Series
 from phalanx.observe.usage import MAIN, sums
 

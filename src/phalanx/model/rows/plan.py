@@ -40,6 +40,14 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tasks: int
     devices: dict[str, float]
 
+    @property
+    def words(self) -> str:
+        """The amounts of the node that the place holds, as text."""
+        devices = " ".join(
+            f"{count:g} {name.rpartition('/')[2].upper()}" for name, count in self.devices.items()
+        )
+        return devices or f"{self.tasks} task{'' if self.tasks == 1 else 's'}"
+
 
 class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The start and the end of a waiting podgroup, in seconds on the same clock as the snapshot's
