@@ -13,9 +13,9 @@ from phalanx.model.rows.plan import Place, PlannedStart, TimePlan
 from phalanx.observe.plan_range import length_of, usual_range
 
 COLUMNS = 60
-"""Number of columns of the time axis, if the output goes to no terminal."""
+"""The width of the time axis in columns when the output does not go to a terminal."""
 _LEAST, _MOST = 20, 160
-"""The least and the largest number of columns of the axis in a terminal."""
+"""The smallest and the largest width of the axis in columns of a terminal."""
 _LEGEND = (
     "Each character is the number of devices in use on the node at that time (of tasks, on a node "
     "where no work uses devices): '.' none, '+' more than nine."
