@@ -15,6 +15,7 @@ from phalanx_research.chaos.head import SimHead
 from phalanx_research.chaos.history import History
 from phalanx_research.chaos.hosts import Host
 from phalanx_research.chaos.kernel import Kernel
+from phalanx_research.chaos.members import SimCommands
 from phalanx_research.chaos.network import Network
 from phalanx_research.chaos.node import SimNode
 from phalanx_research.chaos.options import Options
@@ -87,8 +88,8 @@ class Cluster:
         self._network.add_host(host, process[:PREFIX_BYTES])
         return host
 
-    def add_node(self, total: dict[str, float]) -> None:
-        """Add a machine as a new node."""
+    def add_node(self, total: dict[str, float], commands: SimCommands | None = None) -> None:
+        """Add a machine as a new node, or the next process of a node with its commands."""
         number = len(self._nodes) + 1
         prefix = (f"node{number:02d}" if number < 100 else f"no{number:04d}").encode()
         host = self._host(f"n{number}", prefix)
@@ -102,17 +103,26 @@ class Cluster:
             self._promises,
             self._history,
             self._node_stops,
+            commands,
         )
 
-    def node_down(self, host: Host, how: str, is_noticed: bool) -> dict[str, float] | None:
-        """End a machine. Returns its resources, so that an equal machine can start when the chaos
-        ends.
+    def process_down(self, node: SimNode, how: str, back_s: float) -> None:
+        """End a node's process, and start the next one later, with the commands of this one."""
+        total = self.node_down(node.host, how, is_noticed=True, goes_on=True)
+        if total is not None:
+            self._kernel.after(back_s, lambda: self.add_node(total, node.commands))
+
+    def node_down(
+        self, host: Host, how: str, is_noticed: bool, goes_on: bool = False
+    ) -> dict[str, float] | None:
+        """End a machine; return its resources, so that a machine like it can come back when the
+        chaos ends. With `goes_on`, its commands go on.
         """
         node = next((n for n in self._nodes.values() if n.host is host), None)
         if node is None or not host.is_up:
             return None
         self._kernel.log(host.name, f"{how}; {'noticed at once' if is_noticed else 'silently'}")
-        node.end_processes()
+        node.end_processes(goes_on)
         host.is_up = False
         host.files.clear()
         host.disk.clear()
@@ -122,6 +132,9 @@ class Cluster:
 
     def _node_stops(self, node: SimNode, reason: str) -> None:
         """Restart a node whose process has ended itself because the head has no place for it."""
+        if node.commands.keeps and not node.is_stale:
+            self.process_down(node, reason, _RESTART_S)
+            return
         total = self.node_down(node.host, reason, is_noticed=True)
         if total is not None:
             self._kernel.after(_RESTART_S, lambda: self.add_node(total))

@@ -59,6 +59,7 @@ class Faults:
             "torn": self._torn,
             "dials": self._dials,
             "pause": self._pause,
+            "process": self._process,
         }
         if self._kinds:
             self._plan_next()
@@ -343,6 +344,14 @@ class Faults:
             for name in names:
                 del host.files[name]
             self._tell(host, f"{len(names)} files are gone")
+
+    def _process(self) -> None:
+        """End a node's process, whose commands go on, and start its next process."""
+        nodes = self._cluster.living_nodes()
+        if nodes:
+            node = self._rng.choice(nodes)
+            back_s = self._rng.choice((0.1, 1.0, 4.0))
+            self._cluster.process_down(node, "its process ends, and its commands go on", back_s)
 
     def _driver(self) -> None:
         """Kill a driver's process."""

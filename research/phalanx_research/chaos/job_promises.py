@@ -74,6 +74,8 @@ class JobPromises:
         """The node of each array task that succeeded without a request to end."""
         self._numbers: dict[tuple[str, int], bytes] = {}
         """The node of each start of an array task, by job and number of the start."""
+        self._outlived: set[str] = set()
+        """The jobs of which members outlived a process of their node."""
         self._succeeded: dict[str, set[str]] = {}
         """The members of each job that had a successful command."""
 
@@ -274,6 +276,16 @@ class JobPromises:
         for job in list(self._ran_from):
             self._look_who_runs(job)
 
+    def outlived(self, job: str) -> None:
+        """Record that a process of a node finds a record of this job's member, written by an
+        earlier one. The head may have given the member away meanwhile.
+        """
+        self._outlived.add(job)
+
+    def went_on(self) -> None:
+        """Record that a command is taken over."""
+        self._history.count("commands taken over")
+
     def _is_restarted(self, order: StartMember) -> bool:
         """Whether a failed member of the job may restart in place."""
         spec = self._taken.get(order.job)
@@ -392,7 +404,8 @@ class JobPromises:
             ran_s = self._ran_s_of(job.uid) + self._unheard_s.get(job.uid, 0.0)
             if job.state in st.OUT_OF_TIME:
                 self._history.count(f"jobs in {job.state}")
-            if job.state == st.TIMED_OUT and ran_s < SLOWEST * (limit_s or 0.0):
+            is_known = job.uid not in self._outlived  # the head may count from an earlier start
+            if job.state == st.TIMED_OUT and is_known and ran_s < SLOWEST * (limit_s or 0.0):
                 raise Broken(
                     f"{job.uid} was ended for its limit of {limit_s:g} s, although it had run "
                     f"for {ran_s:g} s as far as the head knew",

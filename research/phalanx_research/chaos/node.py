@@ -12,9 +12,11 @@ from phalanx.node.cluster_node import cluster_node
 from phalanx.node.devices import NoDeviceReading
 from phalanx.node.directories import NoDirectories
 from phalanx.node.effects import NodeEffects, NodeSetup
+from phalanx.node.kept_members import NotKeeping
 from phalanx.node.member_effects import CommandEnd
 from phalanx.node.membership import MembershipOptions
 from phalanx.node.peers import Peer
+from phalanx.node.taking_over import TakingOver
 from phalanx.node.usage import NoUsageMeter
 from phalanx.observe.devices import DeviceSample
 from phalanx.observe.log_lines import INFO
@@ -27,7 +29,7 @@ from phalanx_research.chaos.history import History
 from phalanx_research.chaos.hosts import Host, raise_defect
 from phalanx_research.chaos.members import NoJobFiles, NoMemoryMeter, SimCommands
 from phalanx_research.chaos.network import End, Message, Network
-from phalanx_research.chaos.options import Options
+from phalanx_research.chaos.options import PROCESS, Options
 from phalanx_research.chaos.processes import NoLogs, SimWorkers
 from phalanx_research.chaos.promises import Promises
 from phalanx_research.chaos.worker import SimWorker
@@ -59,8 +61,11 @@ class SimNode:
         promises: Promises,
         history: History,
         stops: Callable[[SimNode, str], None],
+        commands: SimCommands | None = None,
     ) -> None:
-        """Start the node. `stops` is called with a reason when the node ends itself."""
+        """Start the node. `stops` is called with a reason when the node ends itself. `commands`:
+        those of the node's earlier process, with which it goes on.
+        """
         self.host = host
         self.name = name = host.name
         self.node_id = node_id
@@ -77,9 +82,10 @@ class SimNode:
         self.processes = SimWorkers(
             host, rng(f"processes {name}"), options.start_s, make_worker, self._reaped
         )
-        self.commands = SimCommands(
-            host, prefix, promises.jobs, rng(f"members {name}"), self._command_exited
+        self.commands = commands or SimCommands(
+            host, prefix, promises.jobs, rng(f"members {name}"), PROCESS in options.faults
         )
+        self.commands.serve(host, prefix, self._clock, self._command_exited)
         self.drivers: list[SimDriver] = []
         self._recovery: dict[int, int] = {}
         """The recovery action that each GPU needs, by the GPU's number."""
@@ -119,8 +125,16 @@ class SimNode:
                 look=None,
                 report_defect=raise_defect,
                 note=self.note,
+                keeping=self.commands if self.commands.keeps else NotKeeping(),
             ),
-            MembershipOptions(head="head", hostname=name, patience_s=options.patience_s),
+            MembershipOptions(
+                head="head",
+                hostname=self.commands.name,
+                name=self.commands.name if self.commands.keeps else "",
+                patience_s=options.patience_s,
+                formers=tuple(self.commands.formers),
+                keeps_commands=self.commands.keeps,
+            ),
             self,
             options.spilling,
             rng(f"spilling {name}"),
@@ -131,6 +145,8 @@ class SimNode:
         network.add_process(host, node_process_id(prefix), self)
         history.node_joined(prefix, name, node_id)
         promises.usage.node_joined(self)
+        if self.commands.keeps:
+            host.guard(TakingOver(machines, self.commands, self._clock).take_over)
         machines.membership.join("", 0)
         host.every(options.tick_s, lambda: host.guard(self._tick), self)
 
@@ -151,13 +167,21 @@ class SimNode:
         )
         self._round()
 
-    def end_processes(self) -> None:
-        """End the machine and all processes on it."""
+    @property
+    def is_stale(self) -> bool:
+        """Whether the head has given this node up."""
+        return self._machines.membership.is_stale
+
+    def end_processes(self, goes_on: bool = False) -> None:
+        """End the machine and all processes on it; with `goes_on`, all but kept commands."""
         for driver in self.drivers:
             if driver.is_alive:
                 driver.is_alive = False
                 driver.gone()
-        self._promises.jobs.node_gone(self.prefix)
+        if goes_on:
+            self.commands.process_gone(self.node_id)
+        else:
+            self.commands.machine_gone()
         for worker in list(self.processes.workers.values()):
             worker.is_alive = False
             worker.gone()
@@ -232,7 +256,8 @@ class SimNode:
         return self.dial(CONTROL) if self.host.can_dial else None
 
     def joined(self, cluster: str) -> None:
-        """Do nothing when the head accepts the node."""
+        """Note that the head knows the members under the id of this process."""
+        self.commands.formers.clear()
 
     def note(self, text: str, *, level: str = INFO, job: str = "") -> None:
         """Record an event."""

@@ -43,11 +43,15 @@ FAULTS = (
     "device",
     "pause",
     "step",
+    "process",
 )
+PROCESS = "process"
+"""The fault in which a node's process ends, and the commands on its machine go on."""
 
 LATER_FAULTS = {
     "drain": 0.2, "sever": 0.2, "erase": 0.4, "full": 0.2, "torn": 0.2, "dials": 0.2, "clock": 0.3,
     "device": 0.25, "pause": 0.3, "step": 0.3,
+    "process": 0.3,
 }  # fmt: skip
 """The probability of each fault for a seed.
 

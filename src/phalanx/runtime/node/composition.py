@@ -33,6 +33,7 @@ from phalanx.node.object_store import ObjectStore, Transfers
 from phalanx.node.options import SpillOptions
 from phalanx.node.peers import ACCOUNT, Peer
 from phalanx.node.single_node import LocalHead, SingleNodeMembership, single_node
+from phalanx.node.taking_over import TakingOver
 from phalanx.observe.devices import DeviceSample
 from phalanx.observe.metrics.catalogue import NODE
 from phalanx.observe.metrics.meter import Meter
@@ -48,7 +49,7 @@ from phalanx.runtime.node.config import NodeConfig
 from phalanx.runtime.node.fork_servers import ForkServers, NodeForks
 from phalanx.runtime.node.logs import NodeLogFiles
 from phalanx.runtime.node.object_files import SessionFiles, ThreadedSpill
-from phalanx.runtime.node.taking_over import TakingOver
+from phalanx.runtime.node.taking_over import EarlierProcesses
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.adopted_commands import AdoptedCommands
 from phalanx.runtime.os.check_programs import CheckCommands
@@ -149,7 +150,8 @@ class EmbeddedNode:
         self._forks.ordered = self.node.fork_watch.ordered
         if self._records is not None:
             self._forks.adopted = self._adopted
-            TakingOver(self.node, self._records, self._adopted, own_time).take_over()
+            earlier = EarlierProcesses(self._records, self._adopted)
+            TakingOver(self.node, earlier, own_time).take_over()
             self.loop.read_from(self._adopted.fileno, self._adopted.step)
 
     def _kept_records(self) -> KeptRecords | None:
