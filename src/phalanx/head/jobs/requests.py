@@ -324,7 +324,7 @@ class JobRequests:
         spec = resized(job.spec, request.replicas, request.min_members)
         self._check_size(spec, self._queues.capability(spec.queue))
         self._jobs.resize(job, spec)
-        return self._row(job)
+        return self._row(job, self._clock.wall())
 
     def _update_job(self, asker: Asker[JobInfo], request: UpdateJob) -> JobInfo:
         job = self.need(request.name)
@@ -349,7 +349,7 @@ class JobRequests:
         check_moments(spec, job.submitted, self._clock.wall())
         if spec != job.spec:
             self._jobs.handle(ev.Changed(job=job.uid, spec=spec))
-        return self._row(job)
+        return self._row(job, self._clock.wall())
 
     def _delete_job(self, asker: Asker[None], request: DeleteJob) -> None:
         uid = _uid(request.name)
@@ -397,8 +397,9 @@ class JobRequests:
         since = float("-inf") if ended_within_s is None else self._clock.wall() - ended_within_s
         listed = (job for job in self._jobs.table.all() if job.spec.element is None)
         among = listed if name is None else [self.need(name)]
+        now = self._clock.wall()
         rows = [
-            self._row(job)
+            self._row(job, now)
             for job in among
             if (job.finished is None or job.finished >= since)
             and queue in (None, job.spec.queue)
@@ -412,7 +413,8 @@ class JobRequests:
     def rows_of(self, uids: Iterable[str]) -> list[tuple[str, JobInfo]]:
         """Return rows of those named jobs that are known, without the reasons why they wait."""
         known = ((uid, self._jobs.table.get(uid)) for uid in uids)
-        return [(uid, self._row(job)) for uid, job in known if job is not None]
+        now = self._clock.wall()
+        return [(uid, self._row(job, now)) for uid, job in known if job is not None]
 
     def waiting(self) -> list[WaitInfo]:
         """Return why jobs wait, and their expected starts."""
@@ -493,9 +495,9 @@ class JobRequests:
             for cron in self.crons.table.all()
         ]
 
-    def _row(self, job: JobRecord) -> JobInfo:
+    def _row(self, job: JobRecord, now: float) -> JobInfo:
         self._jobs.keep_time(job)
-        row = job_row(job, self._priorities.of(job.spec), self._clock.wall())
+        row = job_row(job, self._priorities.of(job.spec), now)
         error = self._jobs.errors.get(job.uid)
         return row if error is None else msgspec.structs.replace(row, reason=_DEFECT + error)
 

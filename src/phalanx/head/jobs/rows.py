@@ -13,7 +13,7 @@ from phalanx.manifests.dependencies import written_dependencies
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import array_task_name
 from phalanx.model.jobs.records import JobRecord, MemberRecord
-from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.jobs.spec import JobSpec, Template
 from phalanx.model.rows.work import (
     JobDescription,
     JobInfo,
@@ -43,9 +43,7 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         queue=job.spec.queue,
         state=job.state,
         reason=_reason(job, now) if held is None else held.sentence,
-        kind="array"
-        if job.spec.array is not None
-        else next((kind for kind in KINDS if job.spec.plugin(kind) is not None), "batch"),
+        kind="array" if job.spec.array is not None else _kind(job.spec),
         replicas=job.spec.replicas if array is None else array.count,
         min=gang_minimum(job) if held is None or array is not None else job.spec.min_available,
         pending=job.count(st.PENDING, st.WAITING, st.BLOCKED),
@@ -79,10 +77,29 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
     )
 
 
+def _kind(spec: JobSpec) -> str:
+    if not spec.plugins:  # as most jobs, of which there may be thousands
+        return "batch"
+    return next((kind for kind in KINDS if spec.plugin(kind) is not None), "batch")
+
+
 def _gpus(spec: JobSpec) -> float:
-    return sum(
-        (group.replicas * group.template.needs.get(GPU, 0.0) for group in spec.groups), start=0.0
-    )
+    total = 0.0
+    for group in spec.groups:
+        if _may_need_gpus(group.template):
+            total += group.replicas * group.template.needs.get(GPU, 0.0)
+    return total
+
+
+def _may_need_gpus(template: Template) -> bool:
+    """Return False for a form that has no GPUs; this is quicker than a look at all its needs."""
+    if template.annotations:
+        return True
+    for process in (*template.processes, *template.before):
+        for name, _ in (*process.requests, *process.limits):
+            if name == GPU or "/" in name:  # a name of Kubernetes may mean GPUs
+                return True
+    return False
 
 
 def _reason(job: JobRecord, now: float) -> str:
