@@ -10,10 +10,11 @@ from tests.unit.dashboard.world import EVIL, NOW, gang, job, node, picture
 
 from phalanx.model.jobs import states as st
 
-from .conftest import Visitor
+from .conftest import Served, Visitor
+from .drawn import DrawnHead
 
 
-@pytest.mark.parametrize("width", [390, 1600])
+@pytest.mark.parametrize("width", [390, 1600, 2560])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_is_readable_by_everybody(chromium, served, scheme, width):
     visitor = Visitor(
@@ -160,3 +161,37 @@ def test_the_keyboard_is_enough(visitor):
     assert page.locator("tbody tr").count() == 1
     page.keyboard.press("Tab")
     assert page.inner_text(":focus") == "Skip to the content"
+
+
+@pytest.fixture
+def at_work(chromium):
+    served = Served(DrawnHead())
+    served.watch._wall = lambda: NOW
+    visitor = Visitor(chromium, served)
+    visitor.page.goto(f"{visitor.base}/work?range=1m")
+    yield visitor
+    visitor.close()
+    served.close()
+    assert visitor.wrong == []
+
+
+def test_the_stream_of_tasks_has_a_lane_for_each_worker_and_tells_of_each_bar(at_work):
+    page = at_work.page
+    assert page.locator("#stream .track:not(.ticks)").count() == 24
+    legend = page.inner_text("#stream .legend-list")
+    for function in ("load_shard", "train_step", "augment", "evaluate", "failed", "runs now"):
+        assert function in legend
+    fills = page.evaluate(
+        "[...document.querySelectorAll('#stream .swatch rect')].map(x => getComputedStyle(x).fill)"
+    )
+    assert len(set(fills)) == len(fills), "no two kinds of bars look alike"
+    bar = page.locator("#stream .bar").first
+    bar.focus()
+    lane = page.locator("#stream .track:not(.ticks) a").first.inner_text()
+    assert page.inner_text("#plan-note") == f"{lane}: {bar.get_attribute('aria-label')}"
+    failed = page.locator("#stream .bar", has=page.locator("rect.failed")).first
+    assert "failed: " in failed.get_attribute("aria-label")
+    failed.focus()
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert "FAILED" in page.inner_text("#attempts")
