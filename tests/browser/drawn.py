@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import msgspec
-from tests.unit.dashboard.world import GIB, NOW, Head, device, gang, job, node, picture, queue
+from tests.unit.dashboard.world import GIB, NOW, Head, device, gang, job, node, queue, snapshot
 
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.devices import DeviceInfo
@@ -45,7 +45,7 @@ class DrawnHead(Head):
         self.devices: list[DeviceInfo] = []
         self.running: list[tuple[GangInfo, float | None]] = []
         self._draw()
-        nodes = [row.node_id for row in self.picture.status.nodes]
+        nodes = [row.node_id for row in self.snapshot.status.nodes]
         self.tasks = drawn_tasks.drawn_tasks(nodes[:6])
 
     def _draw(self) -> None:
@@ -134,11 +134,11 @@ class DrawnHead(Head):
                     pending=sum(one.state == st.PENDING for one in of_team),
                 )
             )
-        seen = picture()
+        seen = snapshot()
         status = msgspec.structs.replace(
             seen.status, nodes=nodes, troubles=[], defects={}, stranded={nodes[0].node_id: {}}
         )
-        self.picture = picture(status=status, jobs=jobs, gangs=gangs, queues=queues)
+        self.snapshot = snapshot(status=status, jobs=jobs, gangs=gangs, queues=queues)
 
     def _machine(self, number: int) -> Any:
         state, reason = ("DRAINING", "a loose cable") if number == 11 else ("ALIVE", "")
@@ -227,7 +227,7 @@ class DrawnHead(Head):
             case GetSeries():
                 return SeriesNews(NOW, self._numbers())
             case QueryState(query):
-                nodes = [row.node_id for row in self.picture.status.nodes]
+                nodes = [row.node_id for row in self.snapshot.status.nodes]
                 if query.kind == "tasks":
                     return drawn_tasks.told(query, self.tasks)
                 if query.kind == "actors":
@@ -268,7 +268,7 @@ class DrawnHead(Head):
                 place = Place(node=at, tasks=int(count), devices={"nvidia.com/gpu": count})
                 running.append(RunningPlace(podgroup=one.job, place=place, ends_s=ends))
         starts = []
-        names = [row.node_id for row in self.picture.status.nodes]
+        names = [row.node_id for row in self.snapshot.status.nodes]
         for turn, (begin, length) in enumerate(((1_800, 3_600), (6_780, 20_000), (20_340, 9_000))):
             places = tuple(
                 Place(node=one, tasks=4, devices={"nvidia.com/gpu": 4.0})

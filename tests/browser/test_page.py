@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from tests.unit.dashboard.test_app import PAGES
-from tests.unit.dashboard.world import EVIL, NOW, gang, job, node, picture
+from tests.unit.dashboard.world import EVIL, NOW, gang, job, node, snapshot
 
 from phalanx.model.jobs import states as st
 
@@ -50,9 +50,9 @@ def test_a_list_changes_while_it_is_open_and_keeps_what_its_reader_does(visitor,
     page.wait_for_selector("#job-default_2f_runs")
     page.fill("input[name=q]", "half a wor")
     page.evaluate("document.getElementById('job-default_2f_next').dataset.kept = 'yes'")
-    rows = [one for one in served.head.picture.jobs if one.name != "broke"]
+    rows = [one for one in served.head.snapshot.jobs if one.name != "broke"]
     rows[0] = job("runs", st.COMPLETED, finished=NOW)
-    served.head.picture = picture(jobs=[*rows, job("late", st.PENDING, submitted=NOW)])
+    served.head.snapshot = snapshot(jobs=[*rows, job("late", st.PENDING, submitted=NOW)])
     page.wait_for_selector("#job-default_2f_late")
     assert page.locator("tbody tr").first.get_attribute("id") == "job-default_2f_late"
     assert page.locator("#job-default_2f_broke").count() == 0
@@ -85,8 +85,8 @@ def test_the_grid_says_of_each_device_who_holds_it_and_follows(visitor, served):
     assert (second["device"], second["held"], second["words"]) == (1, 50, "tasks and actors")
     row = node(1, [0, 0])
     two = [gang(1, [row], [[0]]), gang(2, [row], [[1]])]
-    status = msgspec.structs.replace(picture().status, nodes=[row, node(2)])
-    served.head.picture = picture(status=status, gangs=two)
+    status = msgspec.structs.replace(snapshot().status, nodes=[row, node(2)])
+    served.head.snapshot = snapshot(status=status, gangs=two)
     page.wait_for_function(f"() => {cell % 1}.held === 100")
     first, second = (page.evaluate(cell % number) for number in (0, 1))
     assert second["holder"][0] == "default/g2"
@@ -99,7 +99,7 @@ def test_the_grid_says_of_each_device_who_holds_it_and_follows(visitor, served):
 def test_the_map_of_devices_says_to_the_keyboard_what_it_says_to_the_pointer(visitor, served):
     page = visitor.page
     of_job = gang(1, [node(1)], [[0]], job="default/runs")
-    served.head.picture = picture(gangs=[of_job])
+    served.head.snapshot = snapshot(gangs=[of_job])
     page.goto(f"{visitor.base}/nodes")
     page.wait_for_selector("#grid-legend li")
     page.wait_for_function(

@@ -26,8 +26,8 @@ def check_cache(scheduler: GangScheduler) -> None:
 
 def differences(scheduler: GangScheduler) -> Iterator[str]:
     """Yield a description of each difference between the cache and a new reading."""
-    patched = scheduler.pictures.patched_cluster()
-    read = scheduler.pictures.read_cluster()
+    patched = scheduler.snapshots.patched_cluster()
+    read = scheduler.snapshots.read_cluster()
     for what, mine, theirs in (
         ("nodes", patched.nodes, read.nodes),
         ("queues", patched.queues, read.queues),

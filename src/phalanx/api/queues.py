@@ -58,20 +58,8 @@ def create_queue(
     Example:
         phalanx.create_queue("research", weight=2, capability={"GPU": 8}, max_time="1-00:00")
     """
-    fields = queue_fields(
-        weight=weight,
-        capability=capability,
-        deserved=deserved,
-        guarantee=guarantee,
-        parent=parent,
-        priority=priority,
-        reclaimable=reclaimable,
-        default_time_s=_seconds(default_time),
-        max_time_s=_seconds(max_time),
-        idle_gpus=idle_gpus,
-        submit=submit,
-        admin=admin,
-    )
+    given = locals()
+    fields = _fields(given)
     return _ask(CreateQueue(_named(name), fields))
 
 
@@ -99,20 +87,8 @@ def update_queue(
     Example:
         phalanx.update_queue("research", weight=3, default_time="none")
     """
-    fields = queue_fields(
-        weight=weight,
-        capability=capability,
-        deserved=deserved,
-        guarantee=guarantee,
-        parent=parent,
-        priority=priority,
-        reclaimable=reclaimable,
-        default_time_s=_seconds(default_time),
-        max_time_s=_seconds(max_time),
-        idle_gpus=idle_gpus,
-        submit=submit,
-        admin=admin,
-    )
+    given = locals()
+    fields = _fields(given)
     return _ask(UpdateQueue(_named(name), fields))
 
 
@@ -185,6 +161,14 @@ def queue_fields(**given: Any) -> QueueFields:
         at_most = f"is at most {LARGEST_NUMBER}"
         raise ValueError(f"a queue's weight or priority {at_most}") from None
     return known
+
+
+def _fields(given: dict[str, Any]) -> QueueFields:
+    """Return the fields of a queue that arguments give."""
+    fields = {name: value for name, value in given.items() if name != "name"}
+    for name in ("default_time", "max_time"):
+        fields[f"{name}_s"] = _seconds(fields.pop(name))
+    return queue_fields(**fields)
 
 
 def _ask(request: Request[R]) -> R:

@@ -11,10 +11,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from phalanx.cli.ending import Ended
+from phalanx.cli.ending import exiting
 from phalanx.cli.options import Group
 from phalanx.cli.registry import ENTRIES, definition
-from phalanx.cli.table import drop_output, open_input, say
 
 _COMPLETION = "_PHALANX_COMPLETE"
 """The variable that a shell sets to ask for completions."""
@@ -22,27 +21,12 @@ _COMPLETION = "_PHALANX_COMPLETE"
 
 def main() -> None:
     """Run the command line; end silently when the reader of its output has gone."""
-    open_input()
-    try:
+    with exiting():
         try:
             run(sys.argv[1:])
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
-    except Ended as ended:
-        sys.exit(ended.code)
-    except BrokenPipeError:
-        drop_output()
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except Exception as error:
-        from phalanx.errors import CurrentDirectoryError
-
-        if not isinstance(error, CurrentDirectoryError):
-            raise
-        say(str(error), err=True)
-        sys.exit(1)
 
 
 def run(words: Sequence[str]) -> None:

@@ -1,6 +1,12 @@
-"""The early end of a command."""
+"""The ends of commands: an early end, and the exit of the process."""
 
 from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+from phalanx.cli.table import drop_output, open_input, say
 
 
 class Ended(Exception):
@@ -10,3 +16,28 @@ class Ended(Exception):
         super().__init__(code)
         self.code = code
         """The exit code of the process."""
+
+
+@contextlib.contextmanager
+def exiting(prefix: str = "") -> Iterator[None]:
+    """Run a command, then exit as it says; exit silently when the reader of its output has gone.
+
+    `prefix` comes before the text of an error.
+    """
+    open_input()
+    try:
+        yield
+    except Ended as ended:
+        sys.exit(ended.code)
+    except BrokenPipeError:
+        drop_output()
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:
+        from phalanx.errors import CurrentDirectoryError
+
+        if not isinstance(error, CurrentDirectoryError):
+            raise
+        say(f"{prefix}{error}", err=True)
+        sys.exit(1)

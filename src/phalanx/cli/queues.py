@@ -108,20 +108,8 @@ def create(
     address: Address = None,
 ) -> None:
     """Create a queue."""
-    fields = _fields(
-        weight=weight,
-        capability=_amounts(capability),
-        deserved=_amounts(deserved),
-        guarantee=_amounts(guarantee),
-        parent=parent,
-        priority=priority,
-        reclaimable=reclaimable,
-        default_time_s=_length("default-time", default_time),
-        max_time_s=_length("max-time", max_time),
-        idle_gpus=idle_gpus,
-        submit=submit,
-        admin=admin,
-    )
+    given = locals()
+    fields = _fields(given)
     ask(address, CreateQueue(name, fields))
     say(f"queue {name} is made")
 
@@ -144,31 +132,25 @@ def update(
     address: Address = None,
 ) -> None:
     """Change a queue; options that are not given keep their values."""
-    fields = _fields(
-        weight=weight,
-        capability=_amounts(capability),
-        deserved=_amounts(deserved),
-        guarantee=_amounts(guarantee),
-        parent=parent,
-        priority=priority,
-        reclaimable=reclaimable,
-        default_time_s=_length("default-time", default_time),
-        max_time_s=_length("max-time", max_time),
-        idle_gpus=idle_gpus,
-        submit=submit,
-        admin=admin,
-    )
+    given = locals()
+    fields = _fields(given)
     if fields == QueueFields():
         fail("Nothing to change: give --weight, --capability or another field.", USAGE)
     ask(address, UpdateQueue(name, fields))
     say(f"queue {name} is changed")
 
 
-def _fields(**given: Any) -> QueueFields:
+def _fields(given: dict[str, Any]) -> QueueFields:
+    """Return the fields of a queue that options give."""
     from phalanx.api.queues import queue_fields
 
+    fields = {name: value for name, value in given.items() if name not in ("name", "address")}
+    for name in ("capability", "deserved", "guarantee"):
+        fields[name] = _amounts(fields[name])
+    for name in ("default_time", "max_time"):
+        fields[f"{name}_s"] = _length(name.replace("_", "-"), fields.pop(name))
     try:
-        return queue_fields(**given)
+        return queue_fields(**fields)
     except ValueError as error:
         fail(str(error), USAGE)
 

@@ -76,41 +76,41 @@ def top(
         _Live(following, every).run()
 
 
-def _as_data(picture: TopSnapshot) -> dict[str, Any]:
+def _as_data(snapshot: TopSnapshot) -> dict[str, Any]:
     return {
         "format": "phalanx-top/1",
-        "at": picture.at,
-        "address": picture.status.address,
-        "troubles": picture.status.troubles,
-        "nodes": [row.as_dict() for row in picture.nodes],
-        "devices": [one.as_dict() for rows in picture.devices.values() for one in rows],
-        "queues": [row.as_dict() for row in picture.queues],
+        "at": snapshot.at,
+        "address": snapshot.status.address,
+        "troubles": snapshot.status.troubles,
+        "nodes": [row.as_dict() for row in snapshot.nodes],
+        "devices": [one.as_dict() for rows in snapshot.devices.values() for one in rows],
+        "queues": [row.as_dict() for row in snapshot.queues],
         "running": [
             {
                 **job.as_dict(),
-                "devices": [f"{one.node_id}/gpu{one.number}" for one in picture.devices_of(job)],
+                "devices": [f"{one.node_id}/gpu{one.number}" for one in snapshot.devices_of(job)],
             }
-            for job in picture.running
+            for job in snapshot.running
         ],
-        "waiting": [job.as_dict() for job in picture.waiting],
+        "waiting": [job.as_dict() for job in snapshot.waiting],
     }
 
 
-def _print_once(picture: TopSnapshot) -> None:
+def _print_once(snapshot: TopSnapshot) -> None:
     from rich.console import Console
 
     is_terminal = sys.stdout.isatty()
     console = Console(highlight=False, width=None if is_terminal else 100_000)
-    for line in _lines(picture, console.width, 0):
+    for line in _lines(snapshot, console.width, 0):
         console.print(line, soft_wrap=True)
 
 
-def _lines(picture: TopSnapshot, width: int, height: int, **more: Any) -> list[Any]:
+def _lines(snapshot: TopSnapshot, width: int, height: int, **more: Any) -> list[Any]:
     from phalanx.cli.top_view import ASCII, UNICODE, screen
 
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     signs = UNICODE if encoding.startswith("utf") else ASCII
-    return screen(picture, width, height, signs=signs, **more)
+    return screen(snapshot, width, height, signs=signs, **more)
 
 
 class _Live:
@@ -125,7 +125,7 @@ class _Live:
         self._chosen = 0
         self._skipped = dict.fromkeys(SECTIONS, 0)
         self._is_paused = False
-        self._picture: TopSnapshot | None = None
+        self._snapshot: TopSnapshot | None = None
         self._trouble = ""
 
     def run(self) -> None:
@@ -148,13 +148,13 @@ class _Live:
                     due = time.monotonic() + self._every_s
 
     def _look(self) -> None:
-        if self._picture is None:
-            self._picture = self._following.look()
+        if self._snapshot is None:
+            self._snapshot = self._following.look()
             return
         said = io.StringIO()
         try:
             with contextlib.redirect_stderr(said):
-                self._picture = self._following.look()
+                self._snapshot = self._following.look()
             self._trouble = ""
         except Ended:
             self._trouble = " ".join(said.getvalue().split()) or "the head gives no answer"
@@ -162,8 +162,8 @@ class _Live:
     def _press(self, key: str) -> bool:
         """Act on a key; return whether the key asks for an immediate update."""
         name = self._sections[self._chosen]
-        if key in _MOVES and self._picture is not None:
-            most = _rows(self._picture, name)
+        if key in _MOVES and self._snapshot is not None:
+            most = _rows(self._snapshot, name)
             self._skipped[name] = min(max(self._skipped[name] + _MOVES[key], 0), most)
         elif key in ("\t", "\x1b[Z"):
             self._chosen += 1 if key == "\t" else -1
@@ -175,12 +175,12 @@ class _Live:
     def _draw(self) -> None:
         from rich.console import Console
 
-        assert self._picture is not None
+        assert self._snapshot is not None
         width, height = shutil.get_terminal_size()
         console = Console(width=width, force_terminal=True, highlight=False)
         state = self._trouble or ("paused" if self._is_paused else "")
         lines = _lines(
-            self._picture,
+            self._snapshot,
             width,
             height,
             chosen=self._sections[self._chosen],
@@ -196,8 +196,8 @@ class _Live:
         sys.stdout.flush()
 
 
-def _rows(picture: TopSnapshot, section: str) -> int:
-    return len(getattr(picture, section)) - 1
+def _rows(snapshot: TopSnapshot, section: str) -> int:
+    return len(getattr(snapshot, section)) - 1
 
 
 def _keys() -> list[str] | None:

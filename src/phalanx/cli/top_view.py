@@ -54,7 +54,7 @@ class Section(NamedTuple):
 
 
 def screen(
-    picture: TopSnapshot,
+    snapshot: TopSnapshot,
     width: int,
     height: int,
     *,
@@ -71,13 +71,13 @@ def screen(
     from rich.text import Text
 
     skipped = skipped or {}
-    top = _summary(picture)
-    jobs = _Columns.of((*picture.running, *picture.waiting), width)
+    top = _summary(snapshot)
+    jobs = _Columns.of((*snapshot.running, *snapshot.waiting), width)
     sections = {
-        "nodes": _nodes(picture, signs),
-        "queues": _queues(picture),
-        "running": _running(picture, jobs),
-        "waiting": _waiting(picture, jobs),
+        "nodes": _nodes(snapshot, signs),
+        "queues": _queues(snapshot),
+        "running": _running(snapshot, jobs),
+        "waiting": _waiting(snapshot, jobs),
     }
     room = _shared_out(
         {name: len(one.lines) for name, one in sections.items()},
@@ -117,17 +117,17 @@ def _shared_out(wanted: Mapping[str, int], room: int) -> dict[str, int]:
     return got
 
 
-def _summary(picture: TopSnapshot) -> list[Text]:
+def _summary(snapshot: TopSnapshot) -> list[Text]:
     from rich.text import Text
 
-    status = picture.status
-    states = Counter(row.state.lower() for row in picture.nodes)
+    status = snapshot.status
+    states = Counter(row.state.lower() for row in snapshot.nodes)
     said = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
-    used = sums(picture.nodes)
+    used = sums(snapshot.nodes)
     amounts = [
         f"{name} {_used(name, *used[name])}" for name in (_GPU, "CPU", "memory") if name in used
     ]
-    at = datetime.fromtimestamp(picture.at).strftime("%H:%M:%S")
+    at = datetime.fromtimestamp(snapshot.at).strftime("%H:%M:%S")
     where = status.address or "this program"
     lines = [
         Text(safe(f"phalanx top  {where}  {at}"), style="bold"),
@@ -141,9 +141,11 @@ def _summary(picture: TopSnapshot) -> list[Text]:
 # ---- nodes -----------------------------------------------------------------------------------
 
 
-def _nodes(picture: TopSnapshot, signs: Signs) -> Section:
+def _nodes(snapshot: TopSnapshot, signs: Signs) -> Section:
     head = f"{'NODE':{_NAMES}} {'STATE':8} {'CPU':>9} {'MEMORY':>19}  GPUS"
-    lines = [_node_line(row, picture.devices.get(row.node_id, []), signs) for row in picture.nodes]
+    lines = [
+        _node_line(row, snapshot.devices.get(row.node_id, []), signs) for row in snapshot.nodes
+    ]
     title = (
         f"NODES  {signs.free} free {signs.part} part {signs.whole} held "
         f"{signs.suspect} suspect {signs.bad} bad {signs.closed} cordoned"
@@ -210,12 +212,12 @@ def _measured(devices: Sequence[DeviceInfo]) -> str:
 # ---- queues and jobs -------------------------------------------------------------------------
 
 
-def _queues(picture: TopSnapshot) -> Section:
+def _queues(snapshot: TopSnapshot) -> Section:
     head = (
         f"{'QUEUE':{_NAMES}} {'STATE':8} {'WEIGHT':>6} {'RUN':>5} {'WAIT':>5} "
         f"{'GPU':>6} {'ASKED':>6} {'CPU':>7} {'ASKED':>6}"
     )
-    return Section("QUEUES", head, [_queue_line(row) for row in picture.queues])
+    return Section("QUEUES", head, [_queue_line(row) for row in snapshot.queues])
 
 
 def _queue_line(row: QueueInfo) -> Text:
@@ -261,16 +263,16 @@ class _Columns(NamedTuple):
         return f"{name:{self.job}} {queue:{self.queue}} {user:{self.user}}"
 
 
-def _running(picture: TopSnapshot, columns: _Columns) -> Section:
+def _running(snapshot: TopSnapshot, columns: _Columns) -> Section:
     head = f"{columns.head()} {'RUN':>5} {'TIME':>6} {'GPUS':>5}  DEVICES"
-    rows = current(picture.running, picture.at)
-    return Section("RUNNING", head, [_running_line(job, picture, columns) for job in rows])
+    rows = current(snapshot.running, snapshot.at)
+    return Section("RUNNING", head, [_running_line(job, snapshot, columns) for job in rows])
 
 
-def _running_line(job: JobInfo, picture: TopSnapshot, columns: _Columns) -> Text:
+def _running_line(job: JobInfo, snapshot: TopSnapshot, columns: _Columns) -> Text:
     from rich.text import Text
 
-    devices = picture.devices_of(job)
+    devices = snapshot.devices_of(job)
     bad = [one for one in devices if one.state == BAD]
     counts = f"{job.running:>5} {duration(job.ran_s):>6} {len(devices):>5}"
     line = Text(f"{columns.line(job)} {counts}  {_measured(devices)}")
@@ -279,9 +281,9 @@ def _running_line(job: JobInfo, picture: TopSnapshot, columns: _Columns) -> Text
     return line
 
 
-def _waiting(picture: TopSnapshot, columns: _Columns) -> Section:
+def _waiting(snapshot: TopSnapshot, columns: _Columns) -> Section:
     head = f"{columns.head()} {'POS':>5} {'AGE':>5}  WHY"
-    lines = [_waiting_line(job, picture.at, columns) for job in picture.waiting]
+    lines = [_waiting_line(job, snapshot.at, columns) for job in snapshot.waiting]
     return Section("WAITING", head, lines)
 
 

@@ -28,7 +28,7 @@ from phalanx.dashboard.output import first_offset, part_data
 from phalanx.dashboard.pages.device_map import DeviceMaps, Grid, grid_changes
 from phalanx.dashboard.rendering import Pieces, Renderer
 from phalanx.dashboard.views import NAV, STILL, NoSuchPageError, View, Views
-from phalanx.dashboard.watch import SessionView, Watch
+from phalanx.dashboard.watch import ClusterSnapshot, Watch
 from phalanx.errors import JobNotFoundError, PhalanxError
 from phalanx.protocol.requests.health import ListDevices
 from phalanx.protocol.requests.jobs import Command, CommandJob, ReadJobLog
@@ -90,7 +90,7 @@ class Dashboard:
         self._now = now
         self._maps = DeviceMaps()
         self._sent: OrderedDict[tuple[str, int], Pieces] = OrderedDict()
-        """The pieces of sent pages, by address and version of the picture."""
+        """The pieces of sent pages, by address and version of the snapshot."""
 
     def app(self, hosts: set[str]) -> App:
         """Return the application. `hosts`: the host names under which it answers."""
@@ -176,12 +176,12 @@ class Dashboard:
 
     async def _page(self, request: Request) -> Response:
         path = request.url.path
-        return await self._guarded(path, lambda picture: self._shown(request, path, picture))
+        return await self._guarded(path, lambda snapshot: self._shown(request, path, snapshot))
 
-    async def _shown(self, request: Request, path: str, picture: SessionView) -> Response:
-        view = await self._views.build(path, request.query_params, picture)
-        html, pieces = self._written(view, path, picture)
-        key = (_address_of(path, request), picture.version)
+    async def _shown(self, request: Request, path: str, snapshot: ClusterSnapshot) -> Response:
+        view = await self._views.build(path, request.query_params, snapshot)
+        html, pieces = self._written(view, path, snapshot)
+        key = (_address_of(path, request), snapshot.version)
         self._sent[key] = pieces
         if len(self._sent) > _SENT:
             self._sent.popitem(last=False)
@@ -190,9 +190,9 @@ class Dashboard:
     async def _data(self, request: Request) -> Response:
         path = request.path_params["path"] or "/"
 
-        async def answer(picture: SessionView) -> Response:
-            view = await self._views.build(path, request.query_params, picture)
-            data = {"format": FORMAT, "at": picture.at, "trouble": picture.trouble}
+        async def answer(snapshot: ClusterSnapshot) -> Response:
+            view = await self._views.build(path, request.query_params, snapshot)
+            data = {"format": FORMAT, "at": snapshot.at, "trouble": snapshot.trouble}
             return _json({**data, "page": by_name(view.page)})
 
         return await self._guarded(path, answer, is_data=True)
@@ -203,8 +203,8 @@ class Dashboard:
 
     async def _show_health(self, request: Request) -> Response:
         """Report whether the head answers. Anybody may ask, so the answer has no details."""
-        picture = await self.watch.fresh()
-        if picture is None or picture.trouble:
+        snapshot = await self.watch.fresh()
+        if snapshot is None or snapshot.trouble:
             return Response("The head gives no answer.\n", 503, _NO_STORE, "text/plain")
         return Response("ok\n", 200, _NO_STORE, "text/plain")
 
@@ -212,7 +212,7 @@ class Dashboard:
         words, job = request.query_params, _job_of(request)
         member, said = words.get("member", ""), words.get("offset", "")
 
-        async def answer(picture: SessionView) -> Response:
+        async def answer(snapshot: ClusterSnapshot) -> Response:
             if said.isdecimal() and len(said) < 16:
                 offset = int(said)
             else:
@@ -226,11 +226,11 @@ class Dashboard:
     async def _act(self, request: Request) -> Response:
         job, action = _job_of(request), ACTIONS.get(request.path_params["action"])
 
-        async def answer(picture: SessionView) -> Response:
+        async def answer(snapshot: ClusterSnapshot) -> Response:
             if action is None:
                 raise NoSuchPageError("There is no such command.")
             if not self._may_act:
-                return self._message("This page is read-only.", 403, picture)
+                return self._message("This page is read-only.", 403, snapshot)
             await self.watch.ask(CommandJob(job, action))
             back = "/".join(quote(part, safe="") for part in job.split("/"))
             return RedirectResponse(f"/jobs/{back}", 303, _NO_STORE)
@@ -238,16 +238,19 @@ class Dashboard:
         return await self._guarded("/jobs", answer)
 
     async def _guarded(
-        self, path: str, answer: Callable[[SessionView], Awaitable[Response]], is_data: bool = False
+        self,
+        path: str,
+        answer: Callable[[ClusterSnapshot], Awaitable[Response]],
+        is_data: bool = False,
     ) -> Response:
         """Return the answer that `answer` computes. If that fails, return a page that gives the
         reason or, with `is_data`, a text.
         """
-        picture = await self.watch.fresh()
+        snapshot = await self.watch.fresh()
         try:
-            if picture is None:
+            if snapshot is None:
                 raise ConnectionError(self.watch.trouble or "The head has not answered yet.")
-            return await answer(picture)
+            return await answer(snapshot)
         except (NoSuchPageError, JobNotFoundError) as error:
             status, text = 404, str(error)
         except OSError as error:
@@ -256,23 +259,23 @@ class Dashboard:
             status, text = 409, str(error)
         if is_data:
             return Response(f"{text}\n", status, _NO_STORE, "text/plain")
-        return self._message(text, status, picture)
+        return self._message(text, status, snapshot)
 
-    def _message(self, text: str, status: int, picture: SessionView | None) -> Response:
+    def _message(self, text: str, status: int, snapshot: ClusterSnapshot | None) -> Response:
         html, _ = self._renderer.page(
             "message.html", title="Not possible", text=text, **self._frame("", "phalanx status"),
-            trouble="" if picture is None else picture.trouble, live="no", now=None,
+            trouble="" if snapshot is None else snapshot.trouble, live="no", now=None,
         )  # fmt: skip
         return _html(html, status)
 
-    def _written(self, view: View, path: str, picture: SessionView) -> tuple[str, Pieces]:
+    def _written(self, view: View, path: str, snapshot: ClusterSnapshot) -> tuple[str, Pieces]:
         return self._renderer.page(
             view.template,
             title=view.title,
             page=view.page,
-            trouble=picture.trouble,
-            now=picture.at,
-            live="no" if self._is_still(path) else str(picture.version),
+            trouble=snapshot.trouble,
+            now=snapshot.at,
+            live="no" if self._is_still(path) else str(snapshot.version),
             may_act=self._may_act,
             **self._frame(path, view.command),
             **view.more,
@@ -306,27 +309,27 @@ class Dashboard:
         devices: Grid | None = None
         self.watch.viewers += 1
         try:
-            if path == "/nodes" and self.watch.picture is not None:
-                devices = await self._grid(self.watch.picture)
+            if path == "/nodes" and self.watch.snapshot is not None:
+                devices = await self._grid(self.watch.snapshot)
                 yield _event("grid", msgspec.to_builtins(devices))
             while self._is_in(request) and not self.watch.is_over:
-                picture = await self.watch.newer(version, PING_S)
-                if picture is None:
+                snapshot = await self.watch.newer(version, PING_S)
+                if snapshot is None:
                     yield _event("still", {})
                     continue
-                version = picture.version
+                version = snapshot.version
                 try:
-                    view = await self._views.build(path, request.query_params, picture)
+                    view = await self._views.build(path, request.query_params, snapshot)
                 except (NoSuchPageError, JobNotFoundError):
                     yield _event("gone", {})
                     return
                 except (OSError, PhalanxError):
                     continue
-                _, pieces = self._written(view, path, picture)
+                _, pieces = self._written(view, path, snapshot)
                 yield _event("changes", pieces.changes_since(shown))
                 shown = pieces
                 if path == "/nodes":
-                    before, devices = devices, await self._grid(picture)
+                    before, devices = devices, await self._grid(snapshot)
                     if before is None:
                         yield _event("grid", msgspec.to_builtins(devices))
                     elif news := grid_changes(before, devices):
@@ -334,15 +337,15 @@ class Dashboard:
         finally:
             self.watch.viewers -= 1
 
-    async def _grid(self, picture: SessionView) -> Grid:
+    async def _grid(self, snapshot: ClusterSnapshot) -> Grid:
         """Return the map of devices, with the last readings. These are shared by all viewers,
         because they cost the head much.
         """
         try:
-            seen = await self.watch.shared(ListDevices(), picture.version)
+            seen = await self.watch.shared(ListDevices(), snapshot.version)
         except (OSError, PhalanxError):
             seen = []
-        return self._maps.grid(picture, seen)
+        return self._maps.grid(snapshot, seen)
 
 
 def by_name(value: Any) -> Any:

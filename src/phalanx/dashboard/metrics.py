@@ -1,4 +1,4 @@
-"""The metrics of a cluster for Prometheus: gauges from the last picture of the cluster, and the
+"""The metrics of a cluster for Prometheus: gauges from the last snapshot of the cluster, and the
 counts of the head and its nodes.
 """
 
@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from phalanx.dashboard.scraped_metrics import UNBOUND, Families, ScrapedMetrics, node_names
-from phalanx.dashboard.watch import SessionView, Watch
+from phalanx.dashboard.watch import ClusterSnapshot, Watch
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.cluster import NodeInfo
@@ -84,14 +84,14 @@ class Metrics(Collector):
         build = InfoMetricFamily("phalanx_build", "This version")
         build.add_metric([], {"version": self._version, "python": platform.python_version()})
         yield build
-        picture, meter = self._watch.picture, Meter(UNBOUND)
-        meter.set("phalanx_head_up", float(picture is not None and not picture.trouble))
+        snapshot, meter = self._watch.snapshot, Meter(UNBOUND)
+        meter.set("phalanx_head_up", float(snapshot is not None and not snapshot.trouble))
         meter.set("phalanx_dashboard_viewers", self._watch.viewers)
         names: dict[str, str] = {}
-        if picture is not None:
-            nodes = picture.status.nodes
+        if snapshot is not None:
+            nodes = snapshot.status.nodes
             names = node_names((row.node_id, row.hostname) for row in nodes if row.state != "DEAD")
-            put_picture(meter, picture, names)
+            put_picture(meter, snapshot, names)
         yield from written(meter.families)
         yield from written(self._of_page.families)
         yield from written(self._told.families(names))
@@ -121,19 +121,19 @@ def _metric(name: str, family: Family) -> Metric:
     return metric
 
 
-def put_picture(meter: Meter, picture: SessionView, names: dict[str, str]) -> None:
-    """Set the gauges of a picture. `names`: the names of living nodes by id."""
-    _put_nodes(meter, picture.status.nodes, names)
-    for name, amount in stranded_in_all(picture.status.stranded).items():
+def put_picture(meter: Meter, snapshot: ClusterSnapshot, names: dict[str, str]) -> None:
+    """Set the gauges of a snapshot. `names`: the names of living nodes by id."""
+    _put_nodes(meter, snapshot.status.nodes, names)
+    for name, amount in stranded_in_all(snapshot.status.stranded).items():
         meter.set("phalanx_resource_stranded", amount, name, _unit(name))
-    for state, count in picture.status.actors.items():
+    for state, count in snapshot.status.actors.items():
         meter.set("phalanx_actors", count, state.lower())
-    for kind, row in picture.status.defects.items():
+    for kind, row in snapshot.status.defects.items():
         meter.set("phalanx_defects", row.count, kind)
-    capacity = {name: total for name, (_, total) in sums(picture.status.nodes).items() if total}
-    for queue in picture.queues:
+    capacity = {name: total for name, (_, total) in sums(snapshot.status.nodes).items() if total}
+    for queue in snapshot.queues:
         _put_queue(meter, queue, capacity)
-    _put_jobs(meter, picture.jobs, picture)
+    _put_jobs(meter, snapshot.jobs, snapshot)
 
 
 def _unit(resource: str) -> str:
@@ -170,15 +170,15 @@ def _put_queue(meter: Meter, queue: QueueInfo, capacity: dict[str, float]) -> No
     meter.set("phalanx_queue_open", float(queue.state == "Open"), queue.name)
 
 
-def _put_jobs(meter: Meter, jobs: Iterable[JobInfo], picture: SessionView) -> None:
+def _put_jobs(meter: Meter, jobs: Iterable[JobInfo], snapshot: ClusterSnapshot) -> None:
     oldest: dict[str, float] = {}
     reasons: Counter[tuple[str, str]] = Counter()
     states: Counter[tuple[str, str]] = Counter()
     for job in jobs:
         states[job.queue, job.state.lower()] += 1
         if job.state == st.PENDING:
-            oldest[job.queue] = max(oldest.get(job.queue, 0.0), picture.at - job.submitted)
-            reasons[job.queue, _why(job, picture.waits)] += 1
+            oldest[job.queue] = max(oldest.get(job.queue, 0.0), snapshot.at - job.submitted)
+            reasons[job.queue, _why(job, snapshot.waits)] += 1
     for (queue, state), count in states.items():
         meter.set("phalanx_jobs", count, queue, state)
     for (queue, reason), count in reasons.items():

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from phalanx.dashboard.pages import history, objects, work
-from phalanx.dashboard.watch import Ask, SessionView
+from phalanx.dashboard.watch import Ask, ClusterSnapshot
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo
@@ -93,7 +93,7 @@ class Title(msgspec.Struct, frozen=True, kw_only=True):
 # ---- writing ---------------------------------------------------------------------------------
 
 
-def asked_of(picture: SessionView) -> Iterator[Request[Any]]:
+def asked_of(snapshot: ClusterSnapshot) -> Iterator[Request[Any]]:
     """Yield all questions of pages, except questions about changes and about single jobs."""
     yield GetStatus(is_brief=True)
     yield ListWaiting()
@@ -103,30 +103,30 @@ def asked_of(picture: SessionView) -> Iterator[Request[Any]]:
     yield from (QueryState(one) for one in (*work.QUERIES, *objects.QUERIES))
     for period in history.DAYS:
         asked = history.asked({"period": period})
-        yield GetUsage(asked.usage(picture.at))
-        yield ListAttempts(asked.attempts(picture.at))
-    waiting = [job for job in _youngest(picture) if job.state == st.PENDING or job.pending]
+        yield GetUsage(asked.usage(snapshot.at))
+        yield ListAttempts(asked.attempts(snapshot.at))
+    waiting = [job for job in _youngest(snapshot) if job.state == st.PENDING or job.pending]
     for job in waiting[:MAX_EXPLAINED]:
         yield Explain(f"{job.namespace}/{job.name}")
 
 
 def brought_up_to(
-    content: Content, picture: SessionView, series: dict[tuple[str, str], Series]
+    content: Content, snapshot: ClusterSnapshot, series: dict[tuple[str, str], Series]
 ) -> Content:
     """Return a record's content, updated with the last rows, events and numbers of a head."""
     everything = ListEvents(EventQuery(limit=MAX_EVENTS))
-    newest = picture.events[-1].number if picture.events else 0
-    page = EventPage(events=picture.events, newest=newest, kept=len(picture.events))
+    newest = snapshot.events[-1].number if snapshot.events else 0
+    page = EventPage(events=snapshot.events, newest=newest, kept=len(snapshot.events))
     seen = [
-        _answer(GetNews(Since()), _news_of(picture)),
+        _answer(GetNews(Since()), _news_of(snapshot)),
         _answer(everything, page),
-        _answer(GetStatus(is_brief=True), msgspec.structs.replace(picture.status, nodes=[])),
+        _answer(GetStatus(is_brief=True), msgspec.structs.replace(snapshot.status, nodes=[])),
     ]
-    return Content(answers=[*content.answers, *seen], numbers=_numbers(picture, series))
+    return Content(answers=[*content.answers, *seen], numbers=_numbers(snapshot, series))
 
 
-def _youngest(picture: SessionView) -> list[JobInfo]:
-    return sorted(picture.jobs, key=lambda job: -job.submitted)[:MAX_JOBS]
+def _youngest(snapshot: ClusterSnapshot) -> list[JobInfo]:
+    return sorted(snapshot.jobs, key=lambda job: -job.submitted)[:MAX_JOBS]
 
 
 KnownJobs = dict[str, tuple[JobInfo, Answer]]
@@ -134,15 +134,15 @@ KnownJobs = dict[str, tuple[JobInfo, Answer]]
 
 
 def recorded(
-    ask: Ask, picture: SessionView, series: dict[tuple[str, str], Series], known: KnownJobs
+    ask: Ask, snapshot: ClusterSnapshot, series: dict[tuple[str, str], Series], known: KnownJobs
 ) -> Content:
     """Ask a head all questions, and return a record's content.
 
     Questions without an answer are left out. `known`: the recorded jobs, which this function
     updates. The head is asked about a known job again only if the job's row has changed.
     """
-    answers = [_answer(GetNews(Since()), _news_of(picture))]
-    jobs = {f"{job.namespace}/{job.name}": job for job in _youngest(picture)}
+    answers = [_answer(GetNews(Since()), _news_of(snapshot))]
+    jobs = {f"{job.namespace}/{job.name}": job for job in _youngest(snapshot)}
     for gone in known.keys() - jobs.keys():
         del known[gone]
     for name, job in jobs.items():
@@ -152,7 +152,7 @@ def recorded(
         with contextlib.suppress(PhalanxError, ValueError, TimeoutError):
             known[name] = (job, _answer(request, ask(request)))
     answers += [answer for _, answer in known.values()]
-    for question in asked_of(picture):
+    for question in asked_of(snapshot):
         with contextlib.suppress(PhalanxError, ValueError, TimeoutError):
             result = ask(question)
             answers.append(_answer(question, result))
@@ -161,22 +161,22 @@ def recorded(
                     one = ListCycles(cycle.number)
                     with contextlib.suppress(PhalanxError):
                         answers.append(_answer(one, ask(one)))
-    return Content(answers=answers, numbers=_numbers(picture, series))
+    return Content(answers=answers, numbers=_numbers(snapshot, series))
 
 
-def _numbers(picture: SessionView, series: dict[tuple[str, str], Series]) -> list[Numbers]:
-    return [Numbers(what, of, _points(one, picture.at)) for (what, of), one in series.items()]
+def _numbers(snapshot: ClusterSnapshot, series: dict[tuple[str, str], Series]) -> list[Numbers]:
+    return [Numbers(what, of, _points(one, snapshot.at)) for (what, of), one in series.items()]
 
 
 def _answer(request: Request[Any], result: Any) -> Answer:
     return Answer(request.kind, bytes(encode_request(request)), _encode(result))
 
 
-def _news_of(picture: SessionView) -> ClusterNews:
+def _news_of(snapshot: ClusterSnapshot) -> ClusterNews:
     return ClusterNews(
-        since=Since(head=picture.at), is_new=True, is_more=False, nodes=picture.status.nodes,
-        jobs=picture.jobs, gangs=picture.gangs, gone_nodes=[], gone_jobs=[], gone_gangs=[],
-        queues=picture.queues,
+        since=Since(head=snapshot.at), is_new=True, is_more=False, nodes=snapshot.status.nodes,
+        jobs=snapshot.jobs, gangs=snapshot.gangs, gone_nodes=[], gone_jobs=[], gone_gangs=[],
+        queues=snapshot.queues,
     )  # fmt: skip
 
 

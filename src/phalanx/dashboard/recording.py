@@ -16,7 +16,7 @@ from phalanx.dashboard.record import (
     recorded,
     write,
 )
-from phalanx.dashboard.watch import Ask, SessionView, Watch
+from phalanx.dashboard.watch import Ask, ClusterSnapshot, Watch
 
 WRITES_EVERY_S = 10.0
 """The least number of seconds between two writes."""
@@ -83,28 +83,28 @@ class Recording:
             await following
 
     def _version(self) -> int:
-        return 0 if self._watch.picture is None else self._watch.picture.version
+        return 0 if self._watch.snapshot is None else self._watch.snapshot.version
 
     async def _write(self) -> None:
-        picture = self._watch.picture
-        if picture is None or picture.trouble:
+        snapshot = self._watch.snapshot
+        if snapshot is None or snapshot.trouble:
             return  # the file has the last known state
         try:
             self._content = await asyncio.to_thread(
-                recorded, self._ask, picture, self._watch.series, self._known
+                recorded, self._ask, snapshot, self._watch.series, self._known
             )
         except ConnectionError:
             return
-        await self._put(self._content, picture)
+        await self._put(self._content, snapshot)
 
     async def _write_last(self) -> None:
         """Write the last known state of a head that is gone."""
-        picture = self._watch.picture
-        if picture is not None and self._content is not None:
-            content = brought_up_to(self._content, picture, self._watch.series)
-            await self._put(content, picture)
+        snapshot = self._watch.snapshot
+        if snapshot is not None and self._content is not None:
+            content = brought_up_to(self._content, snapshot, self._watch.series)
+            await self._put(content, snapshot)
 
-    async def _put(self, content: Content, picture: SessionView) -> None:
-        title = Title(format=FORMAT, cluster=self._cluster, at=picture.at, version=__version__)
+    async def _put(self, content: Content, snapshot: ClusterSnapshot) -> None:
+        title = Title(format=FORMAT, cluster=self._cluster, at=snapshot.at, version=__version__)
         await asyncio.to_thread(write, self._path, title, content)
-        self.jobs = len(picture.jobs)
+        self.jobs = len(snapshot.jobs)

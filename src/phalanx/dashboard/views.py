@@ -27,7 +27,7 @@ from phalanx.dashboard.pages import (
     work,
 )
 from phalanx.dashboard.record import NotRecordedError
-from phalanx.dashboard.watch import SessionView, Watch
+from phalanx.dashboard.watch import ClusterSnapshot, Watch
 from phalanx.dashboard.what_if import WhatIf
 from phalanx.errors import JobNotFoundError, PhalanxError
 from phalanx.model.jobs import states as st
@@ -77,7 +77,7 @@ class View(NamedTuple):
     """Additional values for the template."""
 
 
-Build = Callable[["Views", SessionView, Mapping[str, str], Mapping[str, str]], Awaitable[View]]
+Build = Callable[["Views", ClusterSnapshot, Mapping[str, str], Mapping[str, str]], Awaitable[View]]
 
 
 class Views:
@@ -87,199 +87,197 @@ class Views:
         self._watch = watch
         self._supposing = WhatIf()
 
-    async def build(self, path: str, words: Mapping[str, str], picture: SessionView) -> View:
+    async def build(self, path: str, query: Mapping[str, str], snapshot: ClusterSnapshot) -> View:
         """Return the page at a path. Raises NoSuchPageError and errors of the head's answers."""
         for pattern, build in _PAGES:
             found = re.fullmatch(pattern, path)
             if found is not None:
-                return await build(self, picture, found.groupdict(), words)
+                return await build(self, snapshot, found.groupdict(), query)
         raise NoSuchPageError("There is no such page.")
 
     async def _overview(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
-        page = overview.overview(picture, self._watch.series, picture.at, words.get("span", ""))
+        page = overview.overview(snapshot, self._watch.series, snapshot.at, query.get("span", ""))
         return View("overview.html", "Overview", "phalanx status", page, {})
 
     async def _jobs(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
-        page = jobs.jobs(picture, words)
+        page = jobs.jobs(snapshot, query)
         filters = page.listed.asked.filters
         named = [name for name in ("queue", "state") if name in filters]
         said = "".join(f" --{name} {filters[name]}" for name in named)
         return View("jobs.html", "Jobs", f"phalanx jobs{said}", page, {})
 
     async def _job(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
         name = f"{parts['namespace']}/{parts['name']}"
         try:
             job = await self._watch.ask(GetJob(name))
             why = None
             if job.state == st.PENDING or job.pending:
-                why = await self._watch.shared(Explain(name), picture.version)
+                why = await self._watch.shared(Explain(name), snapshot.version)
         except JobNotFoundError as error:
             raise NoSuchPageError(str(error)) from None
         short = job.name if job.namespace == "default" else name
-        more = {"names": _names(picture), "path": f"/jobs/{parts['namespace']}/{parts['name']}"}
-        steps = events.steps_of(picture, job)
+        more = {"names": _names(snapshot), "path": f"/jobs/{parts['namespace']}/{parts['name']}"}
+        steps = events.steps_of(snapshot, job)
         array = None
         if job.array:
             try:
-                rows = await self._watch.shared(ListElements(name), picture.version)
-                array = arrays.array_grid(rows, words)
+                rows = await self._watch.shared(ListElements(name), snapshot.version)
+                array = arrays.array_grid(rows, query)
             except PhalanxError:
                 pass  # a record has no array tasks; the page says how to list them
-        uses = await self._uses(picture, job)
+        uses = await self._uses(snapshot, job)
         reason = why if why is not None and why.waits else None
         page = jobs.job_page(job, reason, steps, array, uses)
         return View("job.html", short, f"phalanx job {short}", page, more)
 
     async def _uses(
-        self, picture: SessionView, job: JobDescription
+        self, snapshot: ClusterSnapshot, job: JobDescription
     ) -> list[member_use.DrawnMember]:
         """Ask for the usage of the first running members of a job."""
         found = []
         for member in member_use.drawn_members(job):
             asked = GetMemberUse(f"{job.namespace}/{job.name}", member.name)
             try:
-                use = await self._watch.shared(asked, picture.version)
+                use = await self._watch.shared(asked, snapshot.version)
             except PhalanxError:  # it has just ended, or a record is shown, which has no usage
                 continue
-            one = member_use.drawn(member, use, picture.at)
+            one = member_use.drawn(member, use, snapshot.at)
             if one is not None:
                 found.append(one)
         return found
 
     async def _nodes(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
-        page = nodes.nodes(picture, words)
+        page = nodes.nodes(snapshot, query)
         return View("nodes.html", "Nodes", "phalanx nodes", page, {"gauges": nodes.gauges_of})
 
     async def _node(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
-        page = nodes.node_page(picture, parts["node"])
+        page = nodes.node_page(snapshot, parts["node"])
         if page is None:
             raise NoSuchPageError(f"There is no node {parts['node']}.")
         if page.devices:
-            seen = await self._watch.shared(ListDevices(), picture.version)
-            page = nodes.node_page(picture, page.node.node_id, seen) or page
+            seen = await self._watch.shared(ListDevices(), snapshot.version)
+            page = nodes.node_page(snapshot, page.node.node_id, seen) or page
         command = f"phalanx get nodes {page.node.node_id}"
-        more = {"happened": events.of_node(picture, page.node.node_id), "names": _names(picture)}
+        more = {"happened": events.of_node(snapshot, page.node.node_id), "names": _names(snapshot)}
         return View("node.html", device_map.name_of(page.node), command, page, more)
 
     async def _queues(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
-        return View("queues.html", "Queues", "phalanx queue list", queues.queues(picture), {})
+        return View("queues.html", "Queues", "phalanx queue list", queues.queues(snapshot), {})
 
     async def _queue(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
-        name, span = parts["queue"], words.get("span", "")
-        page = queues.queue_page(picture, self._watch.series, name, picture.at, span)
+        name, span = parts["queue"], query.get("span", "")
+        page = queues.queue_page(snapshot, self._watch.series, name, snapshot.at, span)
         if page is None:
             raise NoSuchPageError(f"There is no queue {name}.")
         more = {"path": f"/queues/{name}"}
         return View("queue.html", f"Queue {name}", f"phalanx queue get {name}", page, more)
 
     async def _plan(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
-        found = await self._watch.shared(ShowPlan(), picture.version)
-        page = plan.plan_page(found, picture, words.get("range", ""))
-        return View("plan.html", "Plan", "phalanx plan", page, {"names": _names(picture)})
+        found = await self._watch.shared(ShowPlan(), snapshot.version)
+        page = plan.plan_page(found, snapshot, query.get("range", ""))
+        return View("plan.html", "Plan", "phalanx plan", page, {"names": _names(snapshot)})
 
     async def _work(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
-        tasks, last, failures, actors = [
-            await self._state(query, picture) for query in work.QUERIES
-        ]
-        names, span = _names(picture), words.get("range", "")
-        page = work.work(tasks, last, failures, actors, names, picture.at, span)
+        tasks, last, failures, actors = [await self._state(one, snapshot) for one in work.QUERIES]
+        names, span = _names(snapshot), query.get("range", "")
+        page = work.work(tasks, last, failures, actors, names, snapshot.at, span)
         return View("work.html", "Tasks and actors", "phalanx summary tasks", page, {})
 
     async def _task(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
         task = parts["task"]
         try:
-            own = await self._state(task_story.attempts_of(task), picture)
-            children = await self._state(task_story.children_of(task), picture)
+            own = await self._state(task_story.attempts_of(task), snapshot)
+            children = await self._state(task_story.children_of(task), snapshot)
             page = task_story.task_story(own.part.rows, children.part.counts)
         except NotRecordedError:  # a record has the last attempts alone
-            last = await self._state(task_stream.STREAM, picture)
+            last = await self._state(task_stream.STREAM, snapshot)
             rows = [row for row in last.part.rows if row.get("task_id") == task]
             page = task_story.task_story(rows, [])
         if page is None:
             raise NoSuchPageError(f"No process remembers a task {task}.")
-        more = {"names": _names(picture)}
+        more = {"names": _names(snapshot)}
         return View("task.html", page.function, f"phalanx get tasks {task}", page, more)
 
     async def _objects(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
-        found = [await self._state(query, picture) for query in objects.QUERIES]
+        found = [await self._state(one, snapshot) for one in objects.QUERIES]
         page = objects.objects(*found)
-        return View("objects.html", "Objects", "phalanx memory", page, {"names": _names(picture)})
+        return View("objects.html", "Objects", "phalanx memory", page, {"names": _names(snapshot)})
 
-    async def _state(self, query: StateQuery, picture: SessionView) -> StateAnswer:
-        return await self._watch.shared(QueryState(query), picture.version)
+    async def _state(self, query: StateQuery, snapshot: ClusterSnapshot) -> StateAnswer:
+        return await self._watch.shared(QueryState(query), snapshot.version)
 
     async def _decisions(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
-        found = await self._watch.shared(ListCycles(), picture.version)
+        found = await self._watch.shared(ListCycles(), snapshot.version)
         page = decisions.decisions(found)
         return View("decisions.html", "Decisions", "phalanx scheduler cycles -n 200", page, {})
 
     async def _cycle(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
         number = int(parts["number"])
         try:
-            found = await self._watch.shared(ListCycles(number), picture.version)
+            found = await self._watch.shared(ListCycles(number), snapshot.version)
         except JobNotFoundError as error:
             raise NoSuchPageError(str(error)) from None
-        page = decisions.cycle_page(picture, found)
-        command, more = f"phalanx scheduler cycle {number}", {"names": _names(picture)}
+        page = decisions.cycle_page(snapshot, found)
+        command, more = f"phalanx scheduler cycle {number}", {"names": _names(snapshot)}
         return View("cycle.html", f"Cycle {number}", command, page, more)
 
     async def _health(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
         shared = self._watch.shared
         page = health(
-            await shared(GetHealth(), picture.version),
-            picture.status,
-            await shared(GetRules(), picture.version),
-            [one for one in picture.events if one.kind == "rules-refused"],
-            now=picture.at,
+            await shared(GetHealth(), snapshot.version),
+            snapshot.status,
+            await shared(GetRules(), snapshot.version),
+            [one for one in snapshot.events if one.kind == "rules-refused"],
+            now=snapshot.at,
             version=__version__,
             protocol=PROTOCOL_VERSION,
         )
         return View("health.html", "Health", "phalanx health", page, {})
 
     async def _events(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
-        page = events.events(picture, words)
-        more = {"names": _names(picture), "spans": list(events.SPANS)}
+        page = events.events(snapshot, query)
+        more = {"names": _names(snapshot), "spans": list(events.SPANS)}
         command = events.command(page.listed.asked.filters)
         return View("events.html", "Events", command, page, more)
 
     async def _history(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
-        asked = history.asked(words)
-        usage = GetUsage(asked.usage(picture.at))
-        found = await self._watch.shared(usage, picture.version)
-        last = ListAttempts(asked.attempts(picture.at))
-        attempts = await self._watch.shared(last, picture.version)
+        asked = history.asked(query)
+        usage = GetUsage(asked.usage(snapshot.at))
+        found = await self._watch.shared(usage, snapshot.version)
+        last = ListAttempts(asked.attempts(snapshot.at))
+        attempts = await self._watch.shared(last, snapshot.version)
         page = history.history(asked, found, attempts)
         said = "".join(
             f" --{name} {shlex.quote(value)}"
@@ -290,23 +288,23 @@ class Views:
         return View("history.html", "History", command, page, {"periods": list(history.DAYS)})
 
     async def _what_if(
-        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
+        self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
         found, wrong = None, ""
         try:
-            supposed = what_if.supposition(words)
+            supposed = what_if.supposition(query)
             if not supposed.is_empty:
-                snapshot = await self._watch.shared(TakeSnapshot(True), picture.version)
-                found = await self._supposing.ask(snapshot, supposed)
+                taken = await self._watch.shared(TakeSnapshot(True), snapshot.version)
+                found = await self._supposing.ask(taken, supposed)
         except (ValueError, TimeoutError) as error:
             wrong = str(error)
-        page = what_if.what_if(picture, words, found, wrong)
+        page = what_if.what_if(snapshot, query, found, wrong)
         more = {"most": what_if.MAX_MANIFEST}
-        return View("what_if.html", "What if", what_if.command(words), page, more)
+        return View("what_if.html", "What if", what_if.command(query), page, more)
 
 
-def _names(picture: SessionView) -> dict[str, str]:
-    return {row.node_id: device_map.name_of(row) for row in picture.status.nodes}
+def _names(snapshot: ClusterSnapshot) -> dict[str, str]:
+    return {row.node_id: device_map.name_of(row) for row in snapshot.status.nodes}
 
 
 _PAGES: tuple[tuple[str, Build], ...] = (

@@ -40,7 +40,7 @@ and TimeoutError.
 
 WATCHED_S = 1.0
 UNWATCHED_S = 10.0
-"""Seconds between two looks while nobody views a page. They keep the picture fresh, so that the
+"""Seconds between two looks while nobody views a page. They keep the snapshot fresh, so that the
 next viewer sees a page at once.
 """
 COUNTED_S = 10.0
@@ -52,12 +52,12 @@ INTEREST_S = 15.0
 KEPT_ANSWERS = 200
 """The number of shared answers that are kept."""
 PATIENCE_S = 5.0
-"""The most seconds for which a request waits for a new picture."""
+"""The most seconds for which a request waits for a new snapshot."""
 _TURN_S = 0.05
 
 
-class SessionView(msgspec.Struct, frozen=True, kw_only=True):
-    """The picture of a cluster: the head's last answers."""
+class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The snapshot of a cluster: the head's last answers."""
 
     version: int
     at: float
@@ -69,7 +69,7 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     events: list[EventInfo] = []
     """The last events, the oldest first."""
     trouble: str = ""
-    """The reason why the picture is not newer; empty while the head answers."""
+    """The reason why the snapshot is not newer; empty while the head answers."""
     waits: dict[str, str] = {}
     """The code of the first reason for which a job waits, by NAMESPACE/NAME."""
     refusers: dict[str, str] = {}
@@ -77,7 +77,7 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Watch:
-    """The follower, which keeps the last picture and the numbers over time. It runs on one event
+    """The follower, which keeps the last snapshot and the numbers over time. It runs on one event
     loop.
     """
 
@@ -105,10 +105,10 @@ class Watch:
         self._ahead_s = 0.0
         """Seconds by which the head's wall-clock time is ahead of this process's time."""
         self._is_first = True
-        """Whether the first picture is not complete yet."""
+        """Whether the first snapshot is not complete yet."""
         self.viewers = 0
         self._wanted_until = 0.0
-        self.picture: SessionView | None = None
+        self.snapshot: ClusterSnapshot | None = None
         self.trouble = ""
         """The reason why the last question had no answer; empty if it had one."""
         self.series: dict[tuple[str, str], Series] = {}
@@ -130,38 +130,38 @@ class Watch:
     def _is_watched(self) -> bool:
         return bool(self.viewers) or time.monotonic() < self._wanted_until
 
-    async def fresh(self) -> SessionView | None:
-        """Return the picture.
+    async def fresh(self) -> ClusterSnapshot | None:
+        """Return the snapshot.
 
-        If nobody viewed a page for a while, ask for a new picture first. Returns None if the head
+        If nobody viewed a page for a while, ask for a new snapshot first. Returns None if the head
         has never answered.
         """
         was_watched = self._is_watched()
         self._wanted_until = time.monotonic() + INTEREST_S
-        if self.picture is None:
+        if self.snapshot is None:
             return await self.newer(0, PATIENCE_S)
-        if was_watched or self.picture.trouble:
-            return self.picture
-        return await self.newer(self.picture.version, PATIENCE_S) or self.picture
+        if was_watched or self.snapshot.trouble:
+            return self.snapshot
+        return await self.newer(self.snapshot.version, PATIENCE_S) or self.snapshot
 
     async def _look(self) -> None:
-        """Ask for all changes once, and make a new picture."""
+        """Ask for all changes once, and make a new snapshot."""
         begun, was_first = time.monotonic(), self._is_first
         try:
             status = await asyncio.to_thread(self._hear)
         except Exception as error:  # any error is shown on the page, and the next look asks again
             self.trouble = f"The head gives no answer: {error}"
-            if self.picture is not None:
-                self.picture = msgspec.structs.replace(
-                    self.picture, version=self.picture.version + 1, trouble=self.trouble
+            if self.snapshot is not None:
+                self.snapshot = msgspec.structs.replace(
+                    self.snapshot, version=self.snapshot.version + 1, trouble=self.trouble
                 )
             return
         self._take_numbers()  # on the event loop, where pages read them
         if not was_first:  # the first answer holds everything and is no measure
             self._pace.heard(time.monotonic() - begun - self._waits_took)
         self.trouble = ""
-        self.picture = SessionView(
-            version=1 if self.picture is None else self.picture.version + 1,
+        self.snapshot = ClusterSnapshot(
+            version=1 if self.snapshot is None else self.snapshot.version + 1,
             at=self._wall() + self._ahead_s,
             status=msgspec.structs.replace(status, nodes=list(self._nodes.values())),
             jobs=[with_wait(job, self._waits.get(uid)) for uid, job in self._jobs.items()],
@@ -231,7 +231,7 @@ class Watch:
         return answer
 
     async def shared(self, request: Request[R], version: int) -> R:
-        """Return an expensive answer that all viewers of this version of the picture share.
+        """Return an expensive answer that all viewers of this version of the snapshot share.
 
         A kept answer is used until the pause after the last question is over. Without a kept answer
         the head is asked at once.
@@ -251,8 +251,8 @@ class Watch:
             del self._answers[next(iter(self._answers))]
         return answer
 
-    async def newer(self, version: int, patience_s: float) -> SessionView | None:
-        """Wait for a picture after `version` and return it.
+    async def newer(self, version: int, patience_s: float) -> ClusterSnapshot | None:
+        """Wait for a snapshot after `version` and return it.
 
         Returns None after `patience_s` seconds, after `close`, and as long as the head has never
         answered.
@@ -260,9 +260,9 @@ class Watch:
         deadline = time.monotonic() + patience_s
         async with self._news:
             while not self._is_over:
-                if self.picture is not None and self.picture.version > version:
-                    return self.picture
-                if self.picture is None and self.trouble:
+                if self.snapshot is not None and self.snapshot.version > version:
+                    return self.snapshot
+                if self.snapshot is None and self.trouble:
                     return None
                 left = deadline - time.monotonic()
                 if left <= 0:
@@ -277,7 +277,7 @@ class Watch:
         return None
 
     async def close(self) -> None:
-        """End the questions, and wake all requests that wait for a picture."""
+        """End the questions, and wake all requests that wait for a snapshot."""
         self._is_over = True
         async with self._news:
             self._news.notify_all()

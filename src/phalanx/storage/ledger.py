@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ from phalanx.observe.accounting.questions import (
 from phalanx.observe.accounting.sums import HOUR_S, HourSum, hour_parts, use_parts
 from phalanx.storage.private_files import prepare_file
 from phalanx.storage.removed_files import DatabaseFiles
+from phalanx.storage.transactions import transaction
 
 ENDING = ".history"
 """The ending of the history's file next to a store in a file."""
@@ -150,7 +151,7 @@ class SqliteLedger:
         sums: dict[tuple[int, int, int], HourSum] = {}
         counts, known = dict(self._counts), dict(self._names)
         try:
-            with self._transaction():
+            with transaction(self._db):
                 for row in rows:
                     if isinstance(row, UsedRow):
                         self._add_used(row, sums)
@@ -243,17 +244,6 @@ class SqliteLedger:
     def _known(self, name: str) -> int | None:
         row = self._db.execute("SELECT id FROM names WHERE name = ?", (name,)).fetchone()
         return None if row is None else int(row[0])
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                self._db.execute("ROLLBACK")
-            raise
 
     # ---- looking up --------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from phalanx.storage.memory import stale
 from phalanx.storage.private_files import FileLock, prepare_file
 from phalanx.storage.removed_files import DatabaseFiles, is_at
 from phalanx.storage.shard import Batch, Head
+from phalanx.storage.transactions import transaction
 
 _APPLICATION = 0x50484C58
 _VERSION = 2
@@ -105,7 +106,7 @@ class SqliteShard:
     def claim(self, head: Head) -> None:
         with self._clear_errors():
             self._open()
-        with self._clear_errors(), self._transaction():
+        with self._clear_errors(), transaction(self._db):
             changed = self._db.execute(
                 "UPDATE head SET epoch = ?, layout = ?, cluster = ?, sequence = 0 WHERE epoch < ?",
                 (head.epoch, head.layout, head.cluster, head.epoch),
@@ -142,7 +143,7 @@ class SqliteShard:
             if value is not None
         ]
         deletes = [row for row, value in batch.items() if value is None]
-        with self._clear_errors(), self._transaction():
+        with self._clear_errors(), transaction(self._db):
             counted = self._db.execute(
                 "UPDATE head SET sequence = sequence + 1 WHERE epoch = ?", (self._epoch,)
             )
@@ -270,17 +271,6 @@ class SqliteShard:
     def _stored_epoch(self) -> int:
         epoch: int = self._db.execute("SELECT epoch FROM head").fetchone()[0]
         return epoch
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                self._db.execute("ROLLBACK")
-            raise
 
     @contextlib.contextmanager
     def _clear_errors(self) -> Iterator[None]:

@@ -22,7 +22,7 @@ from phalanx.dashboard.what_if import WhatIf
 from phalanx.head.jobs.what_if import Supposition
 from phalanx.model.jobs import states as st
 
-from .world import EVIL, NOW, SNAPSHOT, Head, job, node, picture
+from .world import EVIL, NOW, SNAPSHOT, Head, job, node, snapshot
 
 SECRET = b"s" * 32
 HOST = "http://127.0.0.1:8266"
@@ -255,9 +255,9 @@ def test_an_open_page_hears_of_what_changes_and_of_nothing_else():
             seen = re.search(r'data-live="(\d+)"', html)
             assert seen is not None
             stream = Stream(app, f"/live/jobs?seen={seen[1]}", client.cookies.get("c"))
-            rows = [*head.picture.jobs, job("late", st.PENDING, submitted=NOW)]
+            rows = [*head.snapshot.jobs, job("late", st.PENDING, submitted=NOW)]
             rows[0] = job("runs", st.COMPLETED)
-            head.picture = picture(jobs=rows)
+            head.snapshot = snapshot(jobs=rows)
             ((name, changes),) = await events(stream, 1)
             assert name == "changes"
             assert set(changes["set"]) == {
@@ -282,8 +282,8 @@ def test_the_page_of_nodes_gets_all_devices_and_then_what_changes_of_them():
             ((name, first),) = await events(stream, 1)
             assert (name, first["held"]) == ("grid", [100, 50, 0, 0])
             nodes = [node(1, [0, 0]), node(2)]
-            status = msgspec.structs.replace(head.picture.status, nodes=nodes)
-            head.picture = picture(status=status)
+            status = msgspec.structs.replace(head.snapshot.status, nodes=nodes)
+            head.snapshot = snapshot(status=status)
             found: dict[str, object] = {}
             while "grid" not in found:
                 found |= dict(await events(stream, 1))
@@ -305,7 +305,7 @@ def test_a_page_whose_thing_has_gone_is_told_so_and_a_head_that_is_away_is_said(
                 await asyncio.sleep(0)
             assert "nobody answers" in (await client.get("/jobs")).text
             head.error = None
-            head.picture = picture(jobs=[])
+            head.snapshot = snapshot(jobs=[])
             while (await events(stream, 1))[0][0] != "gone":
                 pass
             await stream.end()

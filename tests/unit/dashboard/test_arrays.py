@@ -14,7 +14,7 @@ from phalanx.model.rows.work import ArrayTaskInfo
 from phalanx.protocol.requests.jobs import ListElements
 
 from .test_app import served
-from .world import EVIL, Head, job, picture
+from .world import EVIL, Head, job, snapshot
 
 
 def row(indices: str, elements: int, state: str, **fields: Any) -> ArrayTaskInfo:
@@ -64,7 +64,7 @@ class HeadWithArray(Head):
 
 def test_the_page_of_an_array_shows_its_tasks() -> None:
     head = HeadWithArray()
-    head.picture = picture(jobs=[msgspec.structs.replace(job("sweep"), array="0-15")])
+    head.snapshot = snapshot(jobs=[msgspec.structs.replace(job("sweep"), array="0-15")])
 
     async def look() -> str:
         async with served(head) as (client, _):

@@ -6,7 +6,7 @@ from phalanx.dashboard.pages import decisions
 from phalanx.model.rows.cycles import RefusedInfo
 
 from .test_app import run, served
-from .world import CYCLES, EVIL, Head, cycle, node, picture, placed_info
+from .world import CYCLES, EVIL, Head, cycle, node, placed_info, snapshot
 
 
 def test_actions_stand_in_their_order_though_a_cycle_lacks_some():
@@ -18,7 +18,7 @@ def test_actions_stand_in_their_order_though_a_cycle_lacks_some():
 
 
 def test_a_cycle_tells_each_verdict_and_what_is_another_than_before():
-    page = decisions.cycle_page(picture(), CYCLES)
+    page = decisions.cycle_page(snapshot(), CYCLES)
     said = [(line.verdict.gang, line.verdict.verdict, line.reason) for line in page.lines]
     assert said == [
         ("default/runs", "placed", ""), (EVIL, "evicted", ""), ("default/next", "promised", ""),
@@ -28,25 +28,25 @@ def test_a_cycle_tells_each_verdict_and_what_is_another_than_before():
     assert page.news is not None
     assert page.news.came == sorted([f"default/{EVIL}", "default/gone", "default/runs"])
     assert (page.news.served, page.news.gone) == (["default/next"], ["default/old"])
-    assert decisions.cycle_page(picture(), CYCLES[:1]).news is None
+    assert decisions.cycle_page(snapshot(), CYCLES[:1]).news is None
 
 
 def test_a_verdict_says_which_node_won_with_which_score_or_which_plugin_refused():
     scores = {"binpack": 42.25, "network-topology-aware": 0.0}
     placed = placed_info(first=node(1).node_id, among=3, scores=scores)
     no = RefusedInfo(gang="default/gone", plugin=EVIL, code="license", sentence="it is taken")
-    page = decisions.cycle_page(picture(), [cycle(3, placed=[placed], refused=[no])])
+    page = decisions.cycle_page(snapshot(), [cycle(3, placed=[placed], refused=[no])])
     assert page.lines[0].won == (
         f"{node(1).hostname} of 3 that would take it, score 42.25: "
         "binpack 42.25, network-topology-aware 0"
     )
     assert page.lines[-1].verdict.refused == no
-    alone = decisions.cycle_page(picture(), [cycle(3, placed=[placed_info(first="n", among=1)])])
+    alone = decisions.cycle_page(snapshot(), [cycle(3, placed=[placed_info(first="n", among=1)])])
     assert alone.lines[0].won == "only n would take it"
     chosen = placed_info(first="n", among=2, chooser="selector")
     assert (
         "selector chose n of 2"
-        in decisions.cycle_page(picture(), [cycle(3, placed=[chosen])]).lines[0].won
+        in decisions.cycle_page(snapshot(), [cycle(3, placed=[chosen])]).lines[0].won
     )
 
 

@@ -8,11 +8,11 @@ from phalanx.dashboard.pages import events
 from phalanx.dashboard.pages.lists import ROWS
 
 from .test_app import run, served
-from .world import EVENTS, EVIL, NOW, Head, description, event, job, node, picture
+from .world import EVENTS, EVIL, NOW, Head, description, event, job, node, snapshot
 
 
 def numbers(words):
-    return [one.number for one in events.events(picture(), words).listed.rows]
+    return [one.number for one in events.events(snapshot(), words).listed.rows]
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,13 @@ def test_events_are_filtered_newest_first(words, found):
 
 
 def test_a_page_of_many_says_how_many_there_are():
-    many = picture(events=[event(n, "submitted", job=f"default/j{n}") for n in range(2 * ROWS + 1)])
+    many = snapshot(
+        events=[event(n, "submitted", job=f"default/j{n}") for n in range(2 * ROWS + 1)]
+    )
     first = events.events(many, {}).listed
     assert (len(first.rows), first.matched, first.pages) == (ROWS, 101, 3)
     assert [one.number for one in events.events(many, {"page": "3"}).listed.rows] == [0]
-    old = picture(events=[event(-5000, "submitted", job="default/a"), *EVENTS])
+    old = snapshot(events=[event(-5000, "submitted", job="default/a"), *EVENTS])
     assert events.events(old, {"since": "1h"}).listed.matched == len(EVENTS)
 
 
@@ -51,7 +53,7 @@ def test_the_command_that_prints_the_same_is_safe_in_a_shell():
 
 
 def test_a_job_tells_who_got_its_places_and_whose_it_got():
-    steps = events.steps_of(picture(), description(job("runs", submitted=NOW - 60)))
+    steps = events.steps_of(snapshot(), description(job("runs", submitted=NOW - 60)))
     assert [(one.what, one.other) for one in steps] == [
         ("Pending", ""), ("preempted", "default/next"), ("placing", f"default/{EVIL}"),
         ("placed", ""),
@@ -68,7 +70,7 @@ def test_pages_link_to_who_took_and_change_while_they_are_open():
             before = (await client.get("/events")).text
             assert "<code>phalanx events</code>" in before
             assert 'id="event-8"' in before and 'id="event-9"' not in before
-            head.picture = picture(
+            head.snapshot = snapshot(
                 events=[*EVENTS, event(9, "ended", job="default/runs", state="Failed")]
             )
             await dashboard.watch._look()

@@ -13,7 +13,7 @@ import pytest
 from phalanx.dashboard.pages.device_map import DeviceMaps
 from phalanx.dashboard.pages.styles import COLOURS, LOOKS, Looks
 
-from .world import gang, node, picture
+from .world import gang, node, snapshot
 
 APART = 0.12
 """The least distance of two colours in OKLab; 0.02 is the least that people see."""
@@ -88,10 +88,10 @@ def test_neighbours_differ_where_there_are_more_jobs_than_looks() -> None:
         for at, row in enumerate(nodes)
         for number in range(8)
     ]
-    status = picture().status
+    status = snapshot().status
     status = type(status)(**{name: getattr(status, name) for name in status.__struct_fields__})
     status.nodes[:] = nodes
-    found = DeviceMaps().grid(picture(status=status, gangs=gangs))
+    found = DeviceMaps().grid(snapshot(status=status, gangs=gangs))
     looks = [found.holders[at].look for at in found.holder]
     for first in range(0, len(looks) - 8, 8):
         assert len(set(looks[first : first + 16])) == 16

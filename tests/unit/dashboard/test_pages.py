@@ -22,11 +22,11 @@ from phalanx.observe.job_times import current
 from phalanx.observe.series import Series
 from phalanx.protocol.requests.jobs import LogPart
 
-from .world import EVIL, GIB, NOW, PLAN, description, device, gang, job, node, picture, queue
+from .world import EVIL, GIB, NOW, PLAN, description, device, gang, job, node, queue, snapshot
 
 
 def test_the_overview_says_what_waits_longest_what_failed_last_and_what_ails():
-    page = overview.overview(picture(), {}, NOW)
+    page = overview.overview(snapshot(), {}, NOW)
     assert [one.name for one in page.waiting] == ["next", EVIL]
     assert [one.name for one in page.failed] == ["broke"]
     assert [row.state for row in page.ailing] == ["DEAD"]
@@ -40,7 +40,7 @@ def test_the_overview_says_what_waits_longest_what_failed_last_and_what_ails():
 
 
 def names(words):
-    return [one.name for one in jobs.jobs(picture(), words).listed.rows]
+    return [one.name for one in jobs.jobs(snapshot(), words).listed.rows]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_jobs_are_filtered_and_sorted(words, found):
 
 
 def test_a_list_is_cut_into_pages_and_says_how_many_there_are():
-    many = picture(jobs=[job(f"j{i:03}", submitted=NOW - i) for i in range(2 * ROWS + 1)])
+    many = snapshot(jobs=[job(f"j{i:03}", submitted=NOW - i) for i in range(2 * ROWS + 1)])
     first = jobs.jobs(many, {"q": "j"}).listed
     assert (len(first.rows), first.matched, first.pages, first.first) == (ROWS, 101, 3, 1)
     last = jobs.jobs(many, {"page": "3"}).listed
@@ -89,7 +89,7 @@ def test_a_job_offers_what_may_be_asked_of_it(row, actions):
 
 
 def test_the_grid_says_who_holds_how_much_of_each_device():
-    found = DeviceMaps().grid(picture())
+    found = DeviceMaps().grid(snapshot())
     assert (found.nodes, found.devices) == (["n0001", "n0002"], [2, 2])
     assert found.held == [100, 50, 0, 0]
     assert found.holder == [0, device_map.OTHERS, device_map.NOBODY, device_map.NOBODY]
@@ -100,8 +100,8 @@ def test_the_grid_says_who_holds_how_much_of_each_device():
 
 def test_a_closed_device_that_nobody_holds_is_closed_in_the_grid():
     row = node(1, [0, 0, 10_000], closed=[0, 1])
-    status = msgspec.structs.replace(picture().status, nodes=[row])
-    found = DeviceMaps().grid(picture(status=status, gangs=[gang(1, [row], [[0]])]))
+    status = msgspec.structs.replace(snapshot().status, nodes=[row])
+    found = DeviceMaps().grid(snapshot(status=status, gangs=[gang(1, [row], [[0]])]))
     assert found.held == [100, 0, 0], "what runs on a closed one is still there"
     assert found.holder == [0, device_map.CLOSED, device_map.NOBODY]
 
@@ -113,12 +113,12 @@ def test_the_grid_has_marks_and_readings_of_devices():
         closed=[0, 1],
         unwell=[(0, "bad", "reset", "x"), (3, "suspect", "", "y")],
     )
-    status = msgspec.structs.replace(picture().status, nodes=[row])
+    status = msgspec.structs.replace(snapshot().status, nodes=[row])
     seen = [
         device(row, 0, busy=0.97, memory_used=int(2 * GIB), temperature_c=71.0),
         device(row, 1, busy=0.001),
     ]
-    found = DeviceMaps().grid(picture(status=status, gangs=[gang(1, [row], [[0]])]), seen)
+    found = DeviceMaps().grid(snapshot(status=status, gangs=[gang(1, [row], [[0]])]), seen)
     assert found.mark == [device_map.IS_BAD, device_map.IS_CORDONED, 0, device_map.IS_SUSPECT]
     assert found.busy == [95, 5, -1, -1]
     assert found.memory == [50, 25, -1, -1]
@@ -127,14 +127,14 @@ def test_the_grid_has_marks_and_readings_of_devices():
 
 def test_a_shared_device_says_its_mode_and_the_memory_of_its_sharers():
     row = node(1, [5_000, 10_000])
-    status = msgspec.structs.replace(picture().status, nodes=[row])
+    status = msgspec.structs.replace(snapshot().status, nodes=[row])
     sharers = [
         ("a worker-0", int(20 * GIB), int(2 * GIB), int(30 * GIB)),
         ("b worker-0", None, None, None),
     ]
     one = device(row, 0, mode="mps", sharers=sharers)
     said = "a worker-0 (2.0 GiB used, 20.0 GiB held, limit 30.0 GiB), b worker-0 (? used, ? held)"
-    maps, shown = DeviceMaps(), picture(status=status, gangs=[])
+    maps, shown = DeviceMaps(), snapshot(status=status, gangs=[])
     found = maps.grid(shown, [one])
     assert found.shared == {0: f"shared by mps: {said}"}
     assert grid_changes(maps.grid(shown, []), found)["shared"] == found.shared
@@ -144,20 +144,20 @@ def test_a_shared_device_says_its_mode_and_the_memory_of_its_sharers():
 
 
 def test_of_the_grid_only_the_cells_that_differ_are_sent():
-    before = DeviceMaps().grid(picture())
+    before = DeviceMaps().grid(snapshot())
     assert grid_changes(before, before) == {}
     row = node(1, [0, 0])
-    status = msgspec.structs.replace(picture().status, nodes=[row, node(2)])
+    status = msgspec.structs.replace(snapshot().status, nodes=[row, node(2)])
     two = [gang(1, [row], [[0]]), gang(2, [row], [[1]])]
-    changes = grid_changes(before, DeviceMaps().grid(picture(status=status, gangs=two)))
+    changes = grid_changes(before, DeviceMaps().grid(snapshot(status=status, gangs=two)))
     assert changes["cells"] == [(1, 100, 1, 0, -1, -1, -1)]
     assert [one[0] for one in changes["holders"]] == ["default/g1", "default/g2"]
-    fewer = msgspec.structs.replace(picture().status, nodes=[row])
-    assert grid_changes(before, DeviceMaps().grid(picture(status=fewer)))["nodes"] == ["n0001"]
+    fewer = msgspec.structs.replace(snapshot().status, nodes=[row])
+    assert grid_changes(before, DeviceMaps().grid(snapshot(status=fewer)))["nodes"] == ["n0001"]
 
 
 def test_a_node_tells_its_devices_and_guests():
-    page = nodes.node_page(picture(), node(1).node_id)
+    page = nodes.node_page(snapshot(), node(1).node_id)
     assert page is not None
     assert [(one.held, one.holder) for one in page.devices] == [
         (100, "default/g1"), (50, nodes.TASKS),
@@ -165,13 +165,13 @@ def test_a_node_tells_its_devices_and_guests():
     assert [(one.gang.name, one.members, one.devices) for one in page.guests] == [
         ("g1", 1, {"GPU": [0]})
     ]
-    assert nodes.node_page(picture(), "0") is None, "several begin so"
+    assert nodes.node_page(snapshot(), "0") is None, "several begin so"
 
 
 def test_a_node_tells_how_its_devices_are():
     row = node(1)
     bad = device(row, 1, state="bad", is_closed=True, holders=["tasks of driver 01"])
-    page = nodes.node_page(picture(), row.node_id, [device(row, 0), bad, device(node(2), 1)])
+    page = nodes.node_page(snapshot(), row.node_id, [device(row, 0), bad, device(node(2), 1)])
     assert page is not None
     assert [(one.held, one.holder, one.state, one.measured) for one in page.devices] == [
         (100, "default/g1", "ok", "50 % busy, 1.0 GiB of 4.0 GiB, 51 °C, 300 W"),
@@ -184,7 +184,7 @@ def test_a_node_tells_how_its_devices_are():
 
 
 def test_queues_stand_below_the_one_that_they_are_part_of_and_say_what_is_wrong():
-    lines = {line.queue.name: line for line in queues.queues(picture()).lines}
+    lines = {line.queue.name: line for line in queues.queues(snapshot()).lines}
     assert [(name, line.depth) for name, line in lines.items()] == [
         (EVIL, 0), ("lab", 0), ("part", 1),
     ]  # fmt: skip
@@ -193,20 +193,20 @@ def test_queues_stand_below_the_one_that_they_are_part_of_and_say_what_is_wrong(
     assert lines[EVIL].words == ["is at its limit of 4 CPU"]
     share = lines["lab"].shares[0]
     assert (share.percent(share.allocated), share.percent(share.deserved)) == (50.0, 25.0)
-    page = queues.queue_page(picture(), {}, "lab", NOW)
+    page = queues.queue_page(snapshot(), {}, "lab", NOW)
     assert page is not None
     assert [one.name for one in page.waiting] == ["next"]
     assert [one.name for one in page.running] == ["runs"]
-    assert queues.queue_page(picture(), {}, "none", NOW) is None
+    assert queues.queue_page(snapshot(), {}, "none", NOW) is None
 
 
 def test_queues_in_a_circle_are_no_trap():
     row = [queue("root"), queue("a", parent="b"), queue("b", parent="a")]
-    assert queues.queues(picture(queues=row)).lines == []
+    assert queues.queues(snapshot(queues=row)).lines == []
 
 
 def test_the_plan_puts_bars_that_overlap_into_lanes_of_their_own():
-    page = plan.plan_page(PLAN, picture(), "all")
+    page = plan.plan_page(PLAN, snapshot(), "all")
     (track,) = page.tracks
     assert (track.name, page.length_s) == ("n0001", 120.0)
     runs, promised = track.bars
@@ -230,12 +230,12 @@ def test_a_long_job_does_not_squeeze_the_rest_of_the_plan():
     days = RunningPlace(podgroup="default/days", place=place, ends_s=NOW + 3 * 86_400)
     soon = starting("default/soon", 600.0, 1_800.0, number=2)
     found = TimePlan(now=NOW, starts=(soon,), unknown=(), running=(days,))
-    page = plan.plan_page(found, picture())
+    page = plan.plan_page(found, snapshot())
     assert (page.range, page.length_s) == ("1h", 3_600.0)
     first, second = page.tracks
     assert (first.bars[0].end, first.bars[0].has_end) == (100.0, False)
     assert (second.bars[0].begin, second.bars[0].end) == (16.67, 50.0)
-    whole = plan.plan_page(found, picture(), "all")
+    whole = plan.plan_page(found, snapshot(), "all")
     assert whole.length_s == 3 * 86_400
     assert whole.tracks[0].bars[0].has_end
 
@@ -248,9 +248,9 @@ def test_a_bar_is_as_high_as_the_part_of_the_node_that_it_holds_and_none_overlap
         starts.append(starting(f"default/j{number}", begin, begin + rng.uniform(1, 900),
                                float(rng.randint(1, 8))))  # fmt: skip
     row = node(1, [0] * 8)
-    status = msgspec.structs.replace(picture().status, nodes=[row])
+    status = msgspec.structs.replace(snapshot().status, nodes=[row])
     found = TimePlan(now=NOW, starts=tuple(starts), unknown=(), running=())
-    (track,) = plan.plan_page(found, picture(status=status), "1h").tracks
+    (track,) = plan.plan_page(found, snapshot(status=status), "1h").tracks
     heights = {bar.podgroup: bar.height + 1 for bar in track.bars}
     a_device = min(heights.values())
     for start in starts:
@@ -263,7 +263,7 @@ def test_a_bar_is_as_high_as_the_part_of_the_node_that_it_holds_and_none_overlap
 
 def test_the_axis_of_the_plan_has_round_times_of_day():
     found = TimePlan(now=NOW, starts=(starting("default/a", 7_000.0),), unknown=(), running=())
-    ticks = plan.plan_page(found, picture(), "6h").ticks
+    ticks = plan.plan_page(found, snapshot(), "6h").ticks
     assert 4 <= len(ticks) <= 8
     assert len({later.at - one.at for one, later in itertools.pairwise(ticks)}) == 1
     assert all(tick.at % 1_800 == 0 and 0 <= tick.place <= 100 for tick in ticks)
@@ -281,7 +281,7 @@ def counted(**values):
 
 def test_the_overview_shows_what_is_used_of_what_is_allocated_of_all():
     numbers = counted(total=8.0, allocated=6.0, used=3.0)
-    chart = overview.overview(picture(), numbers, NOW).curves[0]
+    chart = overview.overview(snapshot(), numbers, NOW).curves[0]
     assert (chart.name, [line.kind for line in chart.lines]) == (
         "GPU", ["total", "allocated", "used"],
     )  # fmt: skip
@@ -302,7 +302,7 @@ def test_a_plot_is_interrupted_where_nothing_was_counted():
     series = Series()
     for at in (*range(20), *range(60, 90)):
         series.add(NOW - 900 + 10 * at, 1.0)
-    chart = overview.overview(picture(), {("allocated", "GPU"): series}, NOW).curves[0]
+    chart = overview.overview(snapshot(), {("allocated", "GPU"): series}, NOW).curves[0]
     drawn = chart_svg(chart, metrics.rounded)
     assert len(re.findall(r'class="line allocated"', drawn)) == 2
 
@@ -315,7 +315,7 @@ def test_the_overview_says_for_each_queue_what_waits_and_why():
     ]
     codes = {"default/a": "queue-quota", "default/b": "queue-quota", "default/c": "labels"}
     rows = [*waits, job("r"), job("s", queue="other"), job("d", st.COMPLETED, finished=NOW)]
-    found = overview.overview(picture(jobs=rows, waits=codes), {}, NOW).queues
+    found = overview.overview(snapshot(jobs=rows, waits=codes), {}, NOW).queues
     assert [(one.name, one.running, one.waiting) for one in found] == [
         ("lab", 1, 3), ("other", 1, 0),
     ]  # fmt: skip
@@ -330,8 +330,8 @@ def test_the_overview_names_what_looks_bad():
         job("late", st.FAILED, finished=NOW - 60),
         job("old", st.FAILED, finished=NOW - 9_000),
     ]
-    status = msgspec.structs.replace(picture().status, nodes=[row, node(2)])
-    page = overview.overview(picture(status=status, jobs=late), {}, NOW)
+    status = msgspec.structs.replace(snapshot().status, nodes=[row, node(2)])
+    page = overview.overview(snapshot(status=status, jobs=late), {}, NOW)
     assert page.bad_devices == ["n0001/gpu0 is bad: Xid 79"]
     assert (page.cordoned, page.failed_lately, page.ailing) == (1, 1, [])
 
@@ -341,7 +341,7 @@ def test_queues_count_what_waits_and_runs_below_them():
         queue("root"), queue("lab", running=1), queue("a", parent="lab", pending=2, running=1),
         queue("b", parent="a", inqueue=3),
     ]  # fmt: skip
-    lines = queues.queues(picture(queues=rows)).lines
+    lines = queues.queues(snapshot(queues=rows)).lines
     assert {one.queue.name: (one.waiting, one.running) for one in lines} == {
         "lab": (5, 2), "a": (5, 1), "b": (3, 0),
     }  # fmt: skip
@@ -373,7 +373,7 @@ def test_rows_of_jobs_are_as_of_now():
     assert current(told, NOW + 7) == told
     assert ran(told[1]) == "–", "an array has no time of running; its tasks have"
     rows = [runs, msgspec.structs.replace(runs, name="late", ran_s=650.0, age_s=700.0)]
-    page = jobs.jobs(picture(jobs=rows, at=NOW), {"sort": "-ran"})
+    page = jobs.jobs(snapshot(jobs=rows, at=NOW), {"sort": "-ran"})
     assert [one.name for one in page.listed.rows] == ["late", "runs"]
 
 

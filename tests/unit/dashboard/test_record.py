@@ -29,7 +29,7 @@ from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import CommandJob, GetJob
 
 from .test_app import PAGES, harmful, run, served
-from .world import CYCLES, EVENTS, EVIL, NOW, Head, job, picture
+from .world import CYCLES, EVENTS, EVIL, NOW, Head, job, snapshot
 
 TITLE = Title(format=FORMAT, cluster=EVIL, at=NOW, version="1")
 
@@ -41,7 +41,7 @@ def file(tmp_path):
     for ago in range(3000, 0, -10):
         series["used", "GPU"].add(NOW - ago, 2.0)
     path = str(tmp_path / "run.journal")
-    write(path, TITLE, recorded(Head().ask, picture(), series, {}))
+    write(path, TITLE, recorded(Head().ask, snapshot(), series, {}))
     return path
 
 
@@ -63,10 +63,10 @@ def test_every_page_is_shown_from_the_file_and_nothing_can_be_done(file):
                 "/jobs/default/runs/cancel", headers={"sec-fetch-site": "same-origin"}
             )
             assert refused.status_code == 403
-            version = dashboard.watch.picture.version
+            version = dashboard.watch.snapshot.version
             await dashboard.watch._look()
-            now = dashboard.watch.picture
-            assert now.version > version and len(now.jobs) == len(picture().jobs)
+            now = dashboard.watch.snapshot
+            assert now.version > version and len(now.jobs) == len(snapshot().jobs)
             assert [one.number for one in now.events] == [one.number for one in EVENTS]
 
     run(look())
@@ -95,21 +95,21 @@ def test_of_very_many_jobs_the_youngest_are_whole(monkeypatch):
     rows = [job(f"j{n}", st.PENDING, submitted=NOW - n) for n in range(9)]
     drawn, asked = Head(), []
     known: record.KnownJobs = {}
-    drawn.picture = picture(jobs=rows)
+    drawn.snapshot = snapshot(jobs=rows)
 
     def ask(request):
         asked.append(request)
         return drawn.ask(request)
 
-    recorded(ask, drawn.picture, {}, known)
+    recorded(ask, drawn.snapshot, {}, known)
     assert [one.name for one in asked if isinstance(one, GetJob)] == [
         "default/j0", "default/j1", "default/j2",
     ]  # fmt: skip
     assert [one.name for one in asked if isinstance(one, Explain)] == ["default/j0", "default/j1"]
     asked.clear()
     rows[1] = job("j1", st.RUNNING, submitted=NOW - 1)
-    drawn.picture = picture(jobs=rows)
-    content = recorded(ask, drawn.picture, {}, known)
+    drawn.snapshot = snapshot(jobs=rows)
+    content = recorded(ask, drawn.snapshot, {}, known)
     assert [one.name for one in asked if isinstance(one, GetJob)] == ["default/j1"]
     assert sum(one.kind == GetJob.kind for one in content.answers) == 3
 
@@ -130,7 +130,7 @@ def test_what_a_head_does_not_answer_is_left_out(tmp_path):
             return super().ask(request)
 
     path = str(tmp_path / "x")
-    write(path, TITLE, recorded(Poor().ask, picture(), {}, {}))
+    write(path, TITLE, recorded(Poor().ask, snapshot(), {}, {}))
     with pytest.raises(NotRecordedError):
         read(path).ask(GetJob("default/runs"))
 
@@ -174,7 +174,7 @@ def test_an_answer_that_cannot_be_read_any_more_harms_its_page_alone(file):
         found.ask(GetJob("default/runs"))
     watch = Watch(found.ask, wall=lambda: NOW)
     asyncio.run(watch._look())
-    assert watch.picture is not None and not watch.trouble
+    assert watch.snapshot is not None and not watch.trouble
     assert CYCLES
 
 
@@ -186,12 +186,12 @@ def test_a_file_is_put_in_place_whole_and_for_its_user_alone(file, tmp_path):
 
 
 def test_of_a_head_that_is_gone_what_was_seen_last_is_kept(tmp_path):
-    content = recorded(Head().ask, picture(jobs=[], events=[]), {}, {})
+    content = recorded(Head().ask, snapshot(jobs=[], events=[]), {}, {})
     path = str(tmp_path / "x")
-    write(path, TITLE, record.brought_up_to(content, picture(), {}))
+    write(path, TITLE, record.brought_up_to(content, snapshot(), {}))
     watch = Watch(read(path).ask, wall=lambda: NOW)
     asyncio.run(watch._look())
-    assert watch.picture is not None and not watch.trouble
-    assert len(watch.picture.jobs) == len(picture().jobs)
-    assert len(watch.picture.status.nodes) == 3
-    assert [one.number for one in watch.picture.events] == [one.number for one in EVENTS]
+    assert watch.snapshot is not None and not watch.trouble
+    assert len(watch.snapshot.jobs) == len(snapshot().jobs)
+    assert len(watch.snapshot.status.nodes) == 3
+    assert [one.number for one in watch.snapshot.events] == [one.number for one in EVENTS]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from phalanx.dashboard.watch import SessionView
+from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.errors import JobNotFoundError
 from phalanx.model.attempts import Attempt
 from phalanx.model.jobs import states as st
@@ -186,7 +186,7 @@ CYCLES = [
 ]
 
 
-def picture(**fields: Any) -> SessionView:
+def snapshot(**fields: Any) -> ClusterSnapshot:
     """Two nodes, of which one device is half held by a task; a gang; jobs of all kinds."""
     nodes = [node(1, [0, 5_000]), node(2), node(3, [], state="DEAD", reason=EVIL)]
     known: dict[str, Any] = {
@@ -213,7 +213,7 @@ def picture(**fields: Any) -> SessionView:
         ],
         "events": EVENTS,
     }  # fmt: skip
-    return SessionView(**known | fields)
+    return ClusterSnapshot(**known | fields)
 
 
 def description(row: JobInfo) -> JobDescription:
@@ -316,7 +316,7 @@ class Head:
     """The answers of a head, from rows."""
 
     def __init__(self) -> None:
-        self.picture = picture()
+        self.snapshot = snapshot()
         self.commands: list[CommandJob] = []
         self.error: Exception | None = None
         self.metrics = MetricsNews(MetricsSince(1.0), True, False, [], [], [])
@@ -327,7 +327,7 @@ class Head:
             raise self.error
         match request:
             case GetStatus():
-                return self.picture.status
+                return self.snapshot.status
             case GetNews():
                 return self._news()
             case GetSeries():
@@ -348,8 +348,8 @@ class Head:
                     raise JobNotFoundError(f"there is no cycle {number}")
                 return CYCLES if number is None else CYCLES[max(number - 2, 0) : number]
             case ListEvents(query):
-                found = [one for one in self.picture.events if is_meant(one, query)]
-                return EventPage(events=found, newest=8, kept=len(self.picture.events))
+                found = [one for one in self.snapshot.events if is_meant(one, query)]
+                return EventPage(events=found, newest=8, kept=len(self.snapshot.events))
             case ListWaiting():
                 return [
                     WaitInfo(
@@ -359,7 +359,7 @@ class Head:
                         row.expected_start,
                         "queue-quota",
                     )
-                    for row in self.picture.jobs
+                    for row in self.snapshot.jobs
                     if row.position is not None
                 ]
             case GetMetrics():
@@ -406,13 +406,13 @@ class Head:
     def _news(self) -> ClusterNews:
         """All of it, each time."""
         return ClusterNews(
-            since=Since(1.0), is_new=True, is_more=False, nodes=self.picture.status.nodes,
-            jobs=self.picture.jobs, gangs=self.picture.gangs, gone_nodes=[], gone_jobs=[],
-            gone_gangs=[], queues=self.picture.queues,
+            since=Since(1.0), is_new=True, is_more=False, nodes=self.snapshot.status.nodes,
+            jobs=self.snapshot.jobs, gangs=self.snapshot.gangs, gone_nodes=[], gone_jobs=[],
+            gone_gangs=[], queues=self.snapshot.queues,
         )  # fmt: skip
 
     def _job(self, name: str) -> JobInfo:
-        for row in self.picture.jobs:
+        for row in self.snapshot.jobs:
             if name_of(row) == name:
                 return row
         raise JobNotFoundError(f"there is no job {name}")

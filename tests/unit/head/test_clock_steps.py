@@ -321,7 +321,7 @@ def test_the_scheduler_sees_no_other_lengths_of_time(step_s):
     world.goes_on(10.0)
 
     def lengths() -> list[float]:
-        truth = world.scheduler.pictures.truth()
+        truth = world.scheduler.snapshots.truth()
         moments = [group.created for group in truth.podgroups]
         moments += [group.started for group in truth.podgroups]
         moments += [task.started for task in truth.tasks]
@@ -333,7 +333,7 @@ def test_the_scheduler_sees_no_other_lengths_of_time(step_s):
     assert lengths() == pytest.approx([one + 1.0 for one in before])
     batch = world.scheduler
     kept = batch.cache.cluster(world.now, world.now + world.clock.ahead_s)
-    assert kept.started == [task.started for task in batch.pictures.truth().tasks]
+    assert kept.started == [task.started for task in batch.snapshots.truth().tasks]
 
 
 # ---- what is made by times of day ----------------------------------------------------------------

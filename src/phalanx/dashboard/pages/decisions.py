@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from phalanx.dashboard.watch import SessionView
+from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.rows.cycles import CycleInfo
 from phalanx.observe.cycles import Difference, Verdict, difference, verdicts
 
@@ -57,10 +57,10 @@ class CyclePage(msgspec.Struct, frozen=True, kw_only=True):
     news: Difference | None
 
 
-def cycle_page(picture: SessionView, found: Sequence[CycleInfo]) -> CyclePage:
+def cycle_page(snapshot: ClusterSnapshot, found: Sequence[CycleInfo]) -> CyclePage:
     """Return the page of the last of one or two cycles."""
-    names = {row.node_id: row.hostname or row.host for row in picture.status.nodes}
-    jobs = {f"{job.namespace}/{job.name}": job for job in picture.jobs}
+    names = {row.node_id: row.hostname or row.host for row in snapshot.status.nodes}
+    jobs = {f"{job.namespace}/{job.name}": job for job in snapshot.jobs}
     lines = []
     for verdict in verdicts(found[-1]):
         job = jobs.get(verdict.gang)
@@ -70,8 +70,8 @@ def cycle_page(picture: SessionView, found: Sequence[CycleInfo]) -> CyclePage:
                 verdict=verdict,
                 job=verdict.gang if job is not None else "",
                 reason=job.reason if job is not None and waits else "",
-                code=picture.waits.get(verdict.gang, "") if waits else "",
-                plugin=picture.refusers.get(verdict.gang, "") if waits else "",
+                code=snapshot.waits.get(verdict.gang, "") if waits else "",
+                plugin=snapshot.refusers.get(verdict.gang, "") if waits else "",
                 won=verdict.won(_name(verdict, names)),
             )
         )

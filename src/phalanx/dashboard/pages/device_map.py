@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from phalanx.dashboard.pages.styles import Looks
-from phalanx.dashboard.watch import SessionView
+from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.model.rows.devices import DeviceInfo
@@ -75,15 +75,15 @@ class DeviceMaps:
     def __init__(self) -> None:
         self._jobs, self._queues = Looks(), Looks()
 
-    def grid(self, picture: SessionView, seen: Sequence[DeviceInfo] = ()) -> Grid:
+    def grid(self, snapshot: ClusterSnapshot, seen: Sequence[DeviceInfo] = ()) -> Grid:
         """Return the grid of all devices. Nodes without devices are left out. `seen`: the readings
         of devices.
         """
-        holding = holders_of(picture)
-        nodes = [row for row in ordered(picture) if row.total.get(DEVICE)]
+        holding = holders_of(snapshot)
+        nodes = [row for row in ordered(snapshot) if row.total.get(DEVICE)]
         holders, near = _holders(nodes, holding)
         looks = self._jobs.of((gang.group for gang in holders), near)
-        queue_looks = self._queues.of((queue.name for queue in picture.queues), {})
+        queue_looks = self._queues.of((queue.name for queue in snapshot.queues), {})
         index = {gang.group: at for at, gang in enumerate(holders)}
         read = {(one.node_id, one.number): one for one in seen}
         cells = [
@@ -122,13 +122,13 @@ class DeviceMaps:
 Holding = dict[tuple[str, str, int], GangInfo]
 
 
-def holders_of(picture: SessionView) -> Holding:
+def holders_of(snapshot: ClusterSnapshot) -> Holding:
     """Return the gang that holds each device, by (node, resource, number).
 
     If several gangs share a device, one of them is returned.
     """
     found = {}
-    for gang in picture.gangs:
+    for gang in snapshot.gangs:
         for node, devices in zip(gang.nodes, gang.devices, strict=False):
             for resource, numbers in devices.items() if node else ():
                 for number in numbers:
@@ -141,10 +141,10 @@ def name_of(row: NodeInfo) -> str:
     return row.name or row.hostname or row.host
 
 
-def ordered(picture: SessionView) -> list[NodeInfo]:
+def ordered(snapshot: ClusterSnapshot) -> list[NodeInfo]:
     """Return the nodes that are not dead, sorted by name."""
     return sorted(
-        (row for row in picture.status.nodes if row.state != DEAD),
+        (row for row in snapshot.status.nodes if row.state != DEAD),
         key=lambda row: (name_of(row), row.node_id),
     )
 

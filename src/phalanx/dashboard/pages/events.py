@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from phalanx.dashboard.pages.lists import ROWS, Listed, asked
-from phalanx.dashboard.watch import SessionView
+from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.work import JobDescription
 from phalanx.observe.events import KINDS, OF_PLACES, EventQuery, is_meant, subject, told
@@ -27,7 +27,7 @@ class EventList(msgspec.Struct, frozen=True, kw_only=True):
     kinds: list[str]
 
 
-def events(picture: SessionView, words: Mapping[str, str]) -> EventList:
+def events(snapshot: ClusterSnapshot, words: Mapping[str, str]) -> EventList:
     """Return the events that an address selects. An unknown kind or span counts as not given."""
     wanted = asked(words, _FILTERS, "-at")
     filters = wanted.filters
@@ -35,9 +35,9 @@ def events(picture: SessionView, words: Mapping[str, str]) -> EventList:
         filters.pop("kind", None)
     if filters.get("since", "") not in SPANS:
         filters.pop("since", None)
-    rows: Sequence[EventInfo] = picture.events
+    rows: Sequence[EventInfo] = snapshot.events
     if filters:
-        query, said = _query(filters, picture.at), filters.get("q", "").lower().split()
+        query, said = _query(filters, snapshot.at), filters.get("q", "").lower().split()
         rows = [row for row in rows if is_meant(row, query) and _has(row, said)]
     pages = max(-(-len(rows) // ROWS), 1)
     wanted = msgspec.structs.replace(wanted, sort="", page=min(wanted.page, pages))
@@ -45,7 +45,7 @@ def events(picture: SessionView, words: Mapping[str, str]) -> EventList:
     shown = list(reversed(rows[max(end - ROWS, 0) : end]))
     return EventList(
         listed=Listed(
-            rows=shown, matched=len(rows), total=len(picture.events), asked=wanted, pages=pages
+            rows=shown, matched=len(rows), total=len(snapshot.events), asked=wanted, pages=pages
         ),
         kinds=list(KINDS),
     )
@@ -77,10 +77,10 @@ def command(filters: Mapping[str, str]) -> str:
     return f"phalanx events{said}"
 
 
-def of_node(picture: SessionView, node_id: str) -> list[EventInfo]:
+def of_node(snapshot: ClusterSnapshot, node_id: str) -> list[EventInfo]:
     """Return the last events of a node and of the members on it, newest first."""
     query = EventQuery(node=node_id)
-    found = [row for row in reversed(picture.events) if is_meant(row, query)]
+    found = [row for row in reversed(snapshot.events) if is_meant(row, query)]
     return found[:FEW]
 
 
@@ -94,13 +94,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """The other job, which got the places or lost them."""
 
 
-def steps_of(picture: SessionView, job: JobDescription) -> list[Step]:
+def steps_of(snapshot: ClusterSnapshot, job: JobDescription) -> list[Step]:
     """Return the steps of a job's life, newest first: its states, and the events about its members'
     places.
     """
     uid = f"{job.namespace}/{job.name}"
     steps = [Step(at=one.at, what=one.new, said=one.reason) for one in job.history]
-    for row in picture.events:
+    for row in snapshot.events:
         if row.kind not in OF_PLACES:
             continue
         if row.job == uid:

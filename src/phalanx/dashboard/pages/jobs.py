@@ -14,7 +14,7 @@ from phalanx.dashboard.pages.events import Step
 from phalanx.dashboard.pages.lists import Asked, Listed, asked, cut
 from phalanx.dashboard.pages.member_use import DrawnMember
 from phalanx.dashboard.pages.metrics import jobs_by_state
-from phalanx.dashboard.watch import SessionView
+from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.rows.work import JobDescription, JobInfo
@@ -48,22 +48,22 @@ class JobList(msgspec.Struct, frozen=True, kw_only=True):
     queues: list[str]
 
 
-def jobs(picture: SessionView, words: Mapping[str, str]) -> JobList:
+def jobs(snapshot: ClusterSnapshot, words: Mapping[str, str]) -> JobList:
     """Return the jobs that an address selects: by words in the name or the reason, by queue, by
     user and by state.
     """
     wanted = asked(words, ("q", "queue", "state", "user"), _USUAL)
     filters = wanted.filters
-    others = [job for job in picture.jobs if _is_meant(job, wanted)]
+    others = [job for job in snapshot.jobs if _is_meant(job, wanted)]
     state = filters.get("state", "")
     rows = [job for job in others if _is_in(job, state)] if state else others
     if wanted.sort.lstrip("-") == "ran":
-        rows = current(rows, picture.at)
-    listed = cut(rows, len(picture.jobs), wanted, COLUMNS, _USUAL)
+        rows = current(rows, snapshot.at)
+    listed = cut(rows, len(snapshot.jobs), wanted, COLUMNS, _USUAL)
     return JobList(
-        listed=msgspec.structs.replace(listed, rows=current(listed.rows, picture.at)),
+        listed=msgspec.structs.replace(listed, rows=current(listed.rows, snapshot.at)),
         states=jobs_by_state(others),
-        queues=sorted(queue.name for queue in picture.queues if queue.name != "root"),
+        queues=sorted(queue.name for queue in snapshot.queues if queue.name != "root"),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from phalanx.dashboard.watch import SessionView
+from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.jobs import states as st
 from phalanx.model.readable import amount, size
 from phalanx.model.rows.work import JobInfo
@@ -52,9 +52,9 @@ def amounts_text(amounts: Mapping[str, float]) -> str:
     return ", ".join(f"{written(name, value)} {name}" for name, value in sorted(amounts.items()))
 
 
-def gauges(picture: SessionView) -> list[Gauge]:
+def gauges(snapshot: ClusterSnapshot) -> list[Gauge]:
     """Return the cluster's main resources with their allocated amounts."""
-    found = sums(picture.status.nodes)
+    found = sums(snapshot.status.nodes)
     return [
         Gauge(name=name, used=found[name][0], total=found[name][1])
         for name in MAIN

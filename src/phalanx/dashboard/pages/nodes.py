@@ -16,7 +16,7 @@ from phalanx.dashboard.pages.device_map import (
 )
 from phalanx.dashboard.pages.lists import Listed, asked, cut
 from phalanx.dashboard.pages.metrics import Gauge
-from phalanx.dashboard.watch import SessionView
+from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.readable import size
 from phalanx.model.rows.cluster import NodeInfo
@@ -43,7 +43,7 @@ COLUMNS: dict[str, Callable[[NodeInfo], Any]] = {
 _USUAL = "name"
 
 
-def nodes(picture: SessionView, words: Mapping[str, str]) -> NodeList:
+def nodes(snapshot: ClusterSnapshot, words: Mapping[str, str]) -> NodeList:
     """Return the nodes that an address selects: by words in the name, id or labels, and by
     state.
     """
@@ -51,13 +51,13 @@ def nodes(picture: SessionView, words: Mapping[str, str]) -> NodeList:
     said, state = wanted.filters.get("q", "").lower().split(), wanted.filters.get("state", "")
     rows = [
         row
-        for row in picture.status.nodes
+        for row in snapshot.status.nodes
         if row.state.lower() == (state.lower() or row.state.lower())
         and all(word in _text(row) for word in said)
     ]
     return NodeList(
-        listed=cut(rows, len(picture.status.nodes), wanted, COLUMNS, _USUAL),
-        has_devices=any(row.total.get(DEVICE) for row in picture.status.nodes),
+        listed=cut(rows, len(snapshot.status.nodes), wanted, COLUMNS, _USUAL),
+        has_devices=any(row.total.get(DEVICE) for row in snapshot.status.nodes),
     )
 
 
@@ -142,20 +142,20 @@ class NodePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def node_page(
-    picture: SessionView, node_id: str, seen: Sequence[DeviceInfo] = ()
+    snapshot: ClusterSnapshot, node_id: str, seen: Sequence[DeviceInfo] = ()
 ) -> NodePage | None:
     """Return the page of the only node with this name or this beginning of its id; None unless
     exactly one matches.
 
     `seen`: the readings of devices.
     """
-    rows = picture.status.nodes
+    rows = snapshot.status.nodes
     found = [row for row in rows if row.state != DEAD and name_of(row) == node_id]
     found = found or [row for row in rows if row.node_id.startswith(node_id)]
     if len(found) != 1:
         return None
     (row,) = found
-    holding = holders_of(picture)
+    holding = holders_of(snapshot)
     devices = []
     read = {one.number: one for one in seen if one.node_id == row.node_id}
     for number, left in left_of(row):
@@ -168,7 +168,7 @@ def node_page(
         job = "" if gang is None or not taken else gang.job
         devices.append(Device(number=number, held=taken, holder=holder, job=job, seen=known))
     guests = []
-    for gang in picture.gangs:
+    for gang in snapshot.gangs:
         here = [i for i, node in enumerate(gang.nodes) if node == row.node_id]
         if here:
             mine: dict[str, list[int]] = {}

@@ -9,7 +9,7 @@ import msgspec
 
 from phalanx.dashboard.pages.device_map import name_of
 from phalanx.dashboard.pages.metrics import SPANS_S, Chart, Gauge, chart, gauges, jobs_by_state
-from phalanx.dashboard.watch import SessionView
+from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.jobs import states as st
 from phalanx.model.lifecycle import ALIVE, DEAD
 from phalanx.model.rows.cluster import DriverInfo, NodeInfo
@@ -79,22 +79,25 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def overview(
-    picture: SessionView, series: Mapping[tuple[str, str], Series], now: float, span: str = "15m"
+    snapshot: ClusterSnapshot,
+    series: Mapping[tuple[str, str], Series],
+    now: float,
+    span: str = "15m",
 ) -> Overview:
     """Return the page as of `now`, in seconds since the epoch."""
     span = span if span in SPANS_S else "15m"
-    waiting = [job for job in picture.jobs if job.state == st.PENDING]
-    failed = [job for job in picture.jobs if job.state in FAILED and job.finished is not None]
-    shown = gauges(picture)
+    waiting = [job for job in snapshot.jobs if job.state == st.PENDING]
+    failed = [job for job in snapshot.jobs if job.state in FAILED and job.finished is not None]
+    shown = gauges(snapshot)
     defects = [
         f"{row.count} errors about a {kind}; the last: {row.last}"
-        for kind, row in sorted(picture.status.defects.items())
+        for kind, row in sorted(snapshot.status.defects.items())
     ]
     return Overview(
         gauges=shown,
         stranded={
             name: amount
-            for name, amount in stranded_in_all(picture.status.stranded).items()
+            for name, amount in stranded_in_all(snapshot.status.stranded).items()
             if name in MAIN
         },
         curves=[
@@ -107,23 +110,23 @@ def overview(
                 SPANS_S[span],
             ),
         ],
-        queues=_work(picture)[:SHOWN],
-        bad_devices=_bad_devices(picture)[:SHOWN],
+        queues=_work(snapshot)[:SHOWN],
+        bad_devices=_bad_devices(snapshot)[:SHOWN],
         cordoned=sum(
             len(set(row.closed) - {number for number, state, *_ in row.unwell if state == BAD})
-            for row in picture.status.nodes
+            for row in snapshot.status.nodes
             if row.state != DEAD
         ),
         failed_lately=sum(now - (job.finished or 0.0) <= LATELY_S for job in failed),
         span=span,
-        nodes=dict(Counter(row.state.lower() for row in picture.status.nodes)),
-        jobs=jobs_by_state(picture.jobs),
-        drivers=picture.status.jobs[:SHOWN],
-        actors=picture.status.actors,
-        troubles=[*picture.status.troubles, *defects],
+        nodes=dict(Counter(row.state.lower() for row in snapshot.status.nodes)),
+        jobs=jobs_by_state(snapshot.jobs),
+        drivers=snapshot.status.jobs[:SHOWN],
+        actors=snapshot.status.actors,
+        troubles=[*snapshot.status.troubles, *defects],
         ailing=[
             row
-            for row in picture.status.nodes
+            for row in snapshot.status.nodes
             if row.state != ALIVE or (row.reason and not row.unwell)
         ][:SHOWN],
         waiting=current(sorted(waiting, key=lambda job: job.submitted)[:SHOWN], now),
@@ -139,11 +142,11 @@ def _of_resource(
     return chart(series, name, keys, now, span_s)
 
 
-def _work(picture: SessionView) -> list[QueueWork]:
+def _work(snapshot: ClusterSnapshot) -> list[QueueWork]:
     """Return the queues in which something runs or waits."""
     running: Counter[str] = Counter()
     waiting: dict[str, list[JobInfo]] = {}
-    for job in picture.jobs:
+    for job in snapshot.jobs:
         if job.state == st.PENDING:
             waiting.setdefault(job.queue, []).append(job)
         elif job.state == st.RUNNING:
@@ -153,28 +156,28 @@ def _work(picture: SessionView) -> list[QueueWork]:
             name=name,
             running=running[name],
             waiting=len(waiting.get(name, ())),
-            reasons=_reasons(picture, waiting.get(name, [])),
+            reasons=_reasons(snapshot, waiting.get(name, [])),
         )
         for name in sorted({*running, *waiting})
     ]
     return sorted(found, key=lambda one: (-one.waiting, -one.running, one.name))
 
 
-def _reasons(picture: SessionView, jobs: list[JobInfo]) -> list[Reason]:
+def _reasons(snapshot: ClusterSnapshot, jobs: list[JobInfo]) -> list[Reason]:
     kinds: dict[str, list[JobInfo]] = {}
     for job in sorted(jobs, key=lambda job: (job.position or 0, job.submitted)):
         uid = f"{job.namespace}/{job.name}"
-        kinds.setdefault(picture.waits.get(uid) or job.reason, []).append(job)
+        kinds.setdefault(snapshot.waits.get(uid) or job.reason, []).append(job)
     ordered = sorted(kinds.values(), key=len, reverse=True)
     return [
         Reason(count=len(one), words=one[0].reason or "not yet known") for one in ordered[:_REASONS]
     ]
 
 
-def _bad_devices(picture: SessionView) -> list[str]:
+def _bad_devices(snapshot: ClusterSnapshot) -> list[str]:
     return [
         f"{name_of(row)}/gpu{number} is {state}: {why}"
-        for row in picture.status.nodes
+        for row in snapshot.status.nodes
         if row.state != DEAD
         for number, state, _, why in row.unwell
     ]

@@ -8,7 +8,7 @@ import msgspec
 
 from phalanx.dashboard.pages.device_map import DEVICE, name_of
 from phalanx.dashboard.scales import clock_ticks
-from phalanx.dashboard.watch import SessionView
+from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.readable import duration
 from phalanx.model.rows.plan import Place, PlannedStart, TimePlan
 from phalanx.observe.plan_range import ALL, RANGES_S, length_of, usual_range
@@ -90,11 +90,11 @@ class _Span(msgspec.Struct, frozen=True):
     why: str
 
 
-def plan_page(plan: TimePlan, picture: SessionView, asked: str = "") -> PlanPage:
+def plan_page(plan: TimePlan, snapshot: ClusterSnapshot, asked: str = "") -> PlanPage:
     """Return the page. `asked` is the range of its axis. The default is the shortest range that
     shows all expected starts, even if running work lasts longer.
     """
-    rows = {row.node_id: row for row in picture.status.nodes}
+    rows = {row.node_id: row for row in snapshot.status.nodes}
     spans = _spans(plan)
     shown = asked if asked in (*RANGES_S, ALL) else usual_range(plan)
     length_s = length_of(plan, shown)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from phalanx.dashboard.pages.metrics import SPANS_S, Chart, chart
-from phalanx.dashboard.watch import SessionView
+from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo, QueueInfo
 from phalanx.observe.job_times import current
@@ -60,13 +60,13 @@ class QueueTree(msgspec.Struct, frozen=True, kw_only=True):
     lines: list[QueueLine]
 
 
-def queues(picture: SessionView) -> QueueTree:
+def queues(snapshot: ClusterSnapshot) -> QueueTree:
     """Return the tree of all queues except the root."""
     below: dict[str, list[QueueInfo]] = {}
-    for queue in sorted(picture.queues, key=lambda queue: queue.name):
+    for queue in sorted(snapshot.queues, key=lambda queue: queue.name):
         if queue.name != ROOT:
             below.setdefault(queue.parent or ROOT, []).append(queue)
-    totals = {name: total for name, (_, total) in sums(picture.status.nodes).items()}
+    totals = {name: total for name, (_, total) in sums(snapshot.status.nodes).items()}
     counts = _counts(below)
     lines: list[QueueLine] = []
     stack = [(queue, 0) for queue in reversed(below.get(ROOT, []))]
@@ -162,7 +162,7 @@ class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def queue_page(
-    picture: SessionView,
+    snapshot: ClusterSnapshot,
     series: Mapping[tuple[str, str], Series],
     name: str,
     now: float,
@@ -170,10 +170,10 @@ def queue_page(
 ) -> QueuePage | None:
     """Return the page of a queue; None when there is no such queue."""
     span = span if span in SPANS_S else "15m"
-    line = next((line for line in queues(picture).lines if line.queue.name == name), None)
+    line = next((line for line in queues(snapshot).lines if line.queue.name == name), None)
     if line is None:
         return None
-    of_it = [job for job in picture.jobs if job.queue == name]
+    of_it = [job for job in snapshot.jobs if job.queue == name]
     waiting = [job for job in of_it if job.state == st.PENDING]
     running = [job for job in of_it if job.state != st.PENDING and job.running]
     waiting.sort(key=lambda job: (job.position is None, job.position, job.submitted))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from phalanx.dashboard.watch import SessionView
+from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.head.jobs.what_if import Supposition
 from phalanx.scheduler.forecast.what_if import Comparison, change_words, start_words
 
@@ -66,14 +66,14 @@ def command(words: Mapping[str, str]) -> str:
 
 
 def what_if(
-    picture: SessionView, words: Mapping[str, str], found: Comparison | None, wrong: str
+    snapshot: ClusterSnapshot, words: Mapping[str, str], found: Comparison | None, wrong: str
 ) -> WhatIfPage:
     """Return the page. `found`: the comparison, or None. `wrong`: the reason why there is none."""
     stopped = set(found.stopped) if found is not None else set()
     starts = None if found is None else found.starts[:SHOWN]
     return WhatIfPage(
         said={name: words.get(name, "")[:MAX_MANIFEST] for name in _FIELDS},
-        queues=sorted(queue.name for queue in picture.queues if queue.name != "root"),
+        queues=sorted(queue.name for queue in snapshot.queues if queue.name != "root"),
         starts=None
         if starts is None
         else [

@@ -71,7 +71,7 @@ class Explanations:
     def __init__(
         self,
         registry: GangRegistry,
-        pictures: SnapshotSource,
+        snapshots: SnapshotSource,
         may_evict: Callable[[Iterable[Gang]], bool],
         show_next: Callable[[], None],
         quarantine: Quarantine,
@@ -90,7 +90,7 @@ class Explanations:
         self._learnt = learnt
         self._set_aside = quarantine
         self._registry = registry
-        self._pictures = pictures
+        self._snapshots = snapshots
         self._may_evict = may_evict
         self._show_next = show_next
         self._reasons = KeptReasons(clock, self._work_out)
@@ -112,10 +112,10 @@ class Explanations:
             )
         if gang in self._set_aside:
             return _of_defect(gang, self._set_aside.errors[gang.gang_id])
-        picture, found = self._explained(gang)
+        snapshot, found = self._explained(gang)
         order = {} if found.position is msgspec.UNSET else {gang.uid: found.position}
         position = (
-            self._position(gang, _is_by_priority(picture), order) if gang.waits else msgspec.UNSET
+            self._position(gang, _is_by_priority(snapshot), order) if gang.waits else msgspec.UNSET
         )
         state = msgspec.UNSET if gang.waits else _state(gang)
         if gang.waits:
@@ -130,16 +130,16 @@ class Explanations:
         """
         seen = self._seen()
         waiting = [one for one in (*self._registry.looked_at(), gang) if one.waits]
-        ready = self._pictures.columns(gang)
+        ready = self._snapshots.columns(gang)
         if ready is None:
-            picture = self._pictures.of(seen if gang in seen else [*seen, gang])
-            picture = self._as_cycles(picture, waiting)
-            return picture, explain_snapshot(picture, gang.uid, self._learnt)[0]
+            snapshot = self._snapshots.of(seen if gang in seen else [*seen, gang])
+            snapshot = self._as_cycles(snapshot, waiting)
+            return snapshot, explain_snapshot(snapshot, gang.uid, self._learnt)[0]
         rules, columns = ready
         rules = self._as_cycles(rules, waiting)
         tasks = [gang.task(index) for index in range(len(gang.members))]
         starts = partial(self._start, gang.uid)
-        shells = self._pictures.shells
+        shells = self._snapshots.shells
         return rules, explain_group(rules, columns, gang.uid, tasks, self._learnt, starts, shells)
 
     def _start(
@@ -155,14 +155,14 @@ class Explanations:
         listed = self._reasons.last.get(uid)
         return None if listed is None else listed.expected_start
 
-    def _as_cycles(self, picture: Snapshot, waiting: Iterable[Gang]) -> Snapshot:
+    def _as_cycles(self, snapshot: Snapshot, waiting: Iterable[Gang]) -> Snapshot:
         """Return the snapshot in the form that cycles use. If no gang may evict another one, cycles
         skip evictions, because searching for victims is most of the cost of a cycle on a full
         cluster.
         """
         if self._may_evict(waiting):
-            return picture
-        return msgspec.structs.replace(picture, config=gentle(picture.config))
+            return snapshot
+        return msgspec.structs.replace(snapshot, config=gentle(snapshot.config))
 
     def reasons(self) -> dict[str, Wait]:
         """Return why each waiting gang waits, by name. On a crowded cluster the answer may be some
@@ -176,10 +176,10 @@ class Explanations:
 
     def _work_out(self) -> dict[str, Wait]:
         gangs = list(self._registry.waiting.values())
-        picture = self._as_cycles(self._pictures.of(self._seen()), self._registry.looked_at())
-        plan, starts, order = decide_and_expect(picture, PLANNED, self._learnt)
+        snapshot = self._as_cycles(self._snapshots.of(self._seen()), self._registry.looked_at())
+        plan, starts, order = decide_and_expect(snapshot, PLANNED, self._learnt)
         self._told(starts, {gang.uid for gang in self._registry.gangs.values()})
-        positions = self._positions(_is_by_priority(picture), order)
+        positions = self._positions(_is_by_priority(snapshot), order)
         closed = self._closed_devices()
         found: dict[str, Wait] = {}
         for gang in gangs:
@@ -261,14 +261,14 @@ class Explanations:
         """
         self._show_next()
         living = (g for g in self._registry.gangs.values() if g not in self._set_aside)
-        return plan_snapshot(self._pictures.of(living), PLANNED, self._learnt)
+        return plan_snapshot(self._snapshots.of(living), PLANNED, self._learnt)
 
     def snapshot(self, has_past_runs: bool) -> bytes:
         """Return everything that a cycle could read, as a snapshot file in JSON."""
-        picture = self._pictures.of(self._registry.gangs.values())
+        snapshot = self._snapshots.of(self._registry.gangs.values())
         if has_past_runs:
-            picture = with_past_runs(picture, self._learnt)
-        return msgspec.json.encode(as_data(picture))
+            snapshot = with_past_runs(snapshot, self._learnt)
+        return msgspec.json.encode(as_data(snapshot))
 
 
 def _kind(gang: Gang) -> str:
@@ -312,8 +312,8 @@ def _of_defect(gang: Gang, error: str) -> Explanation:
     )
 
 
-def _is_by_priority(picture: Snapshot) -> bool:
-    return "priority" in picture.config.plugin_names()
+def _is_by_priority(snapshot: Snapshot) -> bool:
+    return "priority" in snapshot.config.plugin_names()
 
 
 def _place(gang: Gang, is_by_priority: bool) -> tuple[int, float, str]:

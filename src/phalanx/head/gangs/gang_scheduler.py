@@ -162,7 +162,7 @@ class GangScheduler:
             live, seen, member_of, self.quarantine, shells,
             on_plugin_left_out=lambda name, error: internal_errors.add("plugin", error, name),
         )  # fmt: skip
-        self.pictures = SnapshotSource(clock, self.cache, nodes, self.outside_work, books)
+        self.snapshots = SnapshotSource(clock, self.cache, nodes, self.outside_work, books)
         self.cycle_log = CycleLog(clock, member_of)
         self.cycles = Cycles(
             clock,
@@ -197,7 +197,7 @@ class GangScheduler:
             registry, self.reservations, live, self, self.cache.gang_amended, self._failed, meter
         )
         self._claims = RoomClaims(
-            outbox, clock, nodes, self.outside_work, registry.member_of, self.pictures.truth
+            outbox, clock, nodes, self.outside_work, registry.member_of, self.snapshots.truth
         )
         # Jobs, which are gangs of commands. The scheduler learns a gang's terms from its job.
         self.priorities = Priorities(state_store)
@@ -225,7 +225,7 @@ class GangScheduler:
         shells |= lent(self.promises.planner)
         self.explanations = Explanations(
             registry,
-            self.pictures,
+            self.snapshots,
             self.cycles.may_evict,
             self.cycles.show_next,
             self.quarantine,
@@ -303,7 +303,7 @@ class GangScheduler:
         }
 
     def _truth(self) -> Snapshot:
-        return self.pictures.truth()
+        return self.snapshots.truth()
 
     # ---- members and their nodes -------------------------------------------------------------
 

@@ -57,19 +57,19 @@ class Rules:
         state_store: StateStore,
         placement: PlacementPolicy,
         internal_errors: InternalErrors,
-        picture: Callable[[], Snapshot],
+        snapshot: Callable[[], Snapshot],
         changed: Callable[[], None],
         meter: Meter,
         event_log: EventLog,
     ) -> None:
-        """`picture` returns everything that a cycle could read, as a snapshot for trying new rules.
+        """`snapshot` returns everything that a cycle could read, for trying new rules.
         `changed` is called when the rules have changed.
         """
         self._event_log = event_log
         self._state_store = state_store
         self._placement = placement
         self._internal_errors = internal_errors
-        self._picture = picture
+        self._snapshot = snapshot
         self._changed = changed
         self._meter = meter
         self._own: RulesRow | None = None
@@ -131,7 +131,7 @@ class Rules:
 
     def _try(self, config: Configuration) -> None:
         """Try the rules in one cycle, and discard its plan."""
-        seen = msgspec.structs.replace(self._picture(), config=config)
+        seen = msgspec.structs.replace(self._snapshot(), config=config)
         try:
             run_cycle(seen, shells=lent(), explains=False)
         except Exception as error:

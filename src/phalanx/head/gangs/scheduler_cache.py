@@ -232,7 +232,7 @@ class SchedulerCache:
 
     def _fails(self, rules: Snapshot, gangs: Iterable[Gang], now: float) -> bool:
         """Whether a cycle over these gangs alone raises an error."""
-        seen = msgspec.structs.replace(self.picture(gangs, now, rules.now), config=rules.config)
+        seen = msgspec.structs.replace(self.snapshot(gangs, now, rules.now), config=rules.config)
         try:
             run_cycle(seen, shells=self._shells, explains=False)
         except Exception:
@@ -388,9 +388,9 @@ class SchedulerCache:
 
     def truth(self, now: float, wall: float) -> Snapshot:
         """Return everything that a cycle reads, taken from the sources again."""
-        return self.picture(self._living(), now, wall)
+        return self.snapshot(self._living(), now, wall)
 
-    def picture(self, gangs: Iterable[Gang], now: float, wall: float) -> Snapshot:
+    def snapshot(self, gangs: Iterable[Gang], now: float, wall: float) -> Snapshot:
         """Return everything that a cycle reads, with these gangs only. A gang that cannot be read
         is set aside.
         """

@@ -59,7 +59,7 @@ class SnapshotSource:
         """Return everything that a cycle could read, with these gangs, and with the amounts that
         other work takes on nodes. No gang is left out because it rests.
         """
-        found = self._cache.picture(gangs, NOT_RESTING, self._clock.wall())
+        found = self._cache.snapshot(gangs, NOT_RESTING, self._clock.wall())
         queues = [
             msgspec.structs.replace(queue, users=self._books.specs(queue.name))
             for queue in found.queues

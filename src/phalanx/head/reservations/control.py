@@ -74,16 +74,16 @@ class CalendarControl:
         clock: Clock,
         nodes: NodeDirectory,
         changed: Callable[[], None],
-        picture: Callable[[], Snapshot],
+        snapshot: Callable[[], Snapshot],
     ) -> None:
-        """`changed` is called when more jobs may start than before. `picture` returns the work that
-        is running.
+        """`changed` is called when more jobs may start than before. `snapshot` returns the work
+        that is running.
         """
         self._state_store = state_store
         self._clock = clock
         self._nodes = nodes
         self._changed = changed
-        self._picture = picture
+        self._snapshot = snapshot
         self._have_nodes_changed = False
         self.table = ReservationTable(self)
         self.licenses = LicenseCounts(state_store, changed)
@@ -193,7 +193,7 @@ class CalendarControl:
         with this name.
         """
         others = [spec for spec in self.table.specs(now) if spec.name != name]
-        return Book(self._nodes.living(), self._picture, others)
+        return Book(self._nodes.living(), self._snapshot, others)
 
     # ---- requests ------------------------------------------------------------------------------
 

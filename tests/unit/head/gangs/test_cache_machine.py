@@ -253,7 +253,7 @@ class Machine(RuleBasedStateMachine):
         batch, now = self.world.scheduler, self.world.now
         batch.cycles.show_next()
         truth = batch.cache.truth(now, now)
-        read = batch.pictures.read_cluster()
+        read = batch.snapshots.read_cluster()
         keep_nominations(batch.cache.cluster(now, now), read)
         expected = run_cycle(truth, cluster=read, explains=False)
         times = CycleTimes(Meter(), ManualClock(now), None)

@@ -6,8 +6,7 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 
-from phalanx.cli.ending import Ended
-from phalanx.cli.table import drop_output, open_input, say
+from phalanx.cli.ending import exiting
 
 COMMANDS = {
     "sbatch": "phalanx.adapters.slurm.commands.sbatch:sbatch",
@@ -37,20 +36,5 @@ def function_of(name: str) -> Callable[[Sequence[str]], None]:
 
 def main(name: str) -> None:
     """Run one of Slurm's commands with this process's arguments."""
-    open_input()
-    try:
+    with exiting(f"{name}: error: "):
         function_of(name)(sys.argv[1:])
-    except Ended as ended:
-        sys.exit(ended.code)
-    except BrokenPipeError:
-        drop_output()
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except Exception as error:
-        from phalanx.errors import CurrentDirectoryError
-
-        if not isinstance(error, CurrentDirectoryError):
-            raise
-        say(f"{name}: error: {error}", err=True)
-        sys.exit(1)
