@@ -13,6 +13,8 @@ from collections import deque
 from functools import partial
 from typing import Any
 
+from tests.world.clock import ManualClock
+
 from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.workers import WorkerPool
 from phalanx.objects.file_hold import FileHold
@@ -49,16 +51,6 @@ from phalanx.scheduler.devices.sets import ResourceSet
 
 END = object()
 """Stands in a queue for the end of its connection."""
-
-
-class Clock:
-    """Everybody's clock: moved by hand."""
-
-    def __init__(self):
-        self.now = 100.0
-
-    def __call__(self):
-        return self.now
 
 
 class Wire:
@@ -217,7 +209,7 @@ class World:
 
     def __init__(self, seed, cpus=2, owners=2):
         self.random = random.Random(seed)
-        self.clock = Clock()
+        self.clock = ManualClock()
         self.files = set()
         ids = itertools.count(1)
         pool = WorkerPool(cpus, lambda job: next(ids).to_bytes(12, "big") + job)
@@ -318,10 +310,10 @@ class World:
         return bool(found)
 
     def tick(self, seconds):
-        self.clock.now += seconds
+        self.clock.time_s += seconds
         for owner in self.owners:
-            owner.core.tick(self.clock.now)
-        self.machine.tick(self.clock.now)
+            owner.core.tick(self.clock.time_s)
+        self.machine.tick(self.clock.time_s)
 
     def settle(self, limit=30_000):
         """Let everything that is on its way arrive, and time pass, until all is quiet."""
@@ -343,7 +335,7 @@ class World:
 
     def _tell_node(self):
         what, worker_id = self.to_node.popleft()
-        now = self.clock.now
+        now = self.clock.time_s
         if what == "hello":
             self.machine.worker_ready(worker_id, 1, now)
             return
@@ -354,7 +346,7 @@ class World:
 
     def _node_receives(self, owner):
         message = owner.node.queue.popleft()
-        now = self.clock.now
+        now = self.clock.time_s
         if isinstance(message, LeaseReturned):
             self.machine.returned(message.lease, message.reusable, now)
             return
@@ -376,7 +368,7 @@ class World:
         )
 
     def _owner_receives(self, owner, connection, wire):
-        owner.receive(connection, wire.queue.popleft(), self.clock.now)
+        owner.receive(connection, wire.queue.popleft(), self.clock.time_s)
 
     def _work(self, worker):
         if worker.running is None:
@@ -387,7 +379,7 @@ class World:
             return
         (owner, task), worker.running = worker.running, None
         took = 0.05 if task.name == "slow" else 0.00002
-        self.clock.now += took
+        self.clock.time_s += took
         worker.links[owner][0].post(self.outcome(worker, task, took))
 
     def outcome(self, worker, task, took):
