@@ -49,13 +49,15 @@ class Parts(Protocol):
 
 
 class Deaths:
-    """Passes each death on. An error in one part does not keep it from the others."""
+    """Passes each death on to the parts that it concerns. An error in one part does not keep the
+    death from the other parts.
+    """
 
     def __init__(self, head: Parts) -> None:
         self._head = head
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
-        """Tell the others of a dead node, and give up all that ran there."""
+        """Report a dead node to the other nodes, and give up everything that ran on it."""
         head = self._head
         now = head.clock.now()
         died = NodeDied(record.prefix, record.node_id, reason, record.death)
@@ -85,7 +87,7 @@ class Deaths:
             head.gangs.node_dead(record, now)
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """End what a driver or worker owned whose process is gone."""
+        """End everything that a driver or worker owned whose process is gone."""
         head = self._head
         apart = head.internal_errors.kept_apart
         with apart("message", "actors of a process that ended"):
@@ -98,8 +100,8 @@ class Deaths:
             head.drivers.driver_gone(process)
 
     def finish_earlier(self, now: float) -> None:
-        """Finish the deaths of nodes that an earlier head recorded: that head may have ended before
-        it wrote all consequences.
+        """Finish the deaths of nodes that an earlier head recorded, because that head may have
+        ended before it wrote all consequences.
         """
         head = self._head
         for dead in head.nodes.all():
@@ -111,7 +113,7 @@ class Deaths:
                 self.process_ended(process, False, now)
 
     def _creators(self) -> list[bytes]:
-        """Return the processes that made actors, groups and gangs, each process once."""
+        """Return the processes that created actors, groups or gangs, each process once."""
         head = self._head
         gangs = () if head.gangs_if_used is None else head.gangs_if_used.registry.gangs.values()
         made = (

@@ -106,7 +106,7 @@ class Head:
         self._setup = setup
         self.joining = Joining(self, setup.cluster, self._node_recorder, rights.grants is not None)
         self.address = ""
-        """The address, as HOST:PORT, at which nodes reach this head."""
+        """The address, as HOST:PORT, under which nodes reach this head."""
         self.nodes = NodeDirectory(self, _NEVER_SILENT if setup.is_alone else setup.limits)
         self.events = EventGathering(outbox, clock)
         self.machines = MachinesInUse(self.nodes, clock)
@@ -288,7 +288,7 @@ class Head:
         self.nodes.join(self.clock.now(), record_of(row, "", 0))
 
     def on_lost(self, prefix: bytes) -> None:
-        """Take note that a node's connection has ended. The node may come back."""
+        """Note that a node's connection has ended. The node may come back."""
         self.outbox.disconnect(prefix)
         self.events.node_gone(prefix)
         self.logs.node_gone(prefix)
@@ -301,12 +301,12 @@ class Head:
 
     def knocked(self, prefix: bytes, version: int, host: str) -> bool:
         """Handle a knock of a node with another version of the protocol. Returns whether the head
-        has given the node up. See Joining.
+        has given the node up (see Joining).
         """
         return self.joining.knocked(prefix, version, host, self.clock.now())
 
     def on_tick(self, now: float) -> None:
-        """Do what is due at this time."""
+        """Do everything that is due at this time."""
         if step_s := self.clock.take_step():
             self._clock_stepped(step_s)
         watching = (self.nodes, self.draining, self.events, self.state, self.logs, self.event_log)
@@ -321,9 +321,8 @@ class Head:
             self.actors.place_waiting()
 
     def _clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the machine's clock was set, or the machine slept.
-
-        Durations stay the same. Moments that people wrote are not moved.
+        """Shift noted moments after the machine's clock was set or the machine slept, so that
+        durations stay the same. Moments that people wrote are not shifted.
         """
         self.state_store.put_clock(self.clock.anchor())
         self.event_log.note("clock-stepped", why=step_text(step_s))
@@ -333,8 +332,8 @@ class Head:
                 part.clock_stepped(step_s)
 
     def on_round(self, now: float) -> float:
-        """Run a cycle if one is due. Call this after all messages that had come are handled.
-        Returns when to call again if no message comes before.
+        """Run a cycle if one is due. Call this after all received messages have been handled.
+        Returns when to call again if no message comes earlier.
         """
         return self.gangs.round(now)
 
@@ -352,7 +351,7 @@ class Head:
             self.internal_errors.add("message", error, type(message).__name__)
 
     def _look(self, meter: Meter) -> None:
-        """Add to the meter the numbers that are not counted as they change."""
+        """Add the numbers to the meter that are not counted as they change."""
         meter.clear("phalanx_placement_groups")
         for state, count in self.group_table.counts().items():
             meter.set("phalanx_placement_groups", count, state.lower())
@@ -373,7 +372,7 @@ class Head:
 
     def _whereabouts(self) -> tuple[str, str, list[str]]:
         """Return the addresses of the head and of its store, and sentences about the head's
-        troubles.
+        problems.
         """
         troubles = []
         if self.state_store.shortage:
@@ -407,13 +406,13 @@ class Head:
         self.gangs.node_changed(record)
 
     def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """Record that a node drains for one more reason or one reason less (an effect of the
-        directory).
+        """Record that a draining node has one more reason for its hold or one reason less (an
+        effect of the directory).
         """
         self._node_recorder.held(record, kind, hold)
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
-        """Give up a dead node and all that ran there (an effect of the directory)."""
+        """Give up a dead node and everything that ran there (an effect of the directory)."""
         self.state_store.put_node(record)
         self._node_recorder.lost(record, reason)
         self.deaths.node_dead(record, reason)

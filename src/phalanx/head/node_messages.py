@@ -107,14 +107,14 @@ class Parts(Protocol):
 
 
 class NodeMessages:
-    """Hands each message of a node to the part that it is for."""
+    """Hands each message of a node to the part that handles it."""
 
     def __init__(self, head: Parts, joining: Joining) -> None:
         self._head = head
         self._joining = joining
 
     def take_in(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912, PLR0915
-        """Handle a message of a node that may send it."""
+        """Handle a message that the node may send."""
         # Messages that every job causes stand first, because the cases are tried in order.
         head = self._head
         now = head.clock.now()
@@ -180,7 +180,7 @@ class NodeMessages:
     def _answered(
         self, prefix: bytes, message: StateReported | EventsReported | NodeLogRead | NodeNumbers
     ) -> None:
-        """Handle a node's answer, or numbers that all nodes send regularly."""
+        """Handle a node's answer, or the numbers that all nodes send regularly."""
         head = self._head
         match message:
             case StateReported():
@@ -210,7 +210,7 @@ class NodeMessages:
                 head.actor_table.unreferenced(message.actor)
 
     def refuse(self, prefix: bytes, message: Any, refusal: NotAllowedError) -> None:
-        """Answer a node that has said more than its key allows."""
+        """Refuse a message of a node that goes beyond the rights of the node's key."""
         head = self._head
         if isinstance(message, Join):
             head.outbox.send_to_stranger(prefix, Expelled(str(refusal), is_stale=False))

@@ -1,7 +1,8 @@
-"""Composes the head's parts for queues and gangs, and passes on what nodes and members do.
+"""Composes the head's parts for queues and gangs, and passes reports of nodes and members on to
+them.
 
-Nodes see a gang as a placement group with one bundle for each member: `cycles` decides where its
-members go, `plan_applier` and `binder` carry that out.
+Nodes see a gang as a placement group with one bundle for each member. `cycles` decides where the
+members go, and `plan_applier` and `binder` carry the decisions out.
 """
 
 from __future__ import annotations
@@ -319,7 +320,7 @@ class GangScheduler:
     # ---- news of nodes and processes --------------------------------------------------------
 
     def node_changed(self, record: NodeRecord) -> None:
-        """Note that a node is about to join, drains, or has different totals; request a cycle."""
+        """Note that a node joins, is draining, or has different totals. Request a cycle."""
         self._nodes_changed(record)
 
     def inventory(self, node_id: str, there: BundleInventory, now: float) -> list[Held]:
@@ -327,7 +328,9 @@ class GangScheduler:
         return self.reservations.inventory(node_id, there, now)
 
     def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:
-        """Let members of the node `former` go on at the node's next process, which has bundles."""
+        """Let members of the node `former` continue at the node's next process, which has their
+        bundles.
+        """
         self.reservations.succeeded(former, node_id, there)
 
     def has_commands(self, node_id: str) -> bool:
@@ -350,8 +353,8 @@ class GangScheduler:
         self.jobs.node_away(node_id)
 
     def node_reported(self, node_id: str, is_news: bool) -> None:
-        """Update what ordinary tasks hold on the node. Request a cycle if the report contains
-        news.
+        """Update the amounts that ordinary tasks hold on the node. Request a cycle if the report
+        contains news.
         """
         self.outside_work.node_changed(node_id)
         if is_news:
@@ -410,7 +413,7 @@ class GangScheduler:
     def member_news(
         self, node_id: str, message: MemberNews | MemberUsed | RunNews | StepEnded
     ) -> None:
-        """Pass news of members, runs and steps to jobs."""
+        """Pass reports about members, runs and steps on to jobs."""
         if isinstance(message, StepEnded):
             self.jobs.step_ended(message)
         elif isinstance(message, RunNews):
@@ -428,17 +431,17 @@ class GangScheduler:
             self.logs.answered(message)
 
     def creator_gone(self, process: bytes, now: float) -> None:
-        """Remove the gangs that the ended process created."""
+        """Remove the gangs that were created by a process that has ended."""
         self.reservations.creator_gone(process)
 
     def bundle_left(self, group: GroupId, index: int) -> None:
-        """End the member whose actor is dead for good."""
+        """End the member whose actor is permanently dead."""
         gang = self.registry.gangs.get(group)
         if gang is not None and index >= 0:
             self.reservations.end(gang, [index])
 
     def tick(self, now: float) -> None:
-        """Repeat requests, and let each part do what is due."""
+        """Repeat unanswered requests, and let each part do the work that is due."""
         with self.internal_errors.kept_apart("gang"):
             self.reservations.tick(now)
         if self._refusals.expire():
@@ -454,7 +457,7 @@ class GangScheduler:
             self.numbers.tick(now)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move the noted moments of all parts along."""
+        """Shift the noted moments of all parts."""
         parts = (
             self.books, self.calendar, self.registry, self.jobs, self.job_requests.crons,
             self.promises, self._starts, self._past.learnt.told, self.numbers,
@@ -484,21 +487,21 @@ class GangScheduler:
     # ---- places of members (Listener) ---------------------------------------------------
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
-        """Start the commands of a job's members; members that are tasks or actors start without
+        """Start the commands of a job's members. Members that are tasks or actors start without
         help.
         """
         if gang.job:
             self.jobs.arrived(gang, members)
 
     def lost(self, gang: Gang, members: list[int]) -> None:
-        """Report lost members to their job. Members that are tasks or actors wait again by
-        themselves.
+        """Report lost members to their job. Members that are tasks or actors wait again without
+        help.
         """
         if gang.job:
             self.jobs.lost(gang, members)
 
     def rests(self, gang: Gang) -> None:
-        """Make cycles pass over the gang, and request a cycle for the time when its rest ends."""
+        """Make cycles skip the gang, and request a cycle for the end of its rest."""
         self.cache.gang_rests(gang)
         self._request_cycle(gang.backoff_s)
 
@@ -549,7 +552,7 @@ class GangScheduler:
         self._claims.drop()
 
     def gang_changed(self, gang: Gang) -> None:
-        """Have the gang read again, and request a cycle."""
+        """Note that the gang must be read again, and request a cycle."""
         self.cache.gang_changed(gang)
         self._request_cycle()
 
@@ -593,7 +596,7 @@ class GangScheduler:
     # ---- a restarted head --------------------------------------------------------------------
 
     def restore(self, stored: Mapping[str, list[bytes]]) -> None:
-        """Restore what an earlier head wrote (rows by table). Nodes must have been restored
+        """Restore the rows that an earlier head wrote, by table. Nodes must have been restored
         before.
         """
         restore(self, stored, self._job_changed)
