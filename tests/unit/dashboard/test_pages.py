@@ -332,7 +332,8 @@ def test_the_overview_names_what_looks_bad():
     ]
     status = msgspec.structs.replace(snapshot().status, nodes=[row, node(2)])
     page = overview.overview(snapshot(status=status, jobs=late), {}, NOW)
-    assert page.bad_devices == ["n0001/gpu0 is bad: Xid 79"]
+    [bad] = page.bad_devices
+    assert (bad.name, bad.state, bad.why) == ("n0001/gpu0", "bad", "Xid 79")
     assert (page.cordoned, page.failed_lately, page.ailing) == (1, 1, [])
 
 

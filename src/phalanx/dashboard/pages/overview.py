@@ -45,6 +45,15 @@ class QueueWork(msgspec.Struct, frozen=True, kw_only=True):
     reasons: list[Reason]
 
 
+class BadDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """A GPU that is bad or suspect, the id of its node, and the reason."""
+
+    name: str
+    node: str
+    state: str
+    why: str
+
+
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """The page Overview."""
 
@@ -56,8 +65,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     curves: list[Chart]
     queues: list[QueueWork]
     """The queues with work. Queues in which most work waits come first."""
-    bad_devices: list[str]
-    """The descriptions of the GPUs that are bad or suspect."""
+    bad_devices: list[BadDevice]
     cordoned: int
     """The number of GPUs that are closed to new work although they are not bad."""
     failed_lately: int
@@ -174,9 +182,9 @@ def _reasons(snapshot: ClusterSnapshot, jobs: list[JobInfo]) -> list[Reason]:
     ]
 
 
-def _bad_devices(snapshot: ClusterSnapshot) -> list[str]:
+def _bad_devices(snapshot: ClusterSnapshot) -> list[BadDevice]:
     return [
-        f"{name_of(row)}/gpu{number} is {state}: {why}"
+        BadDevice(name=f"{name_of(row)}/gpu{number}", node=row.node_id, state=state, why=why)
         for row in snapshot.status.nodes
         if row.state != DEAD
         for number, state, _, why in row.unwell
