@@ -5,6 +5,7 @@ otherwise only its text is kept.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import pickle
 import traceback
 from typing import Any
@@ -73,14 +74,49 @@ def remote_traceback(error: BaseException, skip_frames: int) -> str:
 
 
 def _pickle_cause(cause: BaseException | None) -> bytes | None:
+    """Return an exception, with those that it was raised from, as bytes.
+
+    pickle keeps no `__cause__`. The chain ends before the first error that cannot be pickled or
+    for which there is no room; None if `cause` itself cannot be pickled.
+    """
     if cause is None:
         return None
-    try:
-        data: bytes = dumps_whole(cause)
-        pickle.loads(data)  # noqa: S301  (our own bytes: does the class rebuild itself?)
-    except Exception:
-        return None
-    return data
+    links: list[bytes] = []
+    room = EXCEPTION_BYTES // 2
+    seen: set[int] = set()
+    link: BaseException | None = cause
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        try:
+            data: bytes = dumps_whole(link)
+            pickle.loads(data)  # noqa: S301  (our own bytes: does the class rebuild itself?)
+        except Exception:
+            break
+        room -= len(data)
+        if links and room < 0:
+            break
+        links.append(data)
+        link = link.__cause__
+    if len(links) < 2:
+        return links[0] if links else None
+    return pickle.dumps(_Chain(links), 5)
+
+
+class _Chain:
+    """A pickled exception and the pickled ones that it was raised from. It is read as the first."""
+
+    def __init__(self, links: list[bytes]) -> None:
+        self._links = links
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _linked, (self._links,)
+
+
+def _linked(links: list[bytes]) -> BaseException:
+    errors_of: list[BaseException] = [pickle.loads(data) for data in links]  # noqa: S301
+    for later, earlier in itertools.pairwise(errors_of):
+        later.__cause__ = earlier
+    return errors_of[0]
 
 
 def pack(error: PhalanxError) -> bytes:
