@@ -1,6 +1,8 @@
 """The comparison of Phalanx with a real system on the same machine: `make beside SYSTEM=slurm`.
 
     python -m phalanx_benchmarks.beside slurm [--cases commands,orders,shares,backfill] [--seed N]
+    python -m phalanx_benchmarks.beside hyperqueue
+    python -m phalanx_benchmarks.beside dask
 
 The real system's packages are unpacked into `--folder`, started on the loopback address, and ended
 by their process ids. The exit code is 1 if an unexplained row differs.
@@ -17,7 +19,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from phalanx_benchmarks.beside import commands, share_cases, workloads
+from phalanx_benchmarks.beside import commands, share_cases, systems, workloads
 from phalanx_benchmarks.beside.command_cases import FILE, ORDERS, read_cases
 from phalanx_benchmarks.beside.packages import unpacked
 from phalanx_benchmarks.beside.phalanx_cluster import PhalanxCluster
@@ -52,8 +54,8 @@ _HIGH = (
 def main() -> int:
     """Run the requested cases. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("system", choices=["slurm"])
-    parser.add_argument("--cases", default=",".join(USUAL))
+    parser.add_argument("system", choices=["slurm", *systems.SYSTEMS])
+    parser.add_argument("--cases", default=",".join(USUAL), help="slurm only")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path(".beside"))
     parser.add_argument("--all-rows", action="store_true", help="show the rows that are the same")
@@ -62,8 +64,9 @@ def main() -> int:
     run = Run(asked.folder.resolve() / asked.system, asked.seed)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: run.is_over.set())
-    unpacked(PACKAGES, run.folder)
-    names = asked.cases.split(",")
+    if asked.system == "slurm":
+        unpacked(PACKAGES, run.folder)
+    names = asked.cases.split(",") if asked.system == "slurm" else [asked.system]
     rows: list[Row] = []
     with ThreadPoolExecutor(len(names)) as pool:  # the cases mostly wait
         for found in pool.map(run.rows, [name for name in names if name != "backfill"]):
@@ -128,10 +131,15 @@ def _backfill(folder: Path, seed: int, plot: Path | None) -> None:
         plot.write_text(drawing(found))
 
 
+def _programs(name: str) -> Callable[[Path, int], Rows]:
+    return lambda folder, _: systems.compare(systems.SYSTEMS[name], folder)
+
+
 _CASES: dict[str, Callable[[Path, int], Rows]] = {
     "commands": _commands,
     "orders": _orders,
     "shares": _shares,
+    **{name: _programs(name) for name in systems.SYSTEMS},
 }
 
 if __name__ == "__main__":

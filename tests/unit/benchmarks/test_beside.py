@@ -13,6 +13,7 @@ from phalanx_benchmarks.beside.command_cases import FILE, REFUSED, read_cases
 from phalanx_benchmarks.beside.plot import drawing
 from phalanx_benchmarks.beside.rows import Row, kind_of, report
 from phalanx_benchmarks.beside.share_cases import row_of, shown
+from phalanx_benchmarks.beside.systems import SYSTEMS, read_programs
 from phalanx_benchmarks.beside.workloads import CPUS, NODES, Outcome, Pair, drawn, summary
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -91,3 +92,27 @@ def test_figures_of_both_sides() -> None:
     bars = ElementTree.fromstring(drawing([Pair(1, slow, fast)])).iter(f"{SVG}rect")
     tall = [float(bar.get("height", "")) for bar in bars][3:]
     assert tall == [170.0, 85.0] * 3  # of each figure, theirs and ours
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_programs_of_both_sides_can_be_compiled(name) -> None:
+    opening, *cases = read_programs(SYSTEMS[name].cases.read_text())
+    assert len({case.key for case in cases}) == len(cases) > 20
+    for case in (opening, *cases):
+        compile(case.theirs, case.key, "exec")
+        compile(case.ours, case.key, "exec")
+    assert all(case.known for case in cases)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("=== opening\n--- theirs\na\n--- ours\nb\n=== one\n--- theirs\na\n--- ours\nb", "one: a"),
+        ("=== opening\n--- theirs\na\n--- ours\nb\n=== one\n= ok\n--- theirs\na", "one: a"),
+        ("=== one\n= ok\n--- theirs\na\n--- ours\nb", "the first block"),
+        ("", "the first block"),
+    ],
+)
+def test_a_file_of_programs_with_a_part_missing_is_refused(text, complaint) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        read_programs(text)

@@ -1,0 +1,144 @@
+"""The systems that are used from Python and come from the package index: HyperQueue and Dask.
+
+Both sides run programs in Python. A case has one for each side, and the texts that they print are
+compared. `hyperqueue.txt` and `dask.txt` have the cases.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import venv
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from phalanx_benchmarks.beside.command_cases import MENDED, OK, REFUSED
+from phalanx_benchmarks.beside.phalanx_cluster import PhalanxCluster
+from phalanx_benchmarks.beside.processes import PATIENCE_S
+from phalanx_benchmarks.beside.rows import Row, kind_of
+
+_DRIVER = Path(__file__).with_name("driver.py")
+_OPENING = "opening"
+"""The key of the block with the programs that both sides run once, before the cases."""
+
+
+class System(NamedTuple):
+    """A system that a program in Python can start and use."""
+
+    packages: tuple[str, ...]
+    """The packages, with versions, for pip. The system has an environment of its own."""
+    cases: Path
+
+
+SYSTEMS = {
+    "hyperqueue": System(("hyperqueue==0.27.0",), Path(__file__).with_name("hyperqueue.txt")),
+    "dask": System(("distributed==2026.8.0",), Path(__file__).with_name("dask.txt")),
+}
+
+
+class ProgramCase(NamedTuple):
+    """A program for each side. `known` is OK, MENDED, or the reason why the two sides differ."""
+
+    key: str
+    known: str
+    theirs: str
+    ours: str
+
+
+def read_programs(text: str) -> list[ProgramCase]:
+    """Return the blocks of a file of programs. The first block is the opening.
+
+    Raises ValueError for a block without two programs, or without the field `known`.
+    """
+    blocks = []
+    for block in f"\n{text}".split("\n=== ")[1:]:
+        heading, _, rest = block.partition("\n--- theirs\n")
+        key, _, known = heading.partition("\n= ")
+        theirs, _, ours = rest.partition("\n--- ours\n")
+        if not (theirs.strip() and ours.strip() and (known or key == _OPENING)):
+            raise ValueError(f"{key}: a block has one answer and two programs")
+        blocks.append(ProgramCase(key, known, theirs, ours))
+    if not blocks or blocks[0].key != _OPENING:
+        raise ValueError("the first block is the opening")
+    return blocks
+
+
+def compare(system: System, folder: Path) -> Generator[Row, None, None]:
+    """Yield a row for each case. Both sides run a case's program at the same time."""
+    opening, *cases = read_programs(system.cases.read_text())
+    python = _installed(system.packages, folder / "venv")
+    with PhalanxCluster(nodes=1) as cluster, ThreadPoolExecutor(2) as pool:
+        sides = (
+            _Side(str(python), opening.theirs, os.environ),
+            _Side(sys.executable, opening.ours, cluster.env),
+        )
+        try:
+            for case in cases:
+                theirs, ours = pool.map(_Side.printed, sides, (case.theirs, case.ours))
+                yield _row(case, theirs, ours)
+        finally:
+            for side in sides:
+                side.close()
+
+
+def _row(case: ProgramCase, theirs: str, ours: str) -> Row:
+    is_refused = case.known.startswith(REFUSED)
+    why = "" if case.known in (OK, MENDED) else case.known.removeprefix(REFUSED)
+    kind = kind_of(theirs, ours, mended=case.known == MENDED, why=why, is_refused=is_refused)
+    return Row(case.key, kind, theirs, ours, why)
+
+
+def _installed(packages: Sequence[str], at: Path) -> Path:
+    """Return the Python of an environment with these packages. An earlier call's is used again."""
+    python, done = at / "bin/python", at / "installed"
+    if not done.is_file() or done.read_text().split() != list(packages):
+        venv.create(at, with_pip=True, clear=True)
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *packages], check=True)
+        done.write_text("\n".join(packages))
+    return python
+
+
+class _Side:
+    """A process that runs one side's programs. It has begun with the side's opening."""
+
+    def __init__(self, python: str, opening: str, env: Mapping[str, str]) -> None:
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process
+        self._process = subprocess.Popen(
+            [python, str(_DRIVER)], text=True, env=dict(env), start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+        )  # fmt: skip
+        self.printed(opening)
+
+    def printed(self, program: str) -> str:
+        """Return what a program prints.
+
+        Raises RuntimeError if the process ends. A process that does not answer in time is ended.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(program) + "\n")
+        self._process.stdin.flush()
+        too_long = threading.Timer(PATIENCE_S, self._process.kill)
+        too_long.start()
+        line = self._process.stdout.readline()
+        too_long.cancel()
+        if not line:
+            self._errors.seek(0)
+            raise RuntimeError(f"no answer to {program}: {self._errors.read()[-2000:]}")
+        return str(json.loads(line)).rstrip("\n")
+
+    def close(self) -> None:
+        """Let the process end by itself. It ends what its opening has started."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
