@@ -195,7 +195,7 @@ def _served(head: _Head) -> Iterator[tuple[int, str]]:
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        while watch.picture is None:
+        while watch.snapshot is None:
             time.sleep(0.01)
         yield listener.getsockname()[1], f"c={session}"
     finally:
