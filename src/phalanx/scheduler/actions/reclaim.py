@@ -2,7 +2,8 @@
 
 Source: Volcano's reclaim action. Queues that are not overused take their turns in order, with their
 starving jobs. Each task for which its queue may reclaim gets the first node where victims of other,
-reclaimable queues leave enough room. The moves for a job are kept only if the job is then
+reclaimable queues leave enough room. Unlike in Volcano, the rest of a gang for which something was
+evicted may also use free room. The moves for a job are kept only if the job is then
 pipelined. Unlike in Volcano, jobs with a network bound are skipped, as in preempt, because room
 that is reclaimed node by node may not be in one domain.
 """
@@ -83,11 +84,26 @@ def _for_task(session: Session, statement: Statement, t: int, job: Job, barren: 
             if placer.fits(t, int(node)):
                 break
             attempt.evict(v, "reclaim")
-        if placer.fits(t, int(node)):
+        if placer.fits(t, int(node)) and placer.passes_now(placer.ask(t), int(node)):
             attempt.pipeline(t, int(node))
             statement.merge(attempt)
             return
         attempt.discard()
+    if statement.has_evictions():
+        _in_free_room(session, statement, t)
+
+
+def _in_free_room(session: Session, statement: Statement, t: int) -> None:
+    """Promise a task the first node with free room. Allocate placed nothing there, because the
+    free room does not suffice for the whole gang.
+    """
+    cluster, placer = session.cluster, session.placer
+    eq_class, ask = cluster.eq_class[t], placer.ask(t)
+    has_room = (cluster.future >= eq_class.request)[:, eq_class.asked].all(axis=1)
+    for node in np.flatnonzero(placer.curable(ask) & has_room):
+        if placer.passes_now(ask, int(node)):
+            statement.pipeline(t, int(node))
+            return
 
 
 def _candidates(session: Session, node: int, job: Job) -> list[int]:
