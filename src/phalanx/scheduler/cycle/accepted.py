@@ -31,6 +31,18 @@ a list.
 """
 
 
+class Together(dict[str, "Kind | Accepted"]):
+    """Arguments that are also checked together. `fault` returns what is wrong with all of them, ""
+    if nothing is.
+    """
+
+    def __init__(
+        self, accepted: Mapping[str, Kind | Accepted], fault: Callable[[Mapping[str, Any]], str]
+    ) -> None:
+        super().__init__(accepted)
+        self.fault = fault
+
+
 def _number(value: Any) -> bool:
     if isinstance(value, bool):
         return False
@@ -97,6 +109,8 @@ def check_arguments(at: Place, accepted: Accepted) -> None:
                     check_arguments(item, inner)
         else:
             check_arguments(place, kind)
+    if isinstance(accepted, Together) and (wrong := accepted.fault(at.mapping())):
+        at.fail(wrong)
 
 
 def strange(name: str, arguments: Mapping[str, Any], accepted: Accepted) -> Iterator[str]:

@@ -82,6 +82,12 @@ REASONS: dict[str, str] = {
         "{count} nodes have no room on {cards} GPU{mode} (needs {asked:g} of {resource} on each, "
         "most free {most:g})"
     ),
+    "cell": "{count} nodes are in no cell that queue {queue} may use: {why}",
+    "cell-borrowed": "its cells are free, but opportunistic work holds GPUs there: {holders}",
+    "cell-needed": (
+        "queue {queue} is kept from evictions, so its jobs need cells of their own, "
+        "and a priority of 0 or more"
+    ),
     "gpu-type": "{count} nodes have no GPU of the type it asks for",
     "cpu-only": "{count} nodes are kept for work that asks for their GPUs",
     "tried": "{count} nodes were tried for it a moment ago without success",

@@ -54,6 +54,7 @@ BUILT_IN: dict[str, str] = {
     "min-runtime": "min_runtime:MinRuntime",
     "limits": "limits:Limits",
     "cohort": "cohort:Cohort",
+    "virtual-clusters": "virtual_clusters:VirtualClusters",
     "whole-gang": "whole_gang:WholeGang",
     "reservation": "reservation:Reservation",
     "calendar": "calendar:CalendarPlugin",

@@ -125,6 +125,14 @@ WRONG = [
     ("rescheduling", "strategies", "[{name: none}]", "lowNodeUtilization"),
     ("binpack", "binpack.resources", "[a]", "text"),
     ("min-runtime", "queues", "{q: {reclaim: 5}}", "a duration"),
+    ("virtual-clusters", "cells", "{q: 2}", "one level with a number"),
+    ("virtual-clusters", "cells", "{q: {node: 1, rack: 1}}", "one level with a number"),
+    ("virtual-clusters", "cells", "{q: {racks: 1}}", "did you mean 'rack'"),
+    ("virtual-clusters", "cells", "{q: {node: some}}", "a whole number up to 1000000, not 'some'"),
+    ("virtual-clusters", "levels", "{switch: 1.5}", "2 to 256, or the label of a group of nodes"),
+    ("virtual-clusters", "levels", "{node: 4}", "node is a level already"),
+    ("virtual-clusters", "levels", "{s: 2, t: 3}", "t (3 cards) is not a multiple of s (2)"),
+    ("virtual-clusters", "levels", "{s: 2, t: 2}", "s and t have 2 cards both"),
 ]
 
 

@@ -12,6 +12,33 @@ from phalanx.scheduler.cycle.remedies import REMEDIES
 from phalanx.scheduler.forecast.planner import lent
 
 TABLE = """
+use allocate, reclaim | gang, virtual-clusters(cells={a: {node: 1}, b: {node: 1}}) | predicates
+
+case cell t 1 node is in no cell that queue a may use: all 1 cells of level node that it is promised are in use
+node n 4c 4G 4gpu
+node m 4c 4G 4gpu
+queue a
+queue b
+gang one a min=1 phase=Running
+gang g a min=1
+task one one 1c 1G 4gpu @n
+task t g 1c 1G 1gpu
+
+case cell-borrowed t its cells are free, but opportunistic work holds GPUs there: free
+node n 4c 4G 4gpu
+queue a
+queue b
+gang free b min=1 prio=-1 phase=Running
+gang g a min=1
+task free free 1c 1G 4gpu @n
+task t g 1c 1G 4gpu
+
+case cell-needed g queue c is kept from evictions, so its jobs need cells of their own
+node n 4c 4G 4gpu
+queue c keep
+gang g c min=1
+task t g 1c 1G 1gpu
+
 use allocate | predicates
 
 case labels t no node has the labels asked for: disk=ssd (1 node has it), gpu=a100 (0 nodes have it)

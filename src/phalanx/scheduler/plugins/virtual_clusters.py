@@ -1,0 +1,303 @@
+"""The plugin virtual-clusters: each queue is promised cells of the topology, such as two racks.
+
+The rules follow HiveD. Jobs with GPUs whose priority is 0 or more and whose queue has cells are
+guaranteed: they stay inside cells of their queue, which are bound to places when they are needed
+(`plugin_parts.cells`). All other work is opportunistic: it runs on any free GPU, and is evicted by
+`reclaim` only when a guaranteed job needs the place. Guaranteed work that is beyond the cells of
+its queue, for example because the queue lost cells, goes on as opportunistic work. Work that cannot
+be evicted (tasks and actors outside of jobs) takes its places out of the cells that can be
+promised. Inside a queue, priorities decide as without this plugin.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import Accepted, Kind, Together
+from phalanx.scheduler.cycle.amounts import Flags, Vector
+from phalanx.scheduler.cycle.arguments import Arguments
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.evictions import EvictionAsk
+from phalanx.scheduler.cycle.jobs import HOLDING, Job
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.rows import ALWAYS, NEVER, Ask, Change, Filter, Rows, Scorer
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.plugin_parts.cell_settings import fault_of, read_cells
+from phalanx.scheduler.plugin_parts.cells import (
+    ALL_BOUND,
+    BOUND_TO_OTHERS,
+    CARD,
+    OTHERS,
+    PROMISED,
+    Cells,
+    Place,
+)
+from phalanx.scheduler.plugin_parts.devices import numbered_devices
+
+GPUS = "nvidia.com/gpu"
+MAX_CARDS = 256
+"""The largest number of a node's GPUs that the plugin counts."""
+_NAMED = 5
+"""The largest number of jobs or queues that a reason names."""
+
+
+class VirtualClusters:
+    """The plugin virtual-clusters. Arguments: `cells` (for each queue one level and a number, such
+    as `{node: 2}`), `levels` (more levels by name, each with the label of a group of nodes, those
+    with smaller groups first, or with a number of GPUs of a node). The levels `card`, `node` and
+    `rack` (the label `rack`) always exist.
+    """
+
+    name = "virtual-clusters"
+    accepts: ClassVar[Accepted] = Together(
+        {
+            "levels": {"*": Kind(says="a label or a number of GPUs", good=lambda v: v is not None)},
+            "cells": {
+                "*": Kind(
+                    says="one level with a number, such as {node: 2}",
+                    good=lambda v: isinstance(v, dict) and len(v) == 1,
+                )
+            },
+        },
+        fault_of,
+    )
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._settings = read_cells(arguments)
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        cluster = self._cluster = session.cluster
+        self._gpu = cluster.dims.index.get(GPUS, -1)
+        if self._gpu < 0 or not self._settings.promises:
+            return
+        self._downgraded: set[tuple[str, int]] = set()
+        """Queues and nodes where guaranteed work is beyond the queue's cells."""
+        self._cells = Cells(self._settings.sizes, self._places(), self._settings.promises)
+        self._warn_of_lack()
+        self._take_what_runs()
+        self._answers: dict[tuple[str, int], tuple[int, list[str | None]]] = {}
+        self._version = 0
+        reclaims: list[tuple[str, Any]] = [
+            ("held_back", self._held_back),
+            ("reclaimable", self._reclaimable),
+            ("preemptive", self._preemptive),
+            ("evictable", self._evictable),
+            ("nothing_taken", self._borrowers),
+            ("changed", self._changed),
+            ("filter", self._filter()),
+            ("scorer", self._scorer()),
+        ]
+        for hook, fn in reclaims:
+            session.add(hook, self.name, fn)
+
+    # -- the cluster ----------------------------------------------------------------------------
+
+    def _places(self) -> list[Place]:
+        cluster, labels = self._cluster, self._settings.labels
+        counts = cluster.capacity[:, self._gpu] // CARD
+        cards = numbered_devices(self._session, self.name, counts, MAX_CARDS).tolist()
+        shut = [node.unschedulable for node in cluster.nodes]
+        return [
+            Place(0 if shut[n] else cards[n], tuple(cluster.labels[n].get(x, "") for x in labels))
+            for n in range(len(cluster.nodes))
+        ]
+
+    def _warn_of_lack(self) -> None:
+        for level, count in enumerate(self._cells.lacking()):
+            if count:
+                name = self._settings.names[level]
+                self._session.warn(
+                    f"{self.name}: the cluster lacks {count} of the cells of level {name} that "
+                    "queues are promised"
+                )
+
+    def _take_what_runs(self) -> None:
+        cluster = self._cluster
+        held: Counter[tuple[str, int]] = Counter()
+        others: Counter[int] = Counter()
+        for t, status in enumerate(cluster.status):
+            node = cluster.node_of[t]
+            units = self._units(cluster.eq_class[t])
+            if node < 0 or not units or status not in HOLDING:
+                continue
+            if self._owner(t):
+                held[self._owner(t), node] += units
+            elif not self._can_go(t):
+                others[node] += units
+        for node in range(len(cluster.nodes)):
+            others[node] += cluster.taken_by_others(node, self._gpu)
+        holdings = [(owner, node, units) for (owner, node), units in sorted(held.items())]
+        for owner, node, _ in self._cells.take_all(holdings):
+            self._downgraded.add((owner, node))
+        for node, units in others.items():
+            if units:
+                self._cells.take(OTHERS, node, units)
+
+    def _units(self, eq_class: EquivalenceClass) -> int:
+        """Return the units of GPUs that a task of the class takes. More than half of a GPU counts
+        as a whole one, since two such shares do not fit on one GPU.
+        """
+        whole, share = divmod(int(eq_class.request[self._gpu]), CARD)
+        return (whole + (share > CARD // 2)) * CARD + (share if share <= CARD // 2 else 0)
+
+    # -- guaranteed or opportunistic ------------------------------------------------------------
+
+    def _is_guaranteed(self, job: Job) -> bool:
+        return job.priority >= 0 and self._queue(job) in self._settings.promises
+
+    def _queue(self, job: Job) -> str:
+        return self._cluster.queues[job.queue].name
+
+    def _owner(self, t: int) -> str:
+        """Return the queue in whose cells a task belongs; "" for opportunistic work."""
+        cluster = self._cluster
+        if cluster.job_of[t] < 0 or not self._units(cluster.eq_class[t]):
+            return ""
+        job = self._session.job(t)
+        if not self._is_guaranteed(job):
+            return ""
+        owner = self._queue(job)
+        return "" if (owner, cluster.node_of[t]) in self._downgraded else owner
+
+    def _can_go(self, t: int) -> bool:
+        """Whether opportunistic work can be evicted."""
+        cluster = self._cluster
+        return (
+            cluster.job_of[t] >= 0
+            and cluster.tasks[t].preemptable
+            and cluster.queues[self._session.job(t).queue].reclaimable
+        )
+
+    def _held_back(self, job: Job) -> Rejection | None:
+        if self._is_guaranteed(job) or not job.total_request[self._gpu]:
+            return None
+        if self._cluster.queues[job.queue].reclaimable:
+            return None
+        return Rejection(reason="cell-needed", detail={"queue": self._queue(job)})
+
+    # -- which nodes ----------------------------------------------------------------------------
+
+    def _filter(self) -> Filter:
+        return Filter(
+            reason="cell",
+            passes=self._passes,
+            changes=lambda eq_class: ALWAYS if self._units(eq_class) else NEVER,
+            curable=True,
+            scope="kind",
+            kind=lambda job: (job.queue, self._is_guaranteed(job)),
+            detail=self._detail,
+        )
+
+    def _scorer(self) -> Scorer:
+        return Scorer(
+            name=self.name,
+            score=self._score,
+            changes=lambda eq_class: ALWAYS if self._units(eq_class) else NEVER,
+            scope="job",
+        )
+
+    def _faults(self, queue: str, units: int) -> list[str | None]:
+        """Return for each node why the queue may not take these units there; None if it may."""
+        known = self._answers.get((queue, units))
+        if known is None or known[0] != self._version:
+            kinds, answers = self._cells.faults(queue, units)
+            known = (self._version, [answers[kind] for kind in kinds.tolist()])
+            self._answers[queue, units] = known
+        return known[1]
+
+    def _passes(self, rows: Rows, ask: Ask) -> Flags:
+        units = self._units(ask.eq_class)
+        if not units or not self._is_guaranteed(ask.job):
+            return np.ones(len(rows), dtype=np.bool_)
+        faults = self._faults(self._queue(ask.job), units)
+        return np.array([faults[n] is None for n in rows.index], dtype=np.bool_)
+
+    def _score(self, rows: Rows, ask: Ask) -> Vector:
+        """Rank nodes for guaranteed work: cells of its queue first, then those with the least
+        opportunistic work, whose eviction would cost the least. Opportunistic work avoids nodes
+        that nothing holds yet.
+        """
+        if not self._units(ask.eq_class):
+            return np.zeros(len(rows))
+        used = rows.used(self._gpu) / np.maximum(self._cluster.capacity[rows.index, self._gpu], 1)
+        part: Vector = 100.0 * np.minimum(used, 1)
+        if not self._is_guaranteed(ask.job):
+            return part
+        queue = self._queue(ask.job)
+        mine = np.array([self._cells.is_bound(queue, int(n)) for n in rows.index], dtype=np.bool_)
+        return np.where(mine, 200.0, 100.0 - part)
+
+    def _detail(self, ask: Ask) -> Mapping[str, Any]:
+        queue = self._queue(ask.job)
+        promise = self._settings.promises[queue]
+        faults = Counter(self._faults(queue, self._units(ask.eq_class)))
+        level = self._settings.names[promise.level]
+        bound = self._cells.bound(queue)
+        if faults[ALL_BOUND] and not faults[PROMISED]:
+            why = f"all {promise.number} cells of level {level} that it is promised are in use"
+        elif faults[PROMISED]:
+            why = f"free cells of level {level} are promised to other queues"
+        elif faults[BOUND_TO_OTHERS]:
+            why = f"no cell of level {level} is free of work of other queues"
+        else:
+            why = f"the cluster has no cell of level {level}"
+        return {"queue": queue, "level": level, "cells": promise.number, "bound": bound, "why": why}
+
+    def _changed(self, change: Change) -> None:
+        units = self._units(change.eq_class)
+        if not units:
+            return
+        self._version += 1
+        for t, node in zip(change.tasks, change.nodes, strict=True):
+            if self._owner(t):
+                self._cells.take(self._owner(t), node, change.sign * units)
+
+    # -- evictions ------------------------------------------------------------------------------
+
+    def _preemptive(self, queue: int, request: Vector) -> bool:
+        return self._cluster.queues[queue].name in self._settings.promises
+
+    def _reclaimable(self, reclaimer: int, candidates: Sequence[int]) -> list[int]:
+        job = self._session.job(reclaimer)
+        if not self._is_guaranteed(job):
+            return []
+        return [t for t in candidates if not self._owner(t)]
+
+    def _evictable(self, ask: EvictionAsk, candidates: Sequence[int]) -> list[int]:
+        if ask.within_queue:
+            return list(candidates)
+        if not self._is_guaranteed(ask.job):
+            return []
+        return [t for t in candidates if not self._owner(t)]
+
+    def _borrowers(
+        self, job: Job, eq_class: EquivalenceClass, count: int, resources: Sequence[str]
+    ) -> list[Rejection]:
+        """Return who holds the free cells of a guaranteed job without a right to them."""
+        units = self._units(eq_class)
+        if not units or not self._is_guaranteed(job):
+            return []
+        faults = self._faults(self._queue(job), units)
+        uids = sorted(set(self._there(faults, job)))
+        if not uids:
+            return []
+        shown = [uid.removeprefix("default/") for uid in uids[:_NAMED]]
+        more = len(uids) - len(shown)
+        holders = ", ".join(shown) + (f" and {more} more" if more else "")
+        detail = {"queue": self._queue(job), "holders": holders}
+        return [Rejection(reason="cell-borrowed", count=len(uids), detail=detail)]
+
+    def _there(self, faults: Sequence[str | None], job: Job) -> Iterator[str]:
+        """Yield the jobs with opportunistic work on nodes that the job may take."""
+        cluster = self._cluster
+        for node, fault in enumerate(faults):
+            for t in cluster.on_node[node] if fault is None else ():
+                holds = cluster.job_of[t] >= 0 and cluster.status[t] in (j.RUNNING, j.BOUND)
+                if holds and self._units(cluster.eq_class[t]) and not self._owner(t):
+                    yield self._session.job(t).uid
