@@ -167,7 +167,8 @@ class Cells:
         inside = list(self._free.inside)
         for level in reversed(range(self._node_level, self._levels)):
             need = wanted[level]
-            for shape in sorted(whole[level], key=_order):  # the smallest are set aside first
+            with_cards = [shape for shape in whole[level] if _cards(shape)]
+            for shape in sorted(with_cards, key=_order):  # the smallest are set aside first
                 kept = min(need, whole[level][shape])
                 need -= kept
                 self._split(shape, whole[level][shape] - kept, whole, inside)
@@ -193,7 +194,7 @@ class Cells:
     def fault(self, owner: str, node: int, units: int) -> str | None:
         """Return why an owner may not take this many units of a node's cards; None if it may."""
         promise = self._promises.get(owner)
-        if promise is None:
+        if promise is None or not self._nodes[node].shape:
             return OUTSIDE
         cell: _Cell | None = self._nodes[node]
         around = None

@@ -78,9 +78,13 @@ class VirtualClusters:
             return
         self._downgraded: set[tuple[str, int]] = set()
         """Queues and nodes where guaranteed work is beyond the queue's cells."""
-        self._cells = Cells(self._settings.sizes, self._places(), self._settings.promises)
+        held, others = self._holdings()
+        self._cells = Cells(self._settings.sizes, self._places(held), self._settings.promises)
         self._warn_of_lack()
-        self._take_what_runs()
+        for owner, node, _ in self._cells.take_all(held):
+            self._downgraded.add((owner, node))
+        for node, units in others.items():
+            self._cells.take(OTHERS, node, units)
         self._answers: dict[tuple[str, int], tuple[int, list[str | None]]] = {}
         self._version = 0
         reclaims: list[tuple[str, Any]] = [
@@ -98,13 +102,19 @@ class VirtualClusters:
 
     # -- the cluster ----------------------------------------------------------------------------
 
-    def _places(self) -> list[Place]:
+    def _places(self, held: Sequence[tuple[str, int, int]]) -> list[Place]:
+        """Return the nodes. A closed node has no more cards than guaranteed work holds there."""
         cluster, labels = self._cluster, self._settings.labels
         counts = cluster.capacity[:, self._gpu] // CARD
         cards = numbered_devices(self._session, self.name, counts, MAX_CARDS).tolist()
-        shut = [node.unschedulable for node in cluster.nodes]
+        needed: Counter[int] = Counter()
+        for _, node, units in held:
+            needed[node] += -(-units // CARD)
+        for n, spec in enumerate(cluster.nodes):
+            if spec.unschedulable:
+                cards[n] = needed[n]
         return [
-            Place(0 if shut[n] else cards[n], tuple(cluster.labels[n].get(x, "") for x in labels))
+            Place(cards[n], tuple(cluster.labels[n].get(x, "") for x in labels))
             for n in range(len(cluster.nodes))
         ]
 
@@ -117,7 +127,10 @@ class VirtualClusters:
                     "queues are promised"
                 )
 
-    def _take_what_runs(self) -> None:
+    def _holdings(self) -> tuple[list[tuple[str, int, int]], Mapping[int, int]]:
+        """Return what guaranteed work holds (queue, node, units), and for each node the units of
+        work that cannot be evicted.
+        """
         cluster = self._cluster
         held: Counter[tuple[str, int]] = Counter()
         others: Counter[int] = Counter()
@@ -132,12 +145,7 @@ class VirtualClusters:
                 others[node] += units
         for node in range(len(cluster.nodes)):
             others[node] += cluster.taken_by_others(node, self._gpu)
-        holdings = [(owner, node, units) for (owner, node), units in sorted(held.items())]
-        for owner, node, _ in self._cells.take_all(holdings):
-            self._downgraded.add((owner, node))
-        for node, units in others.items():
-            if units:
-                self._cells.take(OTHERS, node, units)
+        return [(owner, node, units) for (owner, node), units in sorted(held.items())], +others
 
     def _units(self, eq_class: EquivalenceClass) -> int:
         """Return the units of GPUs that a task of the class takes. More than half of a GPU counts

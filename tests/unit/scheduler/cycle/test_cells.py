@@ -112,6 +112,12 @@ def test_what_nobody_was_promised_makes_a_cell_unfree_but_unbinds_nothing() -> N
     assert two.fault("a", 1, CARD) == BOUND_TO_OTHERS
 
 
+def test_nodes_without_cards_are_no_cells() -> None:
+    two = cells([Place(8), Place(0), Place(0, ("r",))], {"a": (NODE, 2), "b": (RACK, 1)})
+    assert two.lacking() == [0, 0, 1, 1]
+    assert two.fault("a", 1, CARD) == OUTSIDE
+
+
 CLUSTERS = st.sampled_from([racks(2), racks(3), [*racks(2), Place(4, ("",))], racks(2, 3, 4)])
 OWNERS = ("a", "b", "c", "d")
 
