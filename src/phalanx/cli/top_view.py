@@ -159,9 +159,9 @@ def _node_line(row: NodeInfo, devices: Sequence[DeviceInfo], signs: Signs) -> Te
     name = _cut(row.hostname or row.host or row.node_id, _NAMES)
     line = Text(f"{name:{_NAMES}} ")
     line.append(f"{row.state.lower():8} ", style="" if row.state == ALIVE else "yellow")
-    used = sums([row])
+    used_of_total = sums([row])
     for resource, width in (("CPU", 9), ("memory", 19)):
-        text = "?" if is_silent(row) else _used(resource, *used.get(resource, (0, 0)))
+        text = "?" if is_silent(row) else _used(resource, *used_of_total.get(resource, (0, 0)))
         line.append(f"{text:>{width}} ")
     line.append(" ")
     for device in devices:

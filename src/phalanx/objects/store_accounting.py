@@ -139,7 +139,8 @@ class StoreAccounting:
         self.spilled_bytes -= self._spilled.pop(name, 0)
         entry = self._shared.pop(name, None)
         if entry is not None:
-            self.shared_bytes -= entry[0]
+            size, _ = entry
+            self.shared_bytes -= size
         self.kept_bytes -= self._kept.pop(name, (0, b""))[0]
         if credit_bytes:
             self._credit[process] = self._credit.get(process, 0) + credit_bytes
@@ -180,17 +181,19 @@ class StoreAccounting:
         """Note that the object is on disk now, and that its memory is free."""
         entry = self._shared.pop(name, None)
         if entry is not None:
-            self.shared_bytes -= entry[0]
-            self._spilled[name] = entry[0]
-            self.spilled_bytes += entry[0]
-            self.spilled_total_bytes += entry[0]
+            size, _ = entry
+            self.shared_bytes -= size
+            self._spilled[name] = size
+            self.spilled_bytes += size
+            self.spilled_total_bytes += size
             self.spill_count += 1
 
     def lost(self, name: str) -> None:
         """Forget an object whose file does not exist."""
         entry = self._shared.pop(name, None)
         if entry is not None:
-            self.shared_bytes -= entry[0]
+            size, _ = entry
+            self.shared_bytes -= size
 
     def process_gone(self, process: bytes) -> None:
         """Free the bytes that were promised to an ended process, and that this process has not

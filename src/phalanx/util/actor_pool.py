@@ -90,7 +90,7 @@ class ActorPool:
 
     def push(self, actor: Any) -> None:
         """Add an actor. Raises ValueError when it is in the pool already."""
-        busy = (entry[1] for entry in self._future_to_actor.values())
+        busy = (busy_actor for _, busy_actor in self._future_to_actor.values())
         if actor in self._idle_actors or any(actor == each for each in busy):
             raise ValueError(f"{actor!r} belongs to this ActorPool already")
         self._return_actor(actor)

@@ -98,7 +98,7 @@ class ActorCalls:
 
     def group_of(self, entry: Entry) -> str:
         """Return the group to which a call belongs."""
-        call = entry[1]
+        _, call = entry
         assert isinstance(call, Call)
         name = call.group or self.method_groups.get(call.method, "")
         return name if name in self._groups else ""

@@ -54,12 +54,13 @@ class AssignedWork(deque[Entry]):
         epoch.
         """
         for entry in list(self):
-            if (entry[0].peer, entry[1].number) == key:
+            connection, work = entry
+            if (connection.peer, work.number) == key:
                 try:
                     self.remove(entry)
                 except ValueError:
                     return False
-                entry[0].send(Failed(key[1], b"", now, now, "cancelled"))
+                connection.send(Failed(key[1], b"", now, now, "cancelled"))
                 return True
         return False
 
@@ -67,7 +68,8 @@ class AssignedWork(deque[Entry]):
         """Give all work back to its owners."""
         back: dict[Connection, list[int]] = {}
         while (entry := self.take()) is not None:
-            back.setdefault(entry[0], []).append(entry[1].number)
+            connection, work = entry
+            back.setdefault(connection, []).append(work.number)
         for connection, numbers in back.items():
             connection.send(Returned(numbers))
 

@@ -277,7 +277,7 @@ class WorkerCore:
 
         The process may have been lent to an owner before the previous owner knew of the end.
         """
-        for connection in {entry[0] for entry in list(self.tasks)}:
+        for connection in {connection for connection, _ in list(self.tasks)}:
             connection.post(Leaving())
         self.tasks.return_all()
 

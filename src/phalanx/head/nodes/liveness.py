@@ -61,6 +61,7 @@ class NodeLiveness:
     def __init__(self, limits: HealthLimits) -> None:
         self._limits = limits
         self._silent_until: dict[str, float] = {}
+        """The nodes that are alive, each with the time until which it may be silent."""
         self._awaited: dict[str, str] = {}
         """The reasons why nodes that are alive are not connected. Such a node may be back soon."""
         self._ticked_at = float("inf")

@@ -130,14 +130,18 @@ class BorrowedLeases:
         """Give a borrowed lease back on behalf of its owner."""
         entry = self._borrowed.get(message.lease)
         if entry is not None:
+            node, granted, _ = entry
             self._forget(message.lease)
-            self._links.send_to(entry[0], owner, LeaseReturned(entry[1].lease, message.reusable))
+            self._links.send_to(node, owner, LeaseReturned(granted.lease, message.reusable))
 
     def kill(self, owner: bytes, message: KillWorker) -> None:
         """End the worker of a borrowed lease on behalf of its owner."""
         entry = self._borrowed.get(message.lease)
-        if entry is not None and entry[2] == owner:
-            self._links.send_to(entry[0], owner, KillWorker(entry[1].lease))
+        if entry is None:
+            return
+        node, granted, borrower = entry
+        if borrower == owner:
+            self._links.send_to(node, owner, KillWorker(granted.lease))
 
     def owner_gone(self, owner: bytes) -> None:
         """Forget the leases of an ended process. Other nodes are told of its end, and end the

@@ -503,7 +503,8 @@ class Lineage:
     def _drop(self, number: int) -> None:
         entry = self._records.pop(number, None)
         if entry is not None:
-            self._kept_bytes -= entry[1]
+            _, size = entry
+            self._kept_bytes -= size
 
     def _evict(self) -> None:
         while self._kept_bytes > self.limit_bytes:

@@ -44,7 +44,8 @@ class Syncs:
         """Handle the answer of a process."""
         entry = self._open.pop(token, None)
         if entry is not None:
-            entry[1]()
+            _, on_answer = entry
+            on_answer()
 
     def are_open(self, process: bytes) -> bool:
         """Whether an answer of this process is expected."""

@@ -321,7 +321,7 @@ class TaskMachine:
         except ValueError:
             if not any(resting is task for _, resting in self.resting):
                 return False
-            self.resting = [entry for entry in self.resting if entry[1] is not task]
+            self.resting = [(until, one) for until, one in self.resting if one is not task]
         self.pending.pop(task.number, None)
         self.dirty.add(self.class_of(task.key).number)
         return True

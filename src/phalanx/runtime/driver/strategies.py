@@ -52,10 +52,11 @@ def strategy_of(
     if selector:
         fallback = [f["label_selector"] for f in options.get("fallback_strategy") or ()]
         wire["labels"] = [_conditions(one) for one in (selector, *fallback)]
-        if not (wire.keys() & {"group", "node_id"} or fallback):
+        has_place = "group" in wire or "node_id" in wire
+        if not has_place and not fallback:
             for key, operator, values in wire["labels"][0]:
                 if (key, operator, len(values)) == (NODE_LABEL, "In", 1):
-                    # this strategy chooses one node by its id
+                    # the label names one node by its id
                     wire |= {"node_id": values[0], "soft": False}
     if 0 < (options.get("num_gpus") or 0) < 1 and not _limits_gpu_memory():
         wire["any_gpu_memory"] = True

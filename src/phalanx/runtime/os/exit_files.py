@@ -24,8 +24,10 @@ _INFO = struct.Struct("=iii4xiIi")
 """si_signo, si_errno, si_code, si_pid, si_uid, si_status of SIGCHLD (sigaction(2))."""
 _USAGE = struct.Struct("=5q")
 """ru_utime and ru_stime in seconds and microseconds, ru_maxrss in KiB (getrusage(2))."""
-_EXITED = 1
-"""CLD_EXITED: si_status is an exit code. For all other values, it is the number of a signal."""
+_EXITED, _KILLED = 1, 2
+"""CLD_EXITED and CLD_KILLED. With CLD_EXITED, si_status is an exit code. With all other values of
+si_code, it is the number of a signal.
+"""
 _LENGTH = INFO_AT + INFO_BYTES + USAGE_BYTES
 
 
@@ -59,7 +61,7 @@ def write_pids(fd: int, shield: int, pid: int) -> None:
 
 def write_ending(fd: int, pid: int, code: int, cpu_s: float, memory: int) -> None:
     """Write how the command ended, in the form in which the command's shield writes it."""
-    kind, status = (_EXITED, code) if code >= 0 else (_EXITED + 1, -code)
+    kind, status = (_EXITED, code) if code >= 0 else (_KILLED, -code)
     info = _INFO.pack(0, 0, kind, pid, 0, status).ljust(INFO_BYTES, b"\0")
     usage = _USAGE.pack(int(cpu_s), int(cpu_s % 1 * 1e6), 0, 0, memory // 1024)
     os.pwrite(fd, info + usage.ljust(USAGE_BYTES, b"\0"), INFO_AT)
