@@ -25,8 +25,8 @@ def bench(
         str,
         Option(
             help="Group of rows: engine, placement, batch, plan, cluster, nodes, scheduling, "
-            "store, transfer, gangs, simulator, or all of these. Further groups take minutes "
-            "and are not in all: release (Ray's release benchmarks), history, scale, "
+            "store, transfer, gangs, simulator, or `all` of these. Further groups take minutes "
+            "and are not part of `all`: release (Ray's release benchmarks), history, scale, "
             "processes, objects and day."
         ),
     ] = "engine",

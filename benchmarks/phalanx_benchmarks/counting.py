@@ -1,10 +1,11 @@
-"""The cost of counting a program's tasks for metrics, and of recording them for listings:
+"""The cost of counting a program's tasks for metrics, and of recording them for listings.
 
-`run(clock)`. One program runs batches of empty tasks in three ways alternately: as usual, without
-the counts for metrics, and without both the counts and the records for listings. The measure is the
-CPU time of the program's own process, which counts and records. Other work on the machine can only
-make a batch more expensive, and affects all ways alike. Therefore a row shows the lower quartile of
-the batches of each way. The time for counting is also measured directly, in the same batches.
+`run(clock)` measures this. One program runs batches of empty tasks in three ways alternately: as
+usual, without the counts for metrics, and without both the counts and the records for listings. The
+measure is the CPU time of the program's own process, which counts and records. Other work on the
+machine can only make a batch more expensive, and affects all ways alike. Therefore a row shows the
+lower quartile of the batches of each way. The time for counting is also measured directly, in the
+same batches.
 """
 
 from __future__ import annotations

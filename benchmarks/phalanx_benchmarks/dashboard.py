@@ -1,9 +1,9 @@
-"""The cost of the web page for a head, and the time until its pages appear:
+"""The cost of the web page for a head, and the time until its pages appear.
 
-`run(clock)`. The machines of a real head run in this process, with a thousand nodes of eight GPUs
-and ten thousand jobs. As many of the jobs run as have room. Each second a hundred nodes report a
-change, and fifty jobs change. A real page is served over real sockets to viewers, who read their
-streams. The nodes are simulated: they carry out orders at once.
+`run(clock)` measures this. The machines of a real head run in this process, with a thousand nodes
+of eight GPUs and ten thousand jobs. As many of the jobs run as have room. Each second a hundred
+nodes report a change, and fifty jobs change. A real page is served over real sockets to viewers,
+who read their streams. The nodes are simulated: they carry out orders at once.
 """
 
 from __future__ import annotations

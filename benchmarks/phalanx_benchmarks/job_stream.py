@@ -1,11 +1,12 @@
-"""Jobs that arrive at a steady rate, measured on real processes:
+"""Jobs that arrive at a steady rate, measured on real processes.
 
-`run(clock)`. A head with an SQLite file as its store, one node and this program are three processes
-with their children. Each job is a command that does nothing, `true`, on one of the 512 CPUs that
-the node claims, so that there is always room. The head forgets a job a while after its end. The
-program submits each job at its time, by a request of its own, from a few threads. It never waits
-for the end of a job. If it is late, it submits at once. The latency of a job is the time from the
-call that submits it to its end as the head recorded it. It is measured for one in `_ONE_IN` jobs.
+`run(clock)` measures this. A head with an SQLite file as its store, one node and this program are
+three processes with their children. Each job is a command that does nothing, `true`, on one of the
+512 CPUs that the node claims, so that there is always room. The head forgets a job a while after
+its end. The program submits each job at its time, by a request of its own, from a few threads. It
+never waits for the end of a job. If it is late, it submits at once. The latency of a job is the
+time from the call that submits it to its end as the head recorded it. It is measured for one in
+`_ONE_IN` jobs.
 """
 
 from __future__ import annotations

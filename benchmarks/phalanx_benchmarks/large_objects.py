@@ -1,8 +1,8 @@
-"""The speed of a large object that many nodes need, and of more objects than memory holds:
+"""The speed of a large object that many nodes need, and of more objects than memory holds.
 
-`run(clock)`. A broadcast sends one array to every node of a cluster at once. In a shuffle, each of
-many tasks makes a part for each of many other tasks. All parts together exceed the object store.
-The peak of memory is found by a look every 0.2 s.
+`run(clock)` measures this. A broadcast sends one array to every node of a cluster at once. In a
+shuffle, each of many tasks makes a part for each of many other tasks. All parts together exceed the
+object store. The peak of memory is found by a look every 0.2 s.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The number of nodes, actors and waiting tasks that one machine carries as real processes:
+"""The number of nodes, actors and waiting tasks that one machine carries as real processes.
 
-`run(clock)`. `MiB` is the private memory of all processes of the session; shared pages do not
-count. Each row stops adding processes when this memory reaches `MOST_MIB`, and reports how many
-there were.
+`run(clock)` measures this. `MiB` is the private memory of all processes of the session; shared
+pages do not count. Each row stops adding processes when this memory reaches `MOST_MIB`, and reports
+how many there were.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The cost of a cluster for a program that would need only one node:
+"""The cost of a cluster for a program that would need only one node.
 
-`run(clock)`. The same work runs on one machine without a head, on a cluster of one node, and on
-clusters whose other nodes are idle. The layouts alternate several times.
+`run(clock)` measures this. The same work runs on one machine without a head, on a cluster of one
+node, and on clusters whose other nodes are idle. The layouts alternate several times.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The speed of the scheduler on a Ray cluster of a head and four raylets on this machine:
+"""The speed of the scheduler on a Ray cluster of a head and four raylets on this machine.
 
-`run(clock)`. Gangs here are bundles in which nothing runs, so only decisions and reservations are
-measured. Alternately, the same placement groups are created with Ray's own calls. `ms` is a median,
-`worst ms` is the longest of all repetitions, and `cpu s` is the CPU time of the scheduler's
-process.
+`run(clock)` measures this. Gangs here are bundles in which nothing runs, so only decisions and
+reservations are measured. Alternately, the same placement groups are created with Ray's own calls.
+`ms` is a median, `worst ms` is the longest of all repetitions, and `cpu s` is the CPU time of the
+scheduler's process.
 """
 
 from __future__ import annotations

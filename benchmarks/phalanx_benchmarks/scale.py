@@ -1,8 +1,8 @@
-"""The largest cluster for one head, measured on the machines of a real head with simulated nodes:
+"""The largest cluster for one head, measured on the machines of a real head with simulated nodes.
 
-`run(clock)`. There are no sockets: received messages are decoded from bytes, and sent messages are
-not encoded. All times are CPU time of the head's thread. `latency` is the CPU time between a gang's
-submission and the start of its last member; the gang's nodes answer at once.
+`run(clock)` measures this. There are no sockets: received messages are decoded from bytes, and sent
+messages are not encoded. All times are CPU time of the head's thread. `latency` is the CPU time
+between a gang's submission and the start of its last member; the gang's nodes answer at once.
 """
 
 from __future__ import annotations

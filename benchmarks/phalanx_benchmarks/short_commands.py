@@ -1,10 +1,10 @@
-"""Arrays of short commands, measured on real processes:
+"""Arrays of short commands, measured on real processes.
 
-`run(clock)`. An array of commands that do nothing, `/bin/true`, runs on a node that declares two
-CPUs, and on a node that declares sixteen. The head's store is an SQLite file. The peers are xargs
-with the same number of processes and, if they are installed, GNU parallel and HyperQueue. The
-programs run alternately for some rounds, so that other work on the machine affects all of them
-equally. A row has the median of each program.
+`run(clock)` measures this. An array of commands that do nothing, `/bin/true`, runs on a node that
+declares two CPUs, and on a node that declares sixteen. The head's store is an SQLite file. The
+peers are xargs with the same number of processes and, if they are installed, GNU parallel and
+HyperQueue. The programs run alternately for some rounds, so that other work on the machine affects
+all of them equally. A row has the median of each program.
 """
 
 from __future__ import annotations

@@ -257,7 +257,7 @@ class Promises:
             )
 
     def call_started(self, worker: Worker, order: CreateActor, owner: bytes, call: Call) -> None:
-        """Check that the actor that `order` created may start this call."""
+        """Check that an actor may start this call. `order`: the message that created the actor."""
         self._started(worker, owner, call.number)
         alive = self._alive_as.get((order.actor, order.incarnation))
         if alive != worker.worker_id:

@@ -44,7 +44,10 @@ def logs(
     ] = None,
     since: Annotated[
         str,
-        Option(help="Print only lines written since this time: 10m (ago) or today. Not for jobs."),
+        Option(
+            help="Print only lines written since this time: 10m (10 minutes ago) or today. Not for "
+            "jobs."
+        ),
     ] = "",
     timestamps: Annotated[
         bool,

@@ -6,7 +6,7 @@ import time
 
 from phalanx.manifests.times import read_length, read_moment
 
-PAST = "7d (ago), today, now-2days, 2026-11-01 or 2026-11-01T18:00"
+PAST = "7d (7 days ago), today, now-2days, 2026-11-01 or 2026-11-01T18:00"
 
 
 def past_moment(given: str, now: float) -> float:

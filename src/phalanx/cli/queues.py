@@ -76,7 +76,7 @@ Submit = Annotated[
     str | None,
     Option(
         help="People who may submit: users, @groups, token:NAME or *, separated by commas. The "
-        "lists of all queues above it must name these people, too. '' removes the queue's "
+        "lists of all queues above this queue must name these people, too. '' removes the queue's "
         "list."
     ),
 ]

@@ -136,7 +136,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "memory": Entry("state:memory", "Show objects in shared memory and who holds them."),
         "stack": Entry("stacks:stack", "Print the Python stacks of drivers and workers."),
         "symmetric-run": Entry(
-            "symmetric:symmetric_run", "Run a program with tasks on all members of its job."
+            "symmetric:symmetric_run", "Run a program that uses all members of its job."
         ),
         "debug": Entry("debug:debug", "Debug a task or actor that waits at a breakpoint."),
     },

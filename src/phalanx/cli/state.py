@@ -149,7 +149,7 @@ def list_(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """List tasks, actors, objects, workers, nodes, jobs, gangs, groups or drivers of a cluster."""
+    """List tasks, actors, objects, workers, nodes, jobs, gangs, placement groups or drivers."""
     kind = _known(kind, KINDS)
     form = "json" if json else format or ("yaml" if detail else "table")
     if form not in ("table", "json", "yaml"):

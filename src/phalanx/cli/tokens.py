@@ -111,8 +111,8 @@ def cluster(
     step: Annotated[
         str,
         Argument(
-            help="Step: `add` lets daemons accept a new token, too; `show` uses the new one; "
-            "`drop` ends the old one.",
+            help="Step: `add` lets daemons accept a new token, too; `show` lets them present "
+            "the new token and still accept the old one; `drop` ends the old token.",
         ),
     ],
     file: Annotated[

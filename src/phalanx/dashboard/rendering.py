@@ -45,7 +45,9 @@ _MARKS = {
 
 
 _MOVING = re.compile(r'(data-since="[^"]*">)[^<]*')
-"""A time that counts on in the page: the moment from which it counts, and its text."""
+"""Matches the text of a time that a script in the page keeps moving, such as 5m. The group is the
+attribute before it, with the time from which the script counts.
+"""
 
 
 class Pieces(msgspec.Struct):

@@ -54,8 +54,8 @@ def machine_fault(new: NodeRecord, living: Iterable[NodeRecord]) -> str | None:
 
 
 def memory_left(new: NodeRecord, living: Iterable[NodeRecord]) -> float | None:
-    """Return the bytes of memory that the other nodes of its machine leave for a node; None if the
-    node may offer the amount in its record.
+    """Return the bytes of memory that a node may offer beside the other nodes of its machine; None
+    if the node may offer the amount in its record.
     """
     others, machine = _beside(new, living), new.machine
     offered = new.totals.get(MEMORY, 0.0)

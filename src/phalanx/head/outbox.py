@@ -11,7 +11,7 @@ from phalanx.protocol.cluster_messages import ForwardedReply, Via
 from phalanx.protocol.frames import encode_body
 
 Send = Callable[[bytes, Any], None]
-"""Sends a message to the node with this prefix."""
+"""Sends a message to the node whose processes' ids have this prefix."""
 
 
 class Outbox:

@@ -22,10 +22,10 @@ class DAGNode:
     """A node of a graph. Its value is known only while the graph is executed."""
 
     def execute(self, *args: Any, **kwargs: Any) -> Any:
-        """Run this call and all calls on which it depends. Returns the same as `remote` of this
-        call.
+        """Run this call and all calls on which it depends. Returns what calling `remote` with the
+        same arguments returns.
 
-        The arguments are the values of the graph's InputNode.
+        `args` and `kwargs` become the values of the graph's InputNode.
         """
         return _Execution(args, kwargs).value(self)
 

@@ -105,8 +105,8 @@ class AuthFailed(msgspec.Struct, array_like=True, tag=13):
 
 
 class Knocked(msgspec.Struct, array_like=True, tag=14):
-    """The node with this prefix lives and speaks another protocol version. The message is sent
-    repeatedly.
+    """The node whose processes' ids have this prefix lives, and speaks another protocol version.
+    The message is sent repeatedly.
     """
 
     prefix: bytes

@@ -32,7 +32,7 @@ def test_a_job_is_told_with_who_and_why(running: Any) -> None:
     assert "preempted" in running.done("events", "--kinds")
     wrong = running.phalanx("events", "--kind", "preemptd")
     assert wrong.returncode == 2 and "did you mean 'preempted'" in wrong.stderr
-    assert "7d (ago)" in running.phalanx("events", "--since", "x").stderr
+    assert "7d (7 days ago)" in running.phalanx("events", "--since", "x").stderr
     assert running.done("events", "--job", "no such").strip() == ("No such event happened lately.")
 
 

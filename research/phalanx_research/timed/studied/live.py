@@ -25,12 +25,12 @@ class Terms:
 
 
 class Live:
-    """One job. Two jobs are never equal.
+    """One job of a run. Jobs are compared by identity.
 
-    `left_s` is the work left, in seconds that it takes if the job is alone on its GPUs.
-    `attained_s` is the seconds for which the job has run. `believed_s` is the scheduler's estimate
-    of the work left: before the job has run, the time that the trace states; afterwards, the true
-    work left.
+    `left_s` is the work left: the seconds that the job still needs if it is alone on its GPUs.
+    `attained_s` is the number of seconds for which the job has run. `believed_s` is the scheduler's
+    estimate of `left_s`: before the job has run, the time that the trace states; afterwards, the
+    true value.
     """
 
     __slots__ = (

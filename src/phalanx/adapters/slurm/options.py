@@ -57,15 +57,16 @@ def idle(long: str, short: str = "", note: str = "", takes: bool = True) -> Opti
     return Option(long, short, takes, note=note, is_idle=True)
 
 
-_PARTS = "Phalanx counts CPUs, and no sockets, cores or threads"
+_PARTS = "Phalanx counts CPUs, not sockets, cores or threads"
 _NOT_HERE = "Phalanx has no such function"
 _HINT = "this preference is not followed"
 _ABSENT: Final = (
     *(Option(name, refused=_PARTS) for name in ("gpus-per-socket", "thread-spec", "mincpus")),
     *(idle(name, note=_PARTS) for name in (
         "cores-per-socket", "sockets-per-node", "threads-per-core", "ntasks-per-core",
-        "ntasks-per-socket", "hint", "mem-bind",
+        "ntasks-per-socket", "hint",
     )),
+    idle("mem-bind", note="tasks are not bound to memory"),
     Option("core-spec", "S", refused=_PARTS),
     idle("extra-node-info", "B", _PARTS),
     maybe("immediate", "I", refused="a job waits until there is room; `timeout` can end the wait"),
@@ -128,8 +129,8 @@ RESOURCES: Final = (
     Option("exclude", "x", note="names or addresses of hosts"),
     maybe(
         "exclusive",
-        note="the job gets all CPUs of each node (the number that most nodes have); =user has the "
-        "same effect",
+        note="the job asks on each node for as many CPUs as most nodes have; =user has the same "
+        "effect",
     ),
     Option(
         "export",
@@ -258,7 +259,7 @@ STEP: Final = (
     Option(
         "wait",
         "W",
-        note="number of seconds after the first task's end at which the other tasks are ended",
+        note="seconds from the end of the first task until the other tasks are ended; 0: no limit",
     ),
     maybe("x11", refused="no display is forwarded"),
 )

@@ -308,7 +308,7 @@ class NodeDirectory:
         return None if node_id is None else self._records[node_id]
 
     def display_name(self, prefix: bytes) -> str:
-        """Return the display name of the node with this prefix."""
+        """Return the display name of the node whose processes' ids have this prefix."""
         record = self.of_prefix(prefix)
         return "a node" if record is None else f"node {record.hostname or record.node_id[:12]}"
 

@@ -354,8 +354,8 @@ class ActorClient:
         return True
 
     def begun(self) -> Iterable[int]:
-        """Return the numbers of the calls that run, under the assumption that nobody else calls the
-        actor.
+        """Return the numbers of the calls that are running: the oldest unanswered calls, as many as
+        the actor runs at once. This is exact if nobody else calls the actor.
         """
         return islice(self.inflight, self.concurrency or None)
 

@@ -52,7 +52,7 @@ class Recovery(Protocol):
 
 
 class Callback:
-    """A waiter of an object that calls a function when the object is ready."""
+    """A waiter that calls a function when its object is ready."""
 
     __slots__ = ("_function",)
 

@@ -278,7 +278,7 @@ class EmbeddedNode:
             self._cluster.leave(self.has_lost_fork_server)
 
     def restart(self) -> None:
-        """End the process, so that the next one goes on with the commands."""
+        """End this node process. The node's next process continues with the commands of jobs."""
         self.is_restarting = True
         self.loop.stop()
 

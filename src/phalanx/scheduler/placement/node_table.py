@@ -101,8 +101,8 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
         return pick_cards(left, ask, self.cards, self.card_memory)
 
     def most_on_cards(self, ask: CardAsk, when_empty: bool = False) -> int:
-        """Return the most that a request could get of the cards, in units of 1/10000, as
-        `most_free` does. `when_empty`: whether to count as if nothing ran.
+        """Return the most that a request could get on the node's cards. `most_free` defines the
+        result and its unit. `when_empty`: whether to count as if nothing ran on the node.
         """
         left: Sequence[int] = self.units_left(GPU)
         if when_empty:

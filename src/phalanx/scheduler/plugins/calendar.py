@@ -60,10 +60,10 @@ class CalendarPlugin:
         self._there: list[list[Kept]] = [
             [one for one in kept if one.window_at(time) is not None] for time in self._times
         ]
-        """The reservations that are in force at each of the times."""
+        """The reservations that are in force, by index of `_times`."""
         self._left: Counts = np.repeat(cluster.future[None], max(len(self._times), 1), axis=0)
-        """The amounts on each node that reservations, and work outside them, leave free at each of
-        the times.
+        """The amounts that remain on each node, by index of `_times`: neither reservations nor work
+        outside reservations then hold them.
         """
         self._of_guests: dict[str, Counts] = {
             name: one.claim.copy() for name, one in self._calendar.kept.items()

@@ -4,14 +4,16 @@ Source: Volcano's network-topology-aware plugin. The plugin defines:
 - levels: the domains up to the allowed tier, tier by tier. If the job already has places, these are
   the domains inside the widest allowed domain around the places. Otherwise, domains that could not
   hold the minimum are left out.
-- the score of a domain: 100 * weight * (used + request) / capacity, averaged over the weighted
-  resources. Among equally good domains, the fraction of the job's tasks that are in the domain is
-  added.
-- the score of a node for a part with a topology: 100 * weight * (maxTier - tier of the common
-  domain) / (maxTier - minTier), with 1 for that quotient in the same domain, plus the same fraction
-  of tasks.
-- the score of a node for all other tasks: the (used + request) / capacity of the node's domains,
-  tier by tier, weighted by fading^(tier-1).
+- the score of a domain: 100 * weight * fullness. The fullness is (used + request) / capacity,
+  averaged over the weighted resources. If several domains are the fullest, the fraction of the
+  subjob's tasks that are in the domain is added to its fullness.
+- the score of a node for a subjob with a topology: 100 * weight * closeness. The closeness is 1 if
+  the node's lowest domain is the domain in which the subjob is placed. Otherwise it is
+  (maxTier - tier of the lowest domain that contains both) / (maxTier - minTier). If several nodes
+  are the closest, the fraction of the subjob's tasks in the node's lowest domain is added.
+- the score of a node for all other tasks: 100 * weight * the mean fullness of the node's domains.
+  In this mean, a tier has the weight fading^(tier - minTier). A tier in which the node has no
+  domain counts as full.
 """
 
 from __future__ import annotations

@@ -79,7 +79,8 @@ SACCT = (
     Option(
         "starttime",
         "S",
-        note="Slurm's times, or a length such as 2d (ago); default: today, or no limit with --jobs",
+        note="Slurm's times, or a length such as 2d (2 days ago); default: today, or no limit with "
+        "--jobs",
     ),
     Option("state", "s"),
     Option("timelimit-max", "K", refused="use --format=TimelimitRaw"),

@@ -209,8 +209,8 @@ class _Choice:
     def _on_emptiest(self, bundle: int) -> Room | None:
         """Put the bundle on the emptiest unused node that can take it.
 
-        A node that has a free device may still take no bundle, if the sum of its amounts is
-        overdrawn.
+        The emptiest node may turn the bundle away although one of its devices has room: another
+        device may be overdrawn, and the node's sum is compared, too.
         """
         full: list[int] = []
         own = None

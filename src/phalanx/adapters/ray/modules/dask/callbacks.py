@@ -83,9 +83,9 @@ class RayDaskCallback(Callback):  # type: ignore[misc]  # Dask's is untyped
         super().unregister()
 
     def _ray_presubmit(self, task: Any, key: Any, deps: Any) -> Any:
-        """Handle a task that will be submitted. The scheduler calls this first.
+        """Handle a task that is about to be submitted.
 
-        A result other than None replaces the task's result.
+        A result of this method other than None becomes the task's result, and no task runs.
         """
 
     def _ray_postsubmit(self, task: Any, key: Any, deps: Any, object_ref: Any) -> None:
