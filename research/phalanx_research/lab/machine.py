@@ -182,7 +182,7 @@ class Machine:
         self._kernel.after(self._programs.begins(order), partial(self._ends, process, 0))
 
     def terminate(self, process: bytes) -> None:
-        """End a program, a few seconds after SIGTERM."""
+        """Send SIGTERM to a program. It ends `STOPS_S` seconds later."""
         self._kernel.after(STOPS_S, partial(self._ends, process, _TERMINATED))
 
     def kill(self, process: bytes) -> None:

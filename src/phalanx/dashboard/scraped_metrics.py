@@ -27,8 +27,8 @@ UNBOUND = {name: msgspec.structs.replace(one, most=UNBOUND_SETS) for name, one i
 own part.
 """
 EXPORTED_NODE = "exported_node"
-"""The label for a tag `node` of a program. Prometheus renames conflicting labels in the same
-way.
+"""The label that a program's own tag `node` gets, because the label `node` names the node that was
+scraped. Prometheus renames such a label in the same way.
 """
 
 

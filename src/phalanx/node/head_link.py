@@ -89,7 +89,9 @@ class LocalHeadLink:
         self._asked: dict[int, OnReply] = {}
 
     def notify(self, message: Any, confirmed: Callable[[], None] | None = None) -> None:
-        """Send a message. The head ends with this process, so no message is ever confirmed."""
+        """Send a message. `confirmed` is never called, because the head ends with this process and
+        so can lose no message.
+        """
         self.sent.append(message)
 
     def report(self, message: Any) -> None:

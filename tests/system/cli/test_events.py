@@ -50,4 +50,4 @@ def test_how_well_the_head_is_and_what_it_decided(running: Any) -> None:
     number = next(one["number"] for one in listed["cycles"] if one["counts"]["placed"])
     assert "placed" in running.done("scheduler", "cycle", str(number))
     wrong = running.phalanx("scheduler", "cycle", "999999")
-    assert wrong.returncode == 3 and "known are" in wrong.stderr
+    assert wrong.returncode == 3 and "known cycles" in wrong.stderr

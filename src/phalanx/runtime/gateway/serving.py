@@ -14,8 +14,8 @@ from phalanx.runtime.gateway.object_files import ObjectFiles
 _THREADS = 64
 """The number of threads that send parts at the same time. They start when needed.
 
-A node that froze during a fetch keeps a thread for each of its connections until the other side has
-stalled for too long. With this number of threads, several such nodes do not delay any other node.
+When a node freezes while it fetches parts, each of its connections holds a thread here until the
+thread gives up. With this number of threads, several frozen nodes do not delay any other node.
 """
 _CONNECTIONS = 4096
 _IDLE_S = 300.0

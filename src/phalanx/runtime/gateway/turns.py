@@ -1,10 +1,10 @@
-"""Decides which connections may prove who they are now, and which wait for their turn. Pure.
+"""Decides which connections may begin their handshake, and which wait for their turn. Pure.
 
 A right proof looks like a wrong one until it is read, and a stranger on this machine has the same
-address as the machine's owner. So no address is refused for the failures of others who use it. The
-cost of strangers is bounded instead: each address has few handshakes at a time, and addresses take
-turns. A handshake that takes long is ended when others of its address wait, and a failed one keeps
-its place for a while.
+address as the machine's owner. So an address is never refused because handshakes from it failed.
+Instead, the cost of strangers is bounded: each address has few handshakes at a time, and addresses
+take turns. A handshake that takes long is ended when other connections of its address wait. After a
+failed handshake, its place stays taken for a while.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Watched(NamedTuple):
     what: str
     path: str
     own: Callable[[], float] = lambda: 0.0
-    """Returns the bytes that the node itself limits, as in DirectorySample."""
+    """Returns the value of `DirectorySample.own`."""
     has_logs: bool = False
 
 

@@ -108,16 +108,17 @@ class Estimator:
         if self._factor < 1:
             self._factor = 1.2
         cpu, memory = (quantity(arguments.get(k, "")) for k in ("be_cpu", "be_mem"))
-        self._nothing = np.array(
+        self._best_effort = np.array(
             [250.0 if cpu is None else cpu * 1000, 200 * 2.0**20 if memory is None else memory]
         )
+        """The use of a task that requests nothing: 250 milli-cores and 200 MiB by default."""
 
     def risk(self, load: float) -> float:
         return self._factor if load >= self._from else 1.0
 
     def of(self, eq_class: EquivalenceClass, limits: Vector, risk: float) -> Vector:
         if eq_class.best_effort:
-            return np.asarray(self._nothing * risk)
+            return np.asarray(self._best_effort * risk)
         asked = eq_class.vector[list(_OF)]
         most = np.maximum(limits, asked)
         guess = (asked * self._request + (most - asked) * self._burst) * risk

@@ -176,8 +176,10 @@ def lowest_free(nodes: GpuNodes, row: int, shape: Shape) -> tuple[int, ...]:
 
 
 def _hundredths(growth: Floats) -> Floats:
-    """Return a growth, given in thousandths of a GPU, as a whole-number score from 0 to 100, as in
-    the original program.
+    """Return the score for each growth of the fragmentation, as in the original program.
+
+    `growth` is in thousandths of a GPU. Scores are whole numbers from 0 to 100; less growth has a
+    higher score, and no growth has 50.
     """
     # Without growth the result must be 50, however its sum was rounded.
     return np.trunc(100 / (1 + np.exp(growth / WHOLE)) + 1e-9)
