@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from tests.docs.programs import ROOT
@@ -24,16 +25,22 @@ DOCUMENTS = sorted(
         ROOT / "docs" / "explanation" / "how-it-works.md",
         ROOT / "docs" / "explanation" / "testing.md",
         *(ROOT / "docs" / "decisions").glob("*.md"),
+        *PACKAGE.rglob("README.md"),
     ]
 )
-NO_FILES = {"src/phalanx/scheduler/plugins/NAME.py", "phalanx-snapshot/1"}
-"""A placeholder, and the name of a format."""
+ROOMS = sorted(str(path.parent.relative_to(PACKAGE)) for path in PACKAGE.rglob("README.md"))
+NO_FILES = {
+    *("src/phalanx/scheduler/plugins/NAME.py", "adapters/HOST.py"),
+    *("HOST.yaml", "tools/integrations/hosts/HOST.yaml", "phalanx-snapshot/1"),
+}
+"""Placeholders, and the name of a format."""
 PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|toml|txt))`")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
-def is_there(name: str) -> bool:
-    if (ROOT / name).exists():
+def is_there(name: str, folder: Path) -> bool:
+    """Whether a file exists that a document in this folder names, from there or from one above."""
+    if any((start / name).exists() for start in (ROOT, folder, folder.parent)):
         return True
     if "/" not in name:
         return any(any(home.rglob(name)) for home in HOMES[1:])
@@ -45,6 +52,20 @@ def test_named_files_are_there(document: str) -> None:
     path = ROOT / document
     text = path.read_text(encoding="utf-8")
     named = set(PATH.findall(text)) - NO_FILES
-    assert [name for name in sorted(named) if not is_there(name)] == []
+    assert [name for name in sorted(named) if not is_there(name, path.parent)] == []
     links = [link for link in LINK.findall(text) if "://" not in link]
     assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_readme_names_all_that_lies_next_to_it(room: str) -> None:
+    text = (PACKAGE / room / "README.md").read_text(encoding="utf-8")
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
+    beside = [
+        path.stem
+        for path in (PACKAGE / room).iterdir()
+        if path.suffix == ".py" or any(path.glob("*.*"))  # a folder with files
+        if not path.name.startswith("__")
+    ]
+    assert [name for name in sorted(beside) if name not in named] == []
