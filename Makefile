@@ -27,6 +27,7 @@ setup: $(STAMP) ## make .venv with everything that run, test and check need
 $(STAMP): pyproject.toml research/pyproject.toml benchmarks/pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
 	  echo "venv is missing: on Debian, apt-get install python3-venv"; exit 1; }
+	@echo "installing what run, test and check need into $(VENV); this takes a minute or two"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e './research[demo,packing]' -e ./benchmarks
 	@touch $(STAMP)
 
