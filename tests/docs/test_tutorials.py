@@ -29,7 +29,7 @@ def machine() -> Iterator[Path]:
     (directory / "run").mkdir(mode=0o700)
     (directory / "work").mkdir()
     yield directory
-    run(directory, "phalanx stop --forget")
+    run(directory, "phalanx stop --forget --yes")
     shutil.rmtree(directory, ignore_errors=True)
 
 
