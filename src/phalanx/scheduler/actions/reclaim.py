@@ -2,10 +2,12 @@
 
 Source: Volcano's reclaim action. Queues that are not overused take their turns in order, with their
 starving jobs. Each task for which its queue may reclaim gets the first node where victims of other,
-reclaimable queues leave enough room. Unlike in Volcano, the rest of a gang for which something was
-evicted may also use free room. The moves for a job are kept only if the job is then
-pipelined. Unlike in Volcano, jobs with a network bound are skipped, as in preempt, because room
-that is reclaimed node by node may not be in one domain.
+reclaimable queues leave enough room. The moves for a job are kept only if the job is then
+pipelined. Unlike in Volcano:
+- The rest of a gang for which something was evicted may also use free room.
+- Plugins may also name victims of the task's own queue, where one place holds work of both kinds.
+- Jobs with a network bound are skipped, as in preempt, because room that is reclaimed node by node
+  may not be in one domain.
 """
 
 from __future__ import annotations
@@ -70,10 +72,11 @@ def _for_task(session: Session, statement: Statement, t: int, job: Job, barren: 
     eq_class = cluster.eq_class[t]
     for node in np.flatnonzero(placer.curable(placer.ask(t)) & (cluster.changed_at > barren)):
         candidates = _candidates(session, int(node), job)
-        if not candidates:
+        own = _own_victims(session, int(node), t)
+        if not candidates and not own:
             barren[node] = cluster.version
             continue
-        victims = session.hooks.intersect("reclaimable", t, candidates)
+        victims = own + session.hooks.intersect("reclaimable", t, candidates)
         room = cluster.future[node].copy()
         for v in victims:
             room += cluster.eq_class[v].request
@@ -119,3 +122,23 @@ def _candidates(session: Session, node: int, job: Job) -> list[int]:
         if cluster.queues[cluster.jobs[index].queue].reclaimable:
             out.append(t)
     return out
+
+
+def _own_victims(session: Session, node: int, t: int) -> list[int]:
+    """Return the node's victims of the task's own queue, which plugins may name so that one place
+    can be made of work of several queues.
+    """
+    if not session.hooks.all("own_reclaimable"):
+        return []
+    cluster = session.cluster
+    mine = session.job(t)
+    own = [
+        v
+        for v in sorted(cluster.on_node[node])
+        if cluster.status[v] == j.RUNNING
+        and cluster.tasks[v].preemptable
+        and cluster.job_of[v] >= 0
+        and session.job(v) is not mine
+        and session.job(v).queue == mine.queue
+    ]
+    return session.hooks.intersect("own_reclaimable", t, own) if own else []

@@ -93,6 +93,7 @@ HOOKS: dict[str, Hook] = {
         ("dry_run", "(queue) -> bool", None, Rule.ALL),
         ("preemptable", "(task, tasks) -> tasks | None", "preemptable", Rule.INTERSECT),
         ("reclaimable", "(task, tasks) -> tasks | None", "reclaimable", Rule.INTERSECT),
+        ("own_reclaimable", "(task, tasks) -> tasks | None", "reclaimable", Rule.INTERSECT),
         ("evictable", "(Eviction, tasks) -> tasks | None", None, Rule.INTERSECT),
         ("victims", "() -> tasks", "victim", Rule.UNION),
         ("pre_predicate", "(task) -> Rejection | None", "predicate", Rule.FIRST_NO),

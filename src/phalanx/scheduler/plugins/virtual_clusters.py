@@ -90,6 +90,7 @@ class VirtualClusters:
         reclaims: list[tuple[str, Any]] = [
             ("held_back", self._held_back),
             ("reclaimable", self._reclaimable),
+            ("own_reclaimable", self._own_reclaimable),
             ("preemptive", self._preemptive),
             ("evictable", self._evictable),
             ("nothing_taken", self._borrowers),
@@ -276,6 +277,15 @@ class VirtualClusters:
         if not self._is_guaranteed(job):
             return []
         return [t for t in candidates if not self._owner(t)]
+
+    def _own_reclaimable(self, reclaimer: int, candidates: Sequence[int]) -> list[int]:
+        """Return the victims of the same queue: by priority, as in preempt. The place that a
+        guaranteed job needs may hold such work beside work of other queues.
+        """
+        job = self._session.job(reclaimer)
+        if not self._is_guaranteed(job):
+            return []
+        return [t for t in candidates if self._session.job(t).priority < job.priority]
 
     def _evictable(self, ask: EvictionAsk, candidates: Sequence[int]) -> list[int]:
         if ask.within_queue:
