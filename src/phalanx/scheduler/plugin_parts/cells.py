@@ -233,18 +233,15 @@ class Cells:
         assert isinstance(node.shape, int)
         return min(self._free_inside(node.shape, node.held)) < 0
 
-    def faults(self, owner: str, units: int) -> tuple[Kinds, dict[int, str | None]]:
-        """Return the kind of each node, and the answer of `fault` for each kind. All nodes of a
-        kind have the same answer, and there are few kinds.
+    def faults(self, owner: str, units: int) -> tuple[Kinds, list[str | None], list[bool]]:
+        """Return the kind of each node and, for each kind, the answers of `fault` and `is_bound`.
+        All nodes of a kind have the same answers, and there are few kinds.
         """
         self._refresh()
-        kinds, first = np.unique(self._kinds, return_index=True)
-        answers = {
-            kind: self.fault(owner, node, units)
-            for kind, node in zip(kinds.tolist(), first.tolist(), strict=True)
-        }
-        self._refresh()
-        return self._kinds, answers
+        _, first, kinds = np.unique(self._kinds, return_index=True, return_inverse=True)
+        nodes = first.tolist()
+        faults = [self.fault(owner, node, units) for node in nodes]
+        return kinds, faults, [self.is_bound(owner, node) for node in nodes]
 
     # -- holdings -------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,16 @@ MAX_CARDS = 256
 """The largest number of a node's GPUs that the plugin counts."""
 _NAMED = 5
 """The largest number of jobs or queues that a reason names."""
+
+
+class _Answer(NamedTuple):
+    """Where a queue may take some units: the faults of the kinds of nodes, and for each node
+    whether it may be taken and whether it is in a cell of the queue.
+    """
+
+    faults: list[str | None]
+    passes: Flags
+    bound: Flags
 
 
 class VirtualClusters:
@@ -85,7 +95,7 @@ class VirtualClusters:
             self._downgraded.add((owner, node))
         for node, units in others.items():
             self._cells.take(OTHERS, node, units)
-        self._answers: dict[tuple[str, int], tuple[int, list[str | None]]] = {}
+        self._answers: dict[tuple[str, int], tuple[int, _Answer]] = {}
         self._version = 0
         reclaims: list[tuple[str, Any]] = [
             ("held_back", self._held_back),
@@ -211,21 +221,22 @@ class VirtualClusters:
             scope="job",
         )
 
-    def _faults(self, queue: str, units: int) -> list[str | None]:
-        """Return for each node why the queue may not take these units there; None if it may."""
+    def _answer(self, queue: str, units: int) -> _Answer:
+        """Return where the queue may take these units."""
         known = self._answers.get((queue, units))
         if known is None or known[0] != self._version:
-            kinds, answers = self._cells.faults(queue, units)
-            known = (self._version, [answers[kind] for kind in kinds.tolist()])
-            self._answers[queue, units] = known
+            kinds, faults, bound = self._cells.faults(queue, units)
+            open_to = np.array([fault is None for fault in faults], dtype=np.bool_)
+            found = _Answer(faults, open_to[kinds], np.array(bound, dtype=np.bool_)[kinds])
+            known = self._answers[queue, units] = (self._version, found)
         return known[1]
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
         units = self._units(ask.eq_class)
         if not units or not self._is_guaranteed(ask.job):
             return np.ones(len(rows), dtype=np.bool_)
-        faults = self._faults(self._queue(ask.job), units)
-        return np.array([faults[n] is None for n in rows.index], dtype=np.bool_)
+        passes: Flags = self._answer(self._queue(ask.job), units).passes[rows.index]
+        return passes
 
     def _score(self, rows: Rows, ask: Ask) -> Vector:
         """Rank nodes for guaranteed work: cells of its queue first, then those with the least
@@ -238,21 +249,20 @@ class VirtualClusters:
         part: Vector = 100.0 * np.minimum(used, 1)
         if not self._is_guaranteed(ask.job):
             return part
-        queue = self._queue(ask.job)
-        mine = np.array([self._cells.is_bound(queue, int(n)) for n in rows.index], dtype=np.bool_)
+        mine = self._answer(self._queue(ask.job), self._units(ask.eq_class)).bound[rows.index]
         return np.where(mine, 200.0, 100.0 - part)
 
     def _detail(self, ask: Ask) -> Mapping[str, Any]:
         queue = self._queue(ask.job)
         promise = self._settings.promises[queue]
-        faults = Counter(self._faults(queue, self._units(ask.eq_class)))
+        faults = set(self._answer(queue, self._units(ask.eq_class)).faults)
         level = self._settings.names[promise.level]
         bound = self._cells.bound(queue)
-        if faults[ALL_BOUND] and not faults[PROMISED]:
+        if ALL_BOUND in faults and PROMISED not in faults:
             why = f"all {promise.number} cells of level {level} that it is promised are in use"
-        elif faults[PROMISED]:
+        elif PROMISED in faults:
             why = f"free cells of level {level} are promised to other queues"
-        elif faults[BOUND_TO_OTHERS]:
+        elif BOUND_TO_OTHERS in faults:
             why = f"no cell of level {level} is free of work of other queues"
         else:
             why = f"the cluster has no cell of level {level}"
@@ -301,8 +311,8 @@ class VirtualClusters:
         units = self._units(eq_class)
         if not units or not self._is_guaranteed(job):
             return []
-        faults = self._faults(self._queue(job), units)
-        uids = sorted(set(self._there(faults, job)))
+        passes = self._answer(self._queue(job), units).passes
+        uids = sorted(set(self._there(np.flatnonzero(passes).tolist())))
         if not uids:
             return []
         shown = [uid.removeprefix("default/") for uid in uids[:_NAMED]]
@@ -311,11 +321,11 @@ class VirtualClusters:
         detail = {"queue": self._queue(job), "holders": holders}
         return [Rejection(reason="cell-borrowed", count=len(uids), detail=detail)]
 
-    def _there(self, faults: Sequence[str | None], job: Job) -> Iterator[str]:
-        """Yield the jobs with opportunistic work on nodes that the job may take."""
+    def _there(self, nodes: Sequence[int]) -> Iterator[str]:
+        """Yield the jobs with opportunistic work on the nodes."""
         cluster = self._cluster
-        for node, fault in enumerate(faults):
-            for t in cluster.on_node[node] if fault is None else ():
+        for node in nodes:
+            for t in cluster.on_node[node]:
                 holds = cluster.job_of[t] >= 0 and cluster.status[t] in (j.RUNNING, j.BOUND)
                 if holds and self._units(cluster.eq_class[t]) and not self._owner(t):
                     yield self._session.job(t).uid

@@ -178,7 +178,8 @@ def test_every_promise_can_be_had_after_any_history(
             some.take(owner, node, units)
             held.append((owner, node, units))
         assert not any(some.lacking())
-        kinds, answers = some.faults(owner, units)
+        kinds, answers, bound = some.faults(owner, units)
+        assert [bound[k] for k in kinds] == [some.is_bound(owner, n) for n in range(nodes)]
         assert [answers[k] for k in kinds] == [some.fault(owner, n, units) for n in range(nodes)]
     again = Cells(SIZES, places, promises)
     assert again.take_all(held) == []
