@@ -192,9 +192,9 @@ class StateRows:
             }
 
     def _argument_rows(self, ip: str) -> Iterator[Row]:
-        """Yield rows for arguments whose values were sent with work that runs now.
+        """Yield a row for each argument that was sent by value to a worker which runs the work now.
 
-        The workers have these objects too, without references to them.
+        Such a worker holds a copy of the object but no reference to it.
         """
         self._begun.clear()
         for work in self._pending():

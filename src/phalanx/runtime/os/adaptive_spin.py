@@ -51,10 +51,10 @@ class AdaptiveSpin:
         """The number of waits without looking that are left."""
 
     def poll(self, look: Callable[[float], list[T]], timeout_s: float) -> list[T]:
-        """Return what `look(timeout)` finds, after repeated looks if they are worth it.
+        """Return what `look(timeout_s)` finds, after repeated looks if they are worth it.
 
-        `look` works like epoll's `poll`: it sleeps for `timeout_s` seconds (negative: forever), and
-        returns an empty list if nothing came.
+        `look` works like epoll's `poll`: it sleeps for at most its argument in seconds (negative:
+        forever), and returns an empty list if nothing came.
         """
         if 0 <= timeout_s <= SPIN_S:
             return look(timeout_s)

@@ -36,8 +36,8 @@ class LabelCondition:
     values: tuple[str, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels meets the condition. A node without the label is in no
-        list of values.
+        """Whether a node with these labels meets the condition. A node without the label meets
+        `not in`, and does not meet `in`.
         """
         present = labels.get(self.key)
         if self.operator == "in":

@@ -94,7 +94,7 @@ class NodeOrder:
         if least or most or balanced:
             rule = Scorer(name="load", score=load, changes=touched, lasting=True)
             session.add("scorer", self.name, rule)
-        self._wishes(session, cluster)
+        self._score_preferences(session, cluster)
         here = cluster.described("images", _images)
         if w["imagelocality"] and any(here):
             pulled = Images(here)
@@ -132,7 +132,7 @@ class NodeOrder:
                 ),
             )
 
-    def _wishes(self, session: Session, cluster: Cluster) -> None:
+    def _score_preferences(self, session: Session, cluster: Cluster) -> None:
         """Register the scorers of node affinity and of taints, whose scores do not change when work
         is placed.
         """

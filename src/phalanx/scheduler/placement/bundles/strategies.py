@@ -87,6 +87,7 @@ class _Choice:
         self._like_ray = asked.scheduler_compat == "ray"
         self._unused = among.copy()
         self._found: dict[int, str] = {}
+        """The chosen nodes' ids, by the bundle's index."""
 
     def known(self, bundle: int) -> RequestClass:
         """Return the facts about all nodes for one bundle."""
