@@ -1,4 +1,4 @@
-"""Chooses the main reasons why something waits: the few without which it would not wait.
+"""Chooses the main reasons why work waits: the few reasons without which the work would not wait.
 
 Reasons that remain even when other work ends come first: a label that no node has, an amount above
 a cap, a task larger than any node. Then come quotas that are full now, then resources that must
