@@ -56,6 +56,7 @@ def read_cells(arguments: Arguments) -> CellSettings:
     promises = {
         str(queue): _promise(str(queue), given, names)
         for queue, given in table(arguments, "cells").items()
+        if given is not None
     }
     return CellSettings(names, tuple(sizes), tuple(groups.values()), promises)
 
