@@ -1,6 +1,6 @@
 """The comparison of Phalanx with a real system on the same machine: `make beside SYSTEM=slurm`.
 
-    python -m phalanx_benchmarks.beside slurm [--cases commands,orders,shares,backfill] [--seed N]
+    python -m phalanx_benchmarks.beside slurm [--cases commands,orders,shares,launchers] [--seed N]
     python -m phalanx_benchmarks.beside hyperqueue
     python -m phalanx_benchmarks.beside dask
 
@@ -20,17 +20,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from phalanx_benchmarks.beside import commands, share_cases, systems, workloads
-from phalanx_benchmarks.beside.command_cases import FILE, ORDERS, read_cases
-from phalanx_benchmarks.beside.packages import unpacked
+from phalanx_benchmarks.beside.command_cases import FILE, LAUNCHERS, ORDERS, TORCH, read_cases
+from phalanx_benchmarks.beside.packages import environment, unpacked
 from phalanx_benchmarks.beside.phalanx_cluster import PhalanxCluster
 from phalanx_benchmarks.beside.plot import drawing
 from phalanx_benchmarks.beside.rows import DIFFERS, Row, report
 from phalanx_benchmarks.beside.slurm_cluster import PACKAGES, SlurmCluster
 
 Rows = Generator[Row, None, None]
-USUAL = ("commands", "orders", "shares")
-"""The cases that run if no case is named. `backfill` takes half an hour, and runs only if it is
-named.
+USUAL = ("commands", "orders", "shares", "launchers")
+"""The cases that run if no case is named. `backfill` takes half an hour, and `torch` installs
+several gigabytes; they run only if they are named.
 """
 TREES = 6
 WORKLOADS = 10
@@ -45,6 +45,8 @@ _ORDERS = {
 """The settings under which ages and --nice count, and under which jobs of the upper partition
 preempt others.
 """
+_MPI = ("mpich==5.0.2", "mpi4py==4.1.2")
+_TORCH = ("torch==2.14.1", "accelerate==1.15.0")
 _HIGH = (
     "PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1\n"
     "PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10"
@@ -112,6 +114,18 @@ def _orders(folder: Path, _: int) -> Rows:
         yield from commands.compare(real, ours, read_cases(ORDERS.read_text()))
 
 
+def _launchers(file: Path, packages: tuple[str, ...]) -> Callable[[Path, int], Rows]:
+    """Return the comparison of a file with lines that start launchers from these packages."""
+
+    def compared(folder: Path, _: int) -> Rows:
+        programs = environment(packages, folder / file.stem).parent
+        real = SlurmCluster(folder, nodes=2, has_accounts=False)
+        with real, PhalanxCluster(nodes=2) as ours:
+            yield from commands.compare(real, ours, read_cases(file.read_text()), str(programs))
+
+    return compared
+
+
 def _shares(folder: Path, seed: int) -> Rows:
     settings, partition = share_cases.SETTINGS, share_cases.PARTITION
     with SlurmCluster(folder, settings=settings, partitions=partition) as real:
@@ -138,6 +152,8 @@ def _programs(name: str) -> Callable[[Path, int], Rows]:
 _CASES: dict[str, Callable[[Path, int], Rows]] = {
     "commands": _commands,
     "orders": _orders,
+    "launchers": _launchers(LAUNCHERS, _MPI),
+    "torch": _launchers(TORCH, _TORCH),
     "shares": _shares,
     **{name: _programs(name) for name in systems.SYSTEMS},
 }

@@ -1,4 +1,6 @@
-"""The reader of the shell lines in `commands.txt` and `orders.txt`."""
+"""The reader of the shell lines in `commands.txt`, `orders.txt`,
+`launchers.txt` and `torch.txt`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,8 @@ REFUSED = "refused: "
 """The prefix of a case's reason if Phalanx refuses the case's command or option by name."""
 FILE = Path(__file__).with_name("commands.txt")
 ORDERS = Path(__file__).with_name("orders.txt")
+LAUNCHERS = Path(__file__).with_name("launchers.txt")
+TORCH = Path(__file__).with_name("torch.txt")
 
 
 class Case(NamedTuple):

@@ -30,11 +30,17 @@ and directories.
 """
 
 
-def compare(real: SlurmCluster, ours: PhalanxCluster, cases: Sequence[Case]) -> Iterator[Row]:
-    """Yield a row for each case. Both sides run a case's line at the same time."""
+def compare(
+    real: SlurmCluster, ours: PhalanxCluster, cases: Sequence[Case], programs: str = ""
+) -> Iterator[Row]:
+    """Yield a row for each case. Both sides run a case's line at the same time.
+
+    `programs` is the directory that {bin} stands for.
+    """
     with ThreadPoolExecutor(2) as pool:
         for case in cases:
-            lines = [_line_for(side, case.line) for side in (real, ours)]
+            line = case.line.replace("{bin}", programs)
+            lines = [_line_for(side, line) for side in (real, ours)]
             theirs, mine = pool.map(printed, (real, ours), lines)
             is_refused = case.known.startswith(REFUSED)
             why = "" if case.known in (OK, MENDED) else case.known.removeprefix(REFUSED)

@@ -1,10 +1,11 @@
-"""The packages of another system from Debian, which are unpacked into a folder and not
-installed.
+"""The packages of another system. Debian's are unpacked into a folder and not installed; Python's
+go into an environment of their own.
 """
 
 from __future__ import annotations
 
 import subprocess
+import venv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,6 +34,20 @@ def unpacked(names: Sequence[str], folder: Path) -> Path:
         _run(["dpkg-deb", "-x", str(deb), str(root)])
     done.write_text("\n".join([*names, *missing]))
     return root
+
+
+def environment(packages: Sequence[str], at: Path) -> Path:
+    """Return the Python of an environment with these packages of Python.
+
+    If an earlier call has made the environment with the same packages, nothing is done.
+    """
+    python, done = at / "bin/python", at / _DONE
+    if not done.is_file() or done.read_text().split() != list(packages):
+        venv.create(at, with_pip=True, clear=True)
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *packages], check=True)
+        done.write_text("\n".join(packages))
+    return python
 
 
 def _run(command: Sequence[str], directory: Path | None = None) -> str:

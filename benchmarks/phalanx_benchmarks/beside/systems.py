@@ -12,13 +12,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-import venv
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 from phalanx_benchmarks.beside.command_cases import MENDED, OK, REFUSED
+from phalanx_benchmarks.beside.packages import environment
 from phalanx_benchmarks.beside.phalanx_cluster import PhalanxCluster
 from phalanx_benchmarks.beside.processes import PATIENCE_S
 from phalanx_benchmarks.beside.rows import Row, kind_of
@@ -72,7 +72,7 @@ def read_programs(text: str) -> list[ProgramCase]:
 def compare(system: System, folder: Path) -> Generator[Row, None, None]:
     """Yield a row for each case. Both sides run a case's program at the same time."""
     opening, *cases = read_programs(system.cases.read_text())
-    python = _installed(system.packages, folder / "venv")
+    python = environment(system.packages, folder / "venv")
     with PhalanxCluster(nodes=1) as cluster, ThreadPoolExecutor(2) as pool:
         sides = (
             _Side(str(python), opening.theirs, os.environ),
@@ -92,17 +92,6 @@ def _row(case: ProgramCase, theirs: str, ours: str) -> Row:
     why = "" if case.known in (OK, MENDED) else case.known.removeprefix(REFUSED)
     kind = kind_of(theirs, ours, mended=case.known == MENDED, why=why, is_refused=is_refused)
     return Row(case.key, kind, theirs, ours, why)
-
-
-def _installed(packages: Sequence[str], at: Path) -> Path:
-    """Return the Python of an environment with these packages. An earlier call's is used again."""
-    python, done = at / "bin/python", at / "installed"
-    if not done.is_file() or done.read_text().split() != list(packages):
-        venv.create(at, with_pip=True, clear=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, *packages], check=True)
-        done.write_text("\n".join(packages))
-    return python
 
 
 class _Side:

@@ -9,7 +9,14 @@ from xml.etree import ElementTree
 import pytest
 
 from phalanx_benchmarks.beside import rows
-from phalanx_benchmarks.beside.command_cases import FILE, REFUSED, read_cases
+from phalanx_benchmarks.beside.command_cases import (
+    FILE,
+    LAUNCHERS,
+    ORDERS,
+    REFUSED,
+    TORCH,
+    read_cases,
+)
 from phalanx_benchmarks.beside.plot import drawing
 from phalanx_benchmarks.beside.rows import Row, kind_of, report
 from phalanx_benchmarks.beside.share_cases import row_of, shown
@@ -43,6 +50,14 @@ def test_tied_accounts_are_ranked_as_one_and_real_slurm_does_not() -> None:
     )
     row = row_of("tree", shown(lines))
     assert (row.kind, row.ours) == (rows.ON_PURPOSE, "a0/irc 1.000000 inf")
+
+
+@pytest.mark.parametrize(
+    ("file", "least"), [(FILE, 100), (ORDERS, 15), (LAUNCHERS, 15), (TORCH, 8)]
+)
+def test_each_line_has_a_name_of_its_own(file, least) -> None:
+    cases = read_cases(file.read_text())
+    assert len({case.key for case in cases}) == len(cases) >= least
 
 
 def test_all_lines_of_the_table_can_be_read() -> None:
