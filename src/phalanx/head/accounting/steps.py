@@ -21,6 +21,8 @@ from phalanx.observe.accounting.questions import AttemptQuery, is_step_meant
 from phalanx.protocol.bundle_messages import StepEnded
 
 TABLE = "steps"
+_NUMBER_BYTES = 4
+"""The bytes of a step's number at the end of its key; the id of its gang comes before."""
 PATIENCE_S = 120.0
 """Seconds after the end of its last task in which a step may begin another task. After that time,
 the client that started the step counts as gone.
@@ -190,11 +192,14 @@ class StepUsage:
         """
         for one in map(msgspec.msgpack.Decoder(OpenStep).decode, values):
             self._keep(one)
-        for gang_id in {
-            GangId(GroupId(one.key[:-4])) for one in self._open.values()
-        } - gangs.keys():
+        for gang_id in {_gang_of(one.key) for one in self._open.values()} - gangs.keys():
             self.gang_over(gang_id, now)
 
 
 def _key(group: GangId, number: int) -> bytes:
-    return group + (number & 0xFFFFFFFF).to_bytes(4, "big")
+    return group + (number & 0xFFFFFFFF).to_bytes(_NUMBER_BYTES, "big")
+
+
+def _gang_of(key: bytes) -> GangId:
+    """Return the gang of the step with this key."""
+    return GangId(GroupId(key[:-_NUMBER_BYTES]))
