@@ -366,7 +366,10 @@ class Cells:
         opened = 0
         touched = []
         for level, size in enumerate(self._sizes):
-            opened = own[level] + (-(-opened * self._sizes[level - 1] // size) if level else 0)
+            if level:  # cards beyond the last whole set are taken first
+                small = self._sizes[level - 1]
+                opened = -(-max(0, opened - cards % size // small) * small // size)
+            opened += own[level]
             touched.append(opened)
         free = [0] * self._node_level
         above = 0

@@ -118,7 +118,24 @@ def test_nodes_without_cards_are_no_cells() -> None:
     assert two.fault("a", 1, CARD) == OUTSIDE
 
 
-CLUSTERS = st.sampled_from([racks(2), racks(3), [*racks(2), Place(4, ("",))], racks(2, 3, 4)])
+def test_cards_beyond_the_last_set_are_taken_first() -> None:
+    few = cells([Place(2), Place(6)], {"a": (CARD_CELL, 4), "b": (SWITCH, 1)})
+    assert few.lacking() == [0, 0, 0]
+    for node in (0, 0, 1, 1):
+        assert few.fault("a", node, CARD) is None
+        few.take("a", node, CARD)
+    assert few.fault("b", 1, 4 * CARD) is None
+
+
+CLUSTERS = st.sampled_from(
+    [
+        [Place(2), Place(6, ("r0",)), Place(7, ("r0",))],
+        racks(2),
+        racks(3),
+        [*racks(2), Place(4, ("",))],
+        racks(2, 3, 4),
+    ]
+)
 OWNERS = ("a", "b", "c", "d")
 
 
