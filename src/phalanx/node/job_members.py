@@ -221,6 +221,7 @@ class JobMembers:
         if member is None:
             return False
         self._members[kept.place] = member
+        self._runs.began_before(kept.place, order.attempt)
         self._logs.begin(kept.log, order.is_followed, self._clock())
         commands = [*order.before, *order.commands]
         for process, command in zip(kept.processes, commands, strict=False):
@@ -230,6 +231,7 @@ class JobMembers:
 
     def report_ended(self, kept: KeptMember, end: CommandEnd, now: float) -> None:
         """Report the end of a member of an earlier process, whose place another one has by now."""
+        self._runs.began_before(kept.place, kept.order.attempt)
         self._reports.ended_before(kept, end, now)
 
     # ---- other orders ------------------------------------------------------------------------

@@ -67,6 +67,13 @@ class MemberRuns:
                 run.waiting.append(_order(order.like, number, task))
         return key
 
+    def began_before(self, key: MemberId, attempt: int) -> None:
+        """Note that an earlier process of this node began a task. The head may repeat orders whose
+        answers that process did not send.
+        """
+        run = self._of(key)
+        run.last = max(run.last, attempt)
+
     def is_outdated(self, order: ExtendRun) -> bool:
         """Whether the head gave an order before it knew of the end after which it decides how to go
         on.
