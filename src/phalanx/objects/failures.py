@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import pickle
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 from phalanx import errors
@@ -76,7 +77,7 @@ def remote_traceback(error: BaseException, skip_frames: int) -> str:
 def _pickle_cause(cause: BaseException | None) -> bytes | None:
     """Return an exception, with those that it was raised from, as bytes.
 
-    pickle keeps no `__cause__`. The chain ends before the first error that cannot be pickled or
+    Each exception is pickled alone. The chain ends before the first error that cannot be pickled or
     for which there is no room; None if `cause` itself cannot be pickled.
     """
     if cause is None:
@@ -88,7 +89,8 @@ def _pickle_cause(cause: BaseException | None) -> bytes | None:
     while link is not None and id(link) not in seen:
         seen.add(id(link))
         try:
-            data: bytes = dumps_whole(link)
+            with _alone(link):
+                data: bytes = dumps_whole(link)
             pickle.loads(data)  # noqa: S301  (our own bytes: does the class rebuild itself?)
         except Exception:
             break
@@ -100,6 +102,21 @@ def _pickle_cause(cause: BaseException | None) -> bytes | None:
     if len(links) < 2:
         return links[0] if links else None
     return pickle.dumps(_Chain(links), 5)
+
+
+@contextlib.contextmanager
+def _alone(error: BaseException) -> Iterator[None]:
+    """Separate an exception from the exceptions that it was raised from, until the block ends.
+
+    Some libraries (tblib, which Dask installs) make pickle keep those exceptions, and then the
+    whole fails if one of them cannot be pickled.
+    """
+    known = error.__cause__, error.__context__, error.__suppress_context__
+    error.__cause__ = error.__context__ = None
+    try:
+        yield
+    finally:
+        error.__cause__, error.__context__, error.__suppress_context__ = known
 
 
 class _Chain:

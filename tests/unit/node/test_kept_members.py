@@ -18,7 +18,8 @@ from phalanx.node.kept_members import (
     commands_left,
     decide,
 )
-from phalanx.protocol.bundle_messages import Command, StartMember
+from phalanx.node.member_runs import MemberRuns
+from phalanx.protocol.bundle_messages import Command, ExtendRun, RunTask, StartMember
 
 GROUP = GangId(GroupId(b"g" * 18))
 
@@ -83,3 +84,19 @@ def test_commands_behind_the_first_unbegun_one_begin_again(states, found):
 def test_the_commands_that_are_left(count, before, own):
     left = commands_left(order(before=2, commands=2), count)
     assert [[one.argv[0] for one in some] for some in left] == [before, own]
+
+
+@pytest.mark.parametrize(
+    ("began", "begins"), [((), [2, 3, 4]), ((2,), [3, 4]), ((3, 2), [4]), ((4,), [])]
+)
+def test_tasks_of_a_run_that_an_earlier_process_began_do_not_begin_again(began, begins):
+    """The head repeats the orders that the earlier process did not answer."""
+    runs = MemberRuns()
+    for attempt in began:
+        runs.began_before((GROUP, 0), attempt)
+    tasks = [RunTask(JobId(f"default/a[{number}]"), ["work"], {}) for number in (2, 3, 4)]
+    place = runs.extend(ExtendRun(2, tasks, order(1)))
+    found = []
+    while (one := runs.next(place)) is not None:
+        found.append(one.attempt)
+    assert found == begins

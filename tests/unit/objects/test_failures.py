@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -75,3 +77,32 @@ def test_a_cause_for_which_there_is_no_room_is_left_out(monkeypatch) -> None:
     monkeypatch.setattr(failures, "EXCEPTION_BYTES", 2000)
     error = _raised(KeyError("x" * 1900), ValueError("b"))
     assert _names(_read(error)) == ["ValueError('b')"]
+
+
+WITH_TBLIB = """
+import threading
+from tblib import pickling_support
+from phalanx.objects import failures
+
+class Refuses(Exception):
+    def __init__(self):
+        super().__init__("refuses")
+        self.lock = threading.Lock()
+
+pickling_support.install()
+try:
+    try:
+        raise Refuses()
+    except Refuses as cause:
+        raise ValueError("b") from cause
+except ValueError as error:
+    print(repr(failures.load(failures.describe(error, "f", 1)).cause), repr(error.__cause__))
+"""
+
+
+def test_a_library_that_pickles_causes_does_not_lose_the_error() -> None:
+    """tblib makes pickle keep the causes of errors, and Dask installs it."""
+    pytest.importorskip("tblib")
+    words = [sys.executable, "-c", WITH_TBLIB]
+    said = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert said.stdout == "ValueError('b') Refuses('refuses')\n", said.stderr

@@ -77,6 +77,8 @@ class JobTable:
             self._set_alarms(job)
             self._dependents.known_again(job)
             self._look_again(job, now, steady)
+            if job.count(st.WAITING) and not time_limits.is_held_back(job, now):
+                self._alarms.steady(steady, job.uid)  # a rest ended while no head looked
             if job.spec.array is not None or (job.outcomes and job.queued is None):
                 # takes effect once all jobs are restored
                 self._effects.tell_others([job.uid])

@@ -48,12 +48,17 @@ def test_pauses_grow_from_crash_to_crash(spec):
     assert rests == pytest.approx(PAUSES)
 
 
-@pytest.mark.parametrize("away_s", [0.0, 60.0], ids=["before its end", "after its end"])
-def test_a_job_rests_no_longer_because_the_head_restarts(away_s):
+@pytest.mark.parametrize(
+    ("away_s", "jumped_s"),
+    [(0.0, 0.0), (60.0, 0.0), (0.0, -900_000.0), (60.0, -900_000.0)],
+    ids=["before its end", "after its end", "the clock is behind", "the clock is behind later"],
+)
+def test_a_job_rests_no_longer_because_the_head_restarts(away_s, jumped_s):
     before = Shell(POLICY % "RestartJob").play("run fail a-0 gone run fail a-0 gone")
     assert left_s_of_job(before) == pytest.approx(0.1)
     later = Shell(POLICY % "RestartJob")
     later.now = before.now + away_s
+    later.jumped_s = before.jumped_s + jumped_s
     later.table = JobTable(later)
     row = msgspec.msgpack.decode(msgspec.msgpack.encode(before.job), type=JobRecord)
     later.table.restore([row], later.wall, later.now)
