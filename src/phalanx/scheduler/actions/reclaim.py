@@ -4,8 +4,8 @@ Source: Volcano's reclaim action. Queues that are not overused take their turns 
 starving jobs. Each task for which its queue may reclaim gets the first node where victims of other,
 reclaimable queues leave enough room. The moves for a job are kept only if the job is then
 pipelined. Unlike in Volcano:
-- The rest of a gang for which something was evicted may also use free room.
 - Plugins may also name victims of the task's own queue, where one place holds work of both kinds.
+  With such a plugin, the rest of a gang for which something was evicted may also use free room.
 - Jobs with a network bound are skipped, as in preempt, because room that is reclaimed node by node
   may not be in one domain.
 """
@@ -92,7 +92,7 @@ def _for_task(session: Session, statement: Statement, t: int, job: Job, barren: 
             statement.merge(attempt)
             return
         attempt.discard()
-    if statement.has_evictions():
+    if statement.has_evictions() and session.hooks.all("own_reclaimable"):
         _in_free_room(session, statement, t)
 
 
