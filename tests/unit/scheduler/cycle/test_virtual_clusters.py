@@ -100,7 +100,8 @@ def cycle(snapshot: Snapshot) -> Snapshot:
     return msgspec.structs.replace(then, podgroups=tuple(groups))
 
 
-@settings(max_examples=30, derandomize=True, database=None)
+@pytest.mark.slow
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(
@@ -117,9 +118,7 @@ def cycle(snapshot: Snapshot) -> Snapshot:
 def test_each_queue_gets_its_cells_after_any_history(
     history: list[Submitted], order: list[str]
 ) -> None:
-    """The drawn histories are always the same, because others are known after which a queue still
-    waits (docs/howto/virtual-clusters.md, Limits).
-    """
+    """Fails for some histories, as docs/howto/virtual-clusters.md says under Limits."""
     now = snapshot_of(cases(RULES)[0])
     for i, (queue, members, gpus, priority, ends) in enumerate(history):
         now = submit(now, gang_lines(f"g{i}", queue, members, gpus, priority))
