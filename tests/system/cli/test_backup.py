@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from pathlib import Path
 from typing import Any
 
 from tests.polling import eventually
+from tests.ports import free_port
 
 from phalanx.runtime.os.session import started_at
 
@@ -27,8 +27,7 @@ def submit(machine: Any, name: str) -> int:
 
 
 def test_running_jobs_go_on_after_a_restore_and_later_ones_end(machine: Any) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     head = ("start", "--head", "--port", port, "--num-cpus", "3", "--num-gpus", "0")
     machine.done(*head, "--object-store-memory", "80000000")
     machine.done("queue", "create", "lab")

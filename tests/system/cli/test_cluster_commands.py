@@ -13,6 +13,7 @@ import threading
 
 import pytest
 from tests.polling import eventually
+from tests.ports import free_port
 from typer.testing import CliRunner
 
 from phalanx.cli.typer_app import app
@@ -156,8 +157,7 @@ def test_who_is_no_head_of_this_version_is_not_joined(running, impostor):
         assert len(ended.stderr.splitlines()) == 1
         return ended.returncode, ended.stderr
 
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        nobody = f"127.0.0.1:{closed.getsockname()[1]}"
+    nobody = f"127.0.0.1:{free_port()}"
     code, text = join(nobody)
     assert code == 1
     assert f"nothing listens at {nobody}" in text

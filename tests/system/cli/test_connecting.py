@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import socket
 
 import pytest
+from tests.ports import free_port
 
 PROGRAM = """
 import json, os, sys
@@ -34,8 +34,7 @@ def connect(machine, *cases):
 
 @pytest.fixture
 def nobody():
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        return f"127.0.0.1:{closed.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 def test_a_cluster_that_runs_here_is_found(running, nobody):

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from tests.ports import free_port
 from tests.warm import popen_in_use
 
 
@@ -87,9 +88,7 @@ def test_a_node_restarts_while_the_head_stays_and_the_other_way_round(machine: A
     config = Path(machine.home) / ".phalanx" / "config.toml"
     config.parent.mkdir(mode=0o700)
     config.write_text('[start]\nnum_cpus = 1\nobject_store_memory = "80MB"\n')
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    machine.env["PHALANX_START_PORT"] = str(port)
+    machine.env["PHALANX_START_PORT"] = str(free_port())
     commands = commands_of(Path(image + machine.home) / ".config" / "systemd" / "user")
     node_words = ["env", "-u", "PHALANX_START_PORT", *commands["phalanx-node"]]
     with contextlib.ExitStack() as nodes:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-import socket
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests import ports
 
 from phalanx.adapters.ray.scheduler.kv_shard import KvShard
 from phalanx.storage.memory import MemoryDisk, MemoryShard
@@ -140,7 +140,5 @@ def place(request: pytest.FixtureRequest, make_place: Callable[[str], Place]) ->
 
 @pytest.fixture
 def free_port() -> int:
-    """A loopback port that nobody has at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A loopback port that nobody has."""
+    return ports.free_port()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.ports import free_ports
 
 from phalanx.storage.errors import StorageUnreachableError, WritesLostError
 from phalanx.storage.journal import Journal
@@ -26,16 +26,9 @@ class Cluster:
     """Three servers, of which the first is the primary of the others."""
 
     def __init__(self, directory: Path, stack: contextlib.ExitStack) -> None:
-        # All at once, so that they differ.
-        probes = [socket.socket() for _ in range(3)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        ports = [probe.getsockname()[1] for probe in probes]
-        for probe in probes:
-            probe.close()
         password: str | None = None
         self.servers: list[RedisServer] = []
-        for number, port in enumerate(ports):
+        for number, port in enumerate(free_ports(3)):
             server = RedisServer(
                 str(directory / str(number)),
                 port=port,
