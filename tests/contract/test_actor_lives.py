@@ -520,51 +520,51 @@ LASTING = {"child": _child, "pool": _pool, "thread": _thread, "handler": _handle
 
 
 @pytest.mark.parametrize("how", ["exit_actor", "exit 0", "exit 3", "last handle"])
-@pytest.mark.parametrize("what", LASTING)
-def test_what_an_actor_has_started_does_not_hold_up_its_end(ray, get, part, errors, what, how):
-    """Its caller waited for ever, and what it held was never free again."""
-    exit_actor = part("actor").exit_actor
-    begin = LASTING[what]
+def test_what_actors_have_started_does_not_hold_up_their_end(ray, get, part, errors, how):
+    """Their callers waited for ever, and what the actors held was never free again.
 
-    @ray.remote(resources={"custom": 2})  # all there is
+    One actor for each kind of what lasts, all at once, because each end takes its two seconds.
+    """
+    exit_actor = part("actor").exit_actor
+
+    @ray.remote(resources={"custom": 2 / len(LASTING)})  # together all there is
     class Busy:
-        def begin(self):
-            self.kept = begin()
+        def begin(self, what):
+            self.kept = LASTING[what]()
 
         def end(self):
             if how == "exit_actor":
                 exit_actor()
             sys.exit(int(how.removeprefix("exit ")))
 
-    actor = Busy.remote()
-    get(actor.begin.remote())
+    actors = [Busy.remote() for _ in LASTING]
+    get([actor.begin.remote(what) for actor, what in zip(actors, LASTING, strict=True)])
     if how != "last handle":
-        with pytest.raises(errors.RayActorError):
-            get(actor.end.remote())
-    del actor
-    following = Busy.remote()
-    get(following.__ray_ready__.remote())
+        for ending in [actor.end.remote() for actor in actors]:
+            with pytest.raises(errors.RayActorError):
+                get(ending)
+    del actors
+    following = [Busy.remote() for _ in LASTING]
+    get([actor.__ray_ready__.remote() for actor in following])
 
 
 @pytest.mark.parametrize("how", ["exit", "last call"])
-@pytest.mark.parametrize("what", LASTING)
-def test_what_a_task_has_started_does_not_hold_up_the_end_of_its_worker(
-    ray, get, errors, what, how
-):
-    begin = LASTING[what]
-
-    def busy():
-        kept.append(begin())
+def test_what_tasks_have_started_does_not_hold_up_the_end_of_their_workers(ray, get, errors, how):
+    def busy(what):
+        kept.append(LASTING[what]())
         if how == "exit":
             sys.exit(1)
 
     kept = []
-    if how == "exit":
-        with pytest.raises(errors.WorkerCrashedError):
-            get(ray.remote(resources={"custom": 2}, max_retries=0)(busy).remote())
-    else:
-        get(ray.remote(resources={"custom": 2}, max_calls=1)(busy).remote())
-    assert get(ray.remote(resources={"custom": 2})(lambda: 5).remote()) == 5
+    each = {"resources": {"custom": 2 / len(LASTING)}}
+    end = {"max_retries": 0} if how == "exit" else {"max_calls": 1}
+    for ending in [ray.remote(**each, **end)(busy).remote(what) for what in LASTING]:
+        if how == "exit":
+            with pytest.raises(errors.WorkerCrashedError):
+                get(ending)
+        else:
+            get(ending)
+    assert get([ray.remote(**each)(lambda: 5).remote() for _ in LASTING]) == [5] * len(LASTING)
 
 
 @pytest.mark.parametrize("how", ["exit_actor", "exit 0", "exit 3"])
