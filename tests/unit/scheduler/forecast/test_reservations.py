@@ -6,8 +6,9 @@ import math
 import random
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 from tests.unit.scheduler.forecast.drawn import drawn_snapshot, jobs, keeping, machines, queues
 
 from phalanx.scheduler.cycle.aftermath import after
@@ -136,6 +137,7 @@ def test_licenses_and_guests_over_a_day(seed: int) -> None:
     check_day(*day(seed, PLAIN))
 
 
+@settings(max_examples=examples(36))
 @given(SEEDS)
 def test_the_same_where_promises_are_kept(seed: int) -> None:
     check_day(*day(seed, PROMISING))
