@@ -26,7 +26,7 @@ ALLOWED = {
 @pytest.mark.parametrize(
     "duration_s",
     [
-        pytest.param(6.0, id="short"),
+        pytest.param(3.0, id="short"),
         pytest.param(
             float(os.environ.get("PHALANX_SOAK_S", "600")),
             id="long",
@@ -38,9 +38,8 @@ def test_soak(start, duration_s):
     soak = Soak(start(num_cpus=3, object_store_memory=200 << 20), seed=int(duration_s))
     soak.run(min(duration_s / 4, 20.0))
     before = soak.measure()
-    soak.run(duration_s)
+    soak.run(duration_s, least_kills=6)
     left = soak.leaks(before, ALLOWED)
     print(f"\n{soak.rounds} rounds, {soak.results} results, {soak.kills} workers killed")
     print(f"before {before}\nafter  {soak.measure()}")
-    assert soak.kills > 5
     assert not left, f"grown from, to: {left}"

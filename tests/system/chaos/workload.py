@@ -108,14 +108,17 @@ class Soak:
 
     # ---- work --------------------------------------------------------------------------------
 
-    def run(self, duration_s, kill_pause_s=0.25):
-        """Do rounds of work for this many seconds, while workers die all the time."""
+    def run(self, duration_s, kill_pause_s=0.25, least_kills=0):
+        """Do rounds of work for this many seconds, while workers die all the time.
+
+        A slow machine goes on until this many have died.
+        """
         killer = Killer(self.footprint, self.seed, kill_pause_s)
         actors = [self.Squares.remote() for _ in range(2)]
         until = time.monotonic() + duration_s
         killer.start()
         try:
-            while time.monotonic() < until:
+            while time.monotonic() < until or killer.kills < least_kills:
                 self.round(actors)
         finally:
             killer.stop()
