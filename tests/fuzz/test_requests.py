@@ -47,7 +47,7 @@ def draw(rng: random.Random) -> list[Step]:
 
 
 def test_requests_harm_nobody_else():
-    try_out(draw, harm_nobody_else, 300)
+    try_out(draw, harm_nobody_else, 150)
 
 
 def harm_nobody_else(steps: list[Step]) -> None:

@@ -40,6 +40,17 @@ class TestGet(GetFunctionTestMixin):  # type: ignore[misc]  # untyped
 
     get = staticmethod(get)
 
+    @pytest.mark.slow
+    def test_get_stack_limit(self) -> None:
+        """A chain of 10,000 tasks; `test_a_chain_longer_than_pythons_stack` has a shorter one."""
+        super().test_get_stack_limit()
+
+
+def test_a_chain_longer_than_pythons_stack() -> None:
+    length = sys.getrecursionlimit() + 100
+    chain: dict[str, Any] = {f"x{n}": (abs, f"x{n - 1}") for n in range(1, length + 1)}
+    assert get({"x0": -3, **chain}, f"x{length}") == 3
+
 
 def test_pieces_go_from_task_to_task_and_not_through_the_caller() -> None:
     driver = os.getpid()
