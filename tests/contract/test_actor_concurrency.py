@@ -179,7 +179,7 @@ def test_a_threaded_actor_uses_several_threads(ray, get):
     @ray.remote(max_concurrency=2)
     class Threads:
         def __init__(self):
-            self.barrier = threading.Barrier(2, timeout=20)
+            self.barrier = threading.Barrier(2, timeout=120)
 
         def meet(self):
             self.barrier.wait()

@@ -394,7 +394,7 @@ def test_objects_returned_by_an_actor_outlive_it(ray, get, mortal):
 
     actor = Maker.remote()
     ref = actor.make.remote()
-    ray.wait([ref], timeout=30)
+    ray.wait([ref], timeout=120)
     ray.kill(actor)
     assert len(get(ref)) == 300_000
 
@@ -466,7 +466,7 @@ def test_exit_handlers_run_when_an_actor_ends_in_order(ray, get, part, tally, ev
                 self.later = asyncio.create_task(later())
 
     actor = ray.remote(Noting).remote()
-    ray.wait([actor.run.remote()], timeout=30)
+    ray.wait([actor.run.remote()], timeout=120)
     if where == "last handle":
         del actor
     eventually(lambda: tally.count() == 1)

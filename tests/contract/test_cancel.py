@@ -124,7 +124,7 @@ def test_cancel_returns_nothing_and_wait_sees_the_ref_ready(ray, hold, gate, eve
     ref = hold.remote()
     eventually(lambda: gate.entered() == 1)
     assert ray.cancel(ref) is None
-    assert ray.wait([ref], timeout=30) == ([ref], [])
+    assert ray.wait([ref], timeout=120) == ([ref], [])
 
 
 def test_children_are_cancelled_too(ray, get, gate, tally, eventually, cancelled):

@@ -29,7 +29,7 @@ def fail(ray):
 
 def run(coroutine):
     async def limited():
-        return await asyncio.wait_for(coroutine, timeout=30)
+        return await asyncio.wait_for(coroutine, timeout=120)
 
     return asyncio.run(limited())
 
@@ -111,19 +111,19 @@ def test_asyncio_wait_on_wrapped_futures(work):
 def test_future_is_a_concurrent_future(work):
     future = work.remote(5).future()
     assert isinstance(future, concurrent.futures.Future)
-    assert future.result(timeout=30) == 5
+    assert future.result(timeout=120) == 5
 
 
 def test_a_future_carries_the_failure(fail):
     future = fail.remote().future()
-    assert isinstance(future.exception(timeout=30), ValueError)
+    assert isinstance(future.exception(timeout=120), ValueError)
     with pytest.raises(ValueError):
-        future.result(timeout=30)
+        future.result(timeout=120)
 
 
 def test_concurrent_as_completed(work):
     futures = [work.remote(i).future() for i in range(5)]
-    done = concurrent.futures.as_completed(futures, timeout=30)
+    done = concurrent.futures.as_completed(futures, timeout=120)
     assert sorted(f.result() for f in done) == list(range(5))
 
 

@@ -139,7 +139,7 @@ def test_wait_accepts_a_generator(ray, get, gate):
     generator = stream.remote()
     assert ray.wait([generator], timeout=0.05) == ([], [generator])
     gate.open()
-    assert ray.wait([generator], timeout=30) == ([generator], [])
+    assert ray.wait([generator], timeout=120) == ([generator], [])
     assert get(next(generator)) == 1
 
 
@@ -148,7 +148,7 @@ def test_wait_finds_a_generator_ready_when_there_is_nothing_more(ray, get, count
     get(next(generator))
     get(generator.completed())
     for _ in range(2):
-        assert ray.wait([generator], timeout=30) == ([generator], [])
+        assert ray.wait([generator], timeout=120) == ([generator], [])
         with pytest.raises(StopIteration):
             next(generator)
 

@@ -6,12 +6,12 @@ import pytest
 
 
 def test_get_of_one_ref(ray):
-    assert ray.get(ray.put("x"), timeout=30) == "x"
+    assert ray.get(ray.put("x"), timeout=120) == "x"
 
 
 def test_get_of_a_list_keeps_its_order(ray):
     refs = [ray.put(i) for i in range(10)]
-    assert ray.get(refs[::-1], timeout=30) == list(range(10))[::-1]
+    assert ray.get(refs[::-1], timeout=120) == list(range(10))[::-1]
 
 
 def test_get_of_an_empty_list(ray):
@@ -20,7 +20,7 @@ def test_get_of_an_empty_list(ray):
 
 def test_get_of_the_same_ref_twice(ray):
     ref = ray.put("x")
-    assert ray.get([ref, ref], timeout=30) == ["x", "x"]
+    assert ray.get([ref, ref], timeout=120) == ["x", "x"]
 
 
 @pytest.mark.parametrize("wrong", [1, "ref", None, {"a": 1}, 1.5], ids=repr)
@@ -84,7 +84,7 @@ def test_get_of_a_list_raises_the_first_failure(ray, get):
         raise kind("failed")
 
     refs = [ray.put(1), fail.remote(KeyError), fail.remote(ValueError)]
-    ray.wait(refs, num_returns=3, timeout=30)
+    ray.wait(refs, num_returns=3, timeout=120)
     with pytest.raises(KeyError):
         get(refs)
 
@@ -129,20 +129,20 @@ def test_wait_returns_one_by_default(ray, gate):
         gate.enter()
 
     done, late = ray.put(1), hold.remote()
-    ready, pending = ray.wait([late, done], timeout=30)
+    ready, pending = ray.wait([late, done], timeout=120)
     assert (ready, pending) == ([done], [late])
 
 
 def test_wait_returns_at_most_num_returns_even_if_more_are_ready(ray):
     refs = [ray.put(i) for i in range(4)]
-    ready, pending = ray.wait(refs, num_returns=2, timeout=30)
+    ready, pending = ray.wait(refs, num_returns=2, timeout=120)
     assert len(ready) == 2
     assert len(pending) == 2
 
 
 def test_wait_keeps_the_order_of_its_input(ray):
     refs = [ray.put(i) for i in range(6)]
-    ready, pending = ray.wait(refs, num_returns=4, timeout=30)
+    ready, pending = ray.wait(refs, num_returns=4, timeout=120)
     assert ready == [r for r in refs if r in ready]
     assert pending == [r for r in refs if r in pending]
     assert set(ready) | set(pending) == set(refs)
@@ -154,7 +154,7 @@ def test_wait_for_all(ray):
         return i
 
     refs = [work.remote(i) for i in range(8)]
-    assert ray.wait(refs, num_returns=8, timeout=30) == (refs, [])
+    assert ray.wait(refs, num_returns=8, timeout=120) == (refs, [])
 
 
 def test_wait_that_times_out_returns_what_is_ready(ray, gate):
@@ -181,7 +181,7 @@ def test_wait_does_not_raise_a_failed_task(ray):
         raise ValueError("failed")
 
     ref = fail.remote()
-    assert ray.wait([ref], timeout=30) == ([ref], [])
+    assert ray.wait([ref], timeout=120) == ([ref], [])
 
 
 def test_wait_of_nothing(ray):
@@ -190,7 +190,7 @@ def test_wait_of_nothing(ray):
 
 def test_wait_takes_fetch_local(ray):
     ref = ray.put(1)
-    assert ray.wait([ref], fetch_local=False, timeout=30) == ([ref], [])
+    assert ray.wait([ref], fetch_local=False, timeout=120) == ([ref], [])
 
 
 def test_wait_of_a_single_ref_is_refused(ray):
@@ -247,7 +247,7 @@ def test_pop_ready_refs_until_none_remain(ray, get):
 
     pending, seen = [work.remote(i) for i in range(20)], []
     while pending:
-        ready, pending = ray.wait(pending, timeout=30)
+        ready, pending = ray.wait(pending, timeout=120)
         seen += get(ready)
     assert sorted(seen) == list(range(20))
 

@@ -111,7 +111,7 @@ def test_a_ref_of_an_earlier_session_is_refused(fresh, start):
     fresh.shutdown()
     start()
     with pytest.raises(ValueError):
-        fresh.get(ref, timeout=30)
+        fresh.get(ref, timeout=120)
 
 
 def test_an_actor_of_an_earlier_session_is_gone(fresh, start, get):

@@ -52,7 +52,7 @@ def test_ready_is_a_ref(ray, group):
     one = group([{"CPU": 1}])
     ref = one.ready()
     assert isinstance(ref, ray.ObjectRef)
-    assert ray.wait([ref], timeout=30) == ([ref], [])
+    assert ray.wait([ref], timeout=120) == ([ref], [])
 
 
 def test_a_group_tells_its_bundles(ray, group):

@@ -45,14 +45,14 @@ def test_a_pool_maps_in_any_order(pool):
 def test_a_pool_hands_out_results_in_order_of_submission(pool):
     for i in range(4):
         pool.submit(double, i)
-    assert [pool.get_next(timeout=30) for _ in range(4)] == [0, 2, 4, 6]
+    assert [pool.get_next(timeout=120) for _ in range(4)] == [0, 2, 4, 6]
     assert not pool.has_next()
 
 
 def test_a_pool_hands_out_results_as_they_come(pool):
     for i in range(4):
         pool.submit(double, i)
-    assert sorted(pool.get_next_unordered(timeout=30) for _ in range(4)) == [0, 2, 4, 6]
+    assert sorted(pool.get_next_unordered(timeout=120) for _ in range(4)) == [0, 2, 4, 6]
 
 
 def test_a_pool_knows_what_is_free(pool):
@@ -61,7 +61,7 @@ def test_a_pool_knows_what_is_free(pool):
     pool.submit(double, 2)
     assert not pool.has_free()
     assert pool.has_next()
-    assert [pool.get_next(timeout=30), pool.get_next(timeout=30)] == [2, 4]
+    assert [pool.get_next(timeout=120), pool.get_next(timeout=120)] == [2, 4]
     assert pool.has_free()
 
 
@@ -84,7 +84,7 @@ def test_a_pools_get_next_times_out(ray, util, gate):
     with pytest.raises(TimeoutError):
         pool.get_next(timeout=0.05)
     gate.open()
-    assert pool.get_next(timeout=30) == 1
+    assert pool.get_next(timeout=120) == 1
 
 
 def test_actors_are_pushed_and_popped(util, worker):
@@ -101,7 +101,7 @@ def test_actors_are_pushed_and_popped(util, worker):
 def test_a_failure_in_a_pool_is_raised_at_its_result(pool):
     pool.submit(lambda actor, x: actor.fail.remote(x), 1)
     with pytest.raises(ValueError):
-        pool.get_next(timeout=30)
+        pool.get_next(timeout=120)
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_a_queue_is_first_in_first_out(make_queue):
     queue = make_queue()
     for i in range(5):
         queue.put(i)
-    assert [queue.get(timeout=30) for _ in range(5)] == [0, 1, 2, 3, 4]
+    assert [queue.get(timeout=120) for _ in range(5)] == [0, 1, 2, 3, 4]
 
 
 def test_a_queue_tells_its_size(make_queue):
@@ -191,7 +191,7 @@ def test_a_queue_between_tasks(ray, get, make_queue):
 
     @ray.remote
     def consume(queue):
-        return [queue.get(timeout=30) for _ in range(5)]
+        return [queue.get(timeout=120) for _ in range(5)]
 
     queue = make_queue(maxsize=2)
     consumed = consume.remote(queue)
@@ -204,7 +204,7 @@ def test_a_queue_with_async_calls(make_queue):
 
     async def main():
         await queue.put_async("x")
-        return await queue.get_async(timeout=30)
+        return await queue.get_async(timeout=120)
 
     assert asyncio.run(main()) == "x"
 
@@ -249,9 +249,9 @@ def test_a_process_pools_async_results(processes):
     one = processes.apply_async(lambda x: x + 1, (1,))
     many = processes.map_async(lambda x: x + 1, range(3))
     stars = processes.starmap_async(lambda x, y: x * y, [(2, 3)])
-    assert one.get(timeout=30) == 2
-    assert many.get(timeout=30) == [1, 2, 3]
-    assert stars.get(timeout=30) == [6]
+    assert one.get(timeout=120) == 2
+    assert many.get(timeout=120) == [1, 2, 3]
+    assert stars.get(timeout=120) == [6]
     assert one.ready()
     assert one.successful()
 
@@ -278,7 +278,7 @@ def test_a_failure_in_a_process_pool_is_raised(processes):
         processes.map(fail, [1])
     result = processes.apply_async(fail, (1,))
     with pytest.raises(KeyError):
-        result.get(timeout=30)
+        result.get(timeout=120)
     assert not result.successful()
 
 
@@ -289,7 +289,7 @@ def test_a_result_of_a_process_pool_times_out(processes, gate):
     with pytest.raises(multiprocessing.TimeoutError):
         result.get(timeout=0.05)
     gate.open()
-    assert result.get(timeout=30) is None
+    assert result.get(timeout=120) is None
 
 
 def test_the_initializer_of_a_process_pool_runs_in_each_process(part, ray, tally):
@@ -307,7 +307,7 @@ def test_a_closed_process_pool_refuses_work_and_can_be_joined(part, ray):
     with pytest.raises(ValueError):
         pool.apply(lambda: 1)
     pool.join()
-    assert result.get(timeout=30) == 1
+    assert result.get(timeout=120) == 1
 
 
 def test_as_completed_yields_every_value(ray, util):

@@ -134,7 +134,7 @@ def session():
             return self.total
 
     actor = Adder.options(num_cpus=0).remote()
-    assert phalanx.get(actor.add.remote(1), timeout=30) == 1
+    assert phalanx.get(actor.add.remote(1), timeout=120) == 1
     yield footprint, double, actor
     phalanx.shutdown()
 
@@ -145,10 +145,10 @@ def test_garbage_harms_nobody(session, ray, name):
     before = {
         footprint.node,
         footprint.fork_server,
-        ray.get(actor.__ray_call__.remote(pid), timeout=30),
+        ray.get(actor.__ray_call__.remote(pid), timeout=120),
     }
     at_work = [double.remote(n) for n in range(20)]
-    count = ray.get(actor.add.remote(1), timeout=30)
+    count = ray.get(actor.add.remote(1), timeout=120)
     for path in footprint.sockets():
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stranger:
             try:
@@ -159,9 +159,9 @@ def test_garbage_harms_nobody(session, ray, name):
                 stranger.recv(1 << 16)
             except (ConnectionError, TimeoutError, FileNotFoundError):
                 continue  # it hung up, or has nothing to say
-    assert ray.get(at_work, timeout=30) == [2 * n for n in range(20)]
-    assert ray.get([double.remote(n) for n in range(20)], timeout=30) == [2 * n for n in range(20)]
-    assert ray.get(actor.add.remote(1), timeout=30) == count + 1, "the actor lives on"
+    assert ray.get(at_work, timeout=120) == [2 * n for n in range(20)]
+    assert ray.get([double.remote(n) for n in range(20)], timeout=120) == [2 * n for n in range(20)]
+    assert ray.get(actor.add.remote(1), timeout=120) == count + 1, "the actor lives on"
     assert all(map(is_running, before))
     eventually(lambda: ray.available_resources().get("CPU") == 2, "all CPUs free again")
 

@@ -23,7 +23,7 @@ from phalanx.runtime.daemons.visitor import ask_daemon
 R = TypeVar("R")
 
 COMMAND = "from phalanx.cli import main; main()"
-PATIENCE_S = 90
+PATIENCE_S = 120
 """For one command: machines that run tests are slow at times."""
 
 

@@ -20,7 +20,7 @@ from phalanx.cli.typer_app import app
 from phalanx.protocol.handshake import HELLO_BYTES, NONCE_BYTES, Status, challenge
 from phalanx.runtime.os.session import started_at
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 def test_from_the_start_to_the_end(machine):

@@ -19,7 +19,7 @@ from phalanx.util.scheduling_strategies import (
     PlacementGroupSchedulingStrategy,
 )
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 def drain(node):

@@ -27,7 +27,7 @@ from phalanx.runtime.gateway.gate import ANSWER_BYTES, DialError, request_dial
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.connection import Connection, listen
 
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 ROOT = Path(__file__).parents[3]
 
 

@@ -42,5 +42,5 @@ def test_an_actor_forgets_the_tasks_that_its_calls_started(ray, kind):
 
     actor = ray.remote(Spawns if kind == "in order" else SpawnsAsync).remote()
     for _ in range(5):
-        ray.get(actor.spawn.remote(), timeout=30)
-    assert ray.get(actor.kept.remote(), timeout=30) == 0
+        ray.get(actor.spawn.remote(), timeout=120)
+    assert ray.get(actor.kept.remote(), timeout=120) == 0

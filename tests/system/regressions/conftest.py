@@ -24,7 +24,7 @@ def runtime():
 @pytest.fixture
 def get(runtime):
     """`get` that fails instead of hanging."""
-    return lambda refs: runtime.get(refs, timeout=30)
+    return lambda refs: runtime.get(refs, timeout=120)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ def test_a_forked_child_that_ends_leaves_the_session_alone(run_program):
         if child == 0:
             sys.exit(0)
         os.waitpid(child, 0)
-        print(phalanx.get(phalanx.remote(lambda: 3).remote(), timeout=30))
+        print(phalanx.get(phalanx.remote(lambda: 3).remote(), timeout=120))
     """
     assert run_program(program) == (0, "3\n")
 
@@ -53,7 +53,7 @@ def test_a_workers_fork_that_lives_on_does_not_hide_the_workers_end(runtime, get
 
     try:
         failed = fork_and_end.remote()
-        ready, _ = runtime.wait([failed], timeout=30)
+        ready, _ = runtime.wait([failed], timeout=120)
         assert ready == [failed]
     finally:
         for pid in get(log.all.remote()):

@@ -27,7 +27,7 @@ def test_more_actors_than_the_shell_allows_files(run_program):
                 return 1
 
         actors = [Actor.remote() for _ in range(40)]
-        print(sum(phalanx.get([actor.call.remote() for actor in actors], timeout=50)))
+        print(sum(phalanx.get([actor.call.remote() for actor in actors], timeout=120)))
     """
     assert run_program(program) == (0, "40\n")
 

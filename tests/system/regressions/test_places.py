@@ -12,7 +12,7 @@ from phalanx.runtime.os import session as sessions
 PROGRAM = """
     import phalanx
     context = phalanx.init(num_cpus=1)
-    print(phalanx.get(phalanx.remote(lambda: 3).remote(), timeout=30))
+    print(phalanx.get(phalanx.remote(lambda: 3).remote(), timeout=120))
 """
 
 

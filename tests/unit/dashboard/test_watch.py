@@ -11,7 +11,7 @@ from phalanx.dashboard.watch import Watch
 
 from .world import Head
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 @pytest.mark.parametrize("seed", range(3))

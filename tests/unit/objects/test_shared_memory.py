@@ -63,7 +63,7 @@ def test_two_threads_that_read_at_once_share_one_mapping(node):
     ref = make_ref(b"p" * 16, 1)
     payload, ref._hold = node.store.write(pickle.dumps(b"x" * MIB), [pickle.PickleBuffer(b"y")])
     ref._value = payload
-    both_opened = threading.Barrier(2, timeout=10)
+    both_opened = threading.Barrier(2, timeout=120)
     found = []
     open_one = node.store.open
 

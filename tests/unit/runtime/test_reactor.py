@@ -17,7 +17,7 @@ from phalanx.runtime.driver.reactor import Reactor, Waiter
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.own_time import own_time
 
-DEADLINE_S = 30
+DEADLINE_S = 120
 
 
 class Loop:

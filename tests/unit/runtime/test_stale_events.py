@@ -110,7 +110,7 @@ def test_a_fork_server_waits_for_no_child_that_lives(server: Any) -> None:
     (pidfd,) = (fd for fd in server._readers if os.readlink(f"/proc/self/fd/{fd}").count("pidfd"))
     late = threading.Thread(target=server._readers[pidfd], daemon=True)
     late.start()
-    eventually(lambda: not late.is_alive(), "the late event is handled", within_s=30)
+    eventually(lambda: not late.is_alive(), "the late event is handled")
     assert server._children == {b"a worker": child}
     waits.send_signal(signal.SIGKILL)
     os.waitid(os.P_PID, waits.pid, os.WEXITED | os.WNOWAIT)

@@ -22,7 +22,7 @@ from phalanx.storage.storage import Storage
 
 from .conftest import KINDS, Place
 
-LONG_S = 30
+LONG_S = 120
 
 
 class _Gate:

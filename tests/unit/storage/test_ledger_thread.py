@@ -19,7 +19,7 @@ from phalanx.runtime.head import ledger_thread
 from phalanx.runtime.head.ledger_thread import LedgerThread
 from phalanx.storage.ledger import HistoryLimits
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 class Loop:

@@ -73,7 +73,7 @@ def test_map_times_out(executor, gate):
 
 def test_as_completed_of_the_standard_library_works(executor):
     futures = {executor.submit(abs, -value) for value in range(5)}
-    done = concurrent.futures.as_completed(futures, timeout=30)
+    done = concurrent.futures.as_completed(futures, timeout=120)
     assert sorted(future.result() for future in done) == [0, 1, 2, 3, 4]
 
 

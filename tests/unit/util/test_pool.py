@@ -186,7 +186,7 @@ def test_imap_times_out(own_pool, gate):
     with pytest.raises(TimeoutError):
         results.next(timeout=0.01)
     gate.open()
-    assert results.next(timeout=30) == "later"
+    assert results.next(timeout=120) == "later"
 
 
 def test_the_initializer_runs_in_every_process(ray):

@@ -55,7 +55,7 @@ def test_get_waits_for_a_task_to_put(ray):
 
     waiting = line.actor.get.remote(None)
     ref = produce.remote(line)
-    assert ray.get(waiting, timeout=30) == "made elsewhere"
+    assert ray.get(waiting, timeout=120) == "made elsewhere"
     ray.get(ref)
 
 
@@ -68,7 +68,7 @@ def test_put_waits_for_room(ray):
         line.put(2)
 
     ref = produce.remote(line)
-    assert [line.get(timeout=30), line.get(timeout=30)] == [1, 2]
+    assert [line.get(timeout=120), line.get(timeout=120)] == [1, 2]
     ray.get(ref)
 
 
@@ -126,4 +126,4 @@ def test_shutdown_ends_the_actor(ray, force):
     from phalanx.errors import ActorDiedError
 
     with pytest.raises(ActorDiedError):
-        ray.get(actor.qsize.remote(), timeout=30)
+        ray.get(actor.qsize.remote(), timeout=120)

@@ -22,7 +22,7 @@ def session():
 
 @pytest.fixture
 def get(session):
-    return lambda refs: phalanx.get(refs, timeout=30)
+    return lambda refs: phalanx.get(refs, timeout=120)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def lose(session):
 
     def lose(*refs):
         for ref in refs:
-            phalanx.wait([ref], timeout=30)
+            phalanx.wait([ref], timeout=120)
             ref._cached = None
         names = [ref._value.data.decode() for ref in refs] or os.listdir(session.session.shared)
         for name in names:

@@ -67,7 +67,7 @@ def test_a_put_argument_is_kept_for_what_was_made_of_it(get, lose):
 def test_a_put_argument_that_is_lost_itself_is_named(get, lose):
     ref = phalanx.put(numpy.ones(LENGTH))
     total = add.remote(ref, 1)
-    phalanx.wait([total], timeout=30)
+    phalanx.wait([total], timeout=120)
     name = ref.hex()
     del ref
     lose()
@@ -84,7 +84,7 @@ def test_arguments_given_by_value_go_with_the_task_again(get, lose):
 
 def test_arguments_given_by_value_cannot_be_made_again(get, lose):
     total = add.remote(numpy.ones(LENGTH), 1)
-    phalanx.wait([total], timeout=30)
+    phalanx.wait([total], timeout=120)
     lose()
     with pytest.raises(errors.ObjectReconstructionFailedError, match="by value"):
         get(total)

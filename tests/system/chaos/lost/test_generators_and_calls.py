@@ -76,7 +76,7 @@ def test_results_of_calls_are_made_again_as_max_task_retries_allows(get, lose, r
 def test_results_of_a_dead_actor_are_lost(get, lose):
     reader = Reader.options(max_task_retries=-1).remote()
     ref = reader.fill.remote(6)
-    phalanx.wait([ref], timeout=30)
+    phalanx.wait([ref], timeout=120)
     phalanx.kill(reader)
     lose(ref)
     with pytest.raises(errors.ObjectReconstructionFailedError, match="its actor is dead"):

@@ -25,7 +25,7 @@ def test_of_a_node_that_is_gone_nothing_is_made_before_somebody_needs_it(session
     refs = [make.remote(i) for i in range(4)]
     small = phalanx.put(3)
     put = phalanx.put(numpy.zeros(LENGTH))
-    phalanx.wait(refs, num_returns=4, timeout=30)
+    phalanx.wait(refs, num_returns=4, timeout=120)
     with session.lock:
         session.owner.objects.node_lost(b"\0" * 6)  # another one
     assert all(ref._value is not None for ref in refs)
@@ -35,7 +35,7 @@ def test_of_a_node_that_is_gone_nothing_is_made_before_somebody_needs_it(session
             session.owner.objects.node_lost(bytes.fromhex(writer))
     assert all(ref._value is None for ref in refs)
     assert count() == 4
-    ready, rest = phalanx.wait(refs[:2], num_returns=2, timeout=30)
+    ready, rest = phalanx.wait(refs[:2], num_returns=2, timeout=120)
     assert (len(ready), len(rest)) == (2, 0)
     assert count() == 6
     assert [get(first.remote(ref)) for ref in refs] == [0.0, 1.0, 2.0, 3.0]
@@ -50,7 +50,7 @@ def test_a_lineage_that_was_dropped_for_want_of_room_is_named(session, get, lose
     refs = []
     for i in range(4):
         refs.append(add.remote(numpy.full(LENGTH, float(i)), 0))
-        phalanx.wait(refs, num_returns=len(refs), timeout=30)
+        phalanx.wait(refs, num_returns=len(refs), timeout=120)
     lose(*refs)
     evicted = errors.ObjectReconstructionFailedLineageEvictedError
     with pytest.raises(evicted, match="an owner keeps 1 MiB"):
@@ -83,7 +83,7 @@ def test_what_is_remembered_keeps_no_bytes_of_its_inputs(session, get):
     left = fill.remote(1)
     total = add.remote(left, left)
     nested = fill.remote(2, [left])
-    phalanx.wait([total, nested], num_returns=2, timeout=30)
+    phalanx.wait([total, nested], num_returns=2, timeout=120)
     name = left._value.data.decode()
     assert os.path.exists(os.path.join(session.session.shared, name))
     del left

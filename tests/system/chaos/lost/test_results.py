@@ -34,7 +34,7 @@ def test_everything_it_was_made_of_is_made_again(get, lose):
     left, right = fill.remote(1), fill.remote(20)
     both = add.remote(left, right)
     total = add.remote(both, fill.remote(300))
-    phalanx.wait([total], timeout=30)
+    phalanx.wait([total], timeout=120)
     del left, right, both
     lose()
     assert get(total)[0] == 321.0
@@ -71,7 +71,7 @@ def test_many_readers_make_one_reconstruction(get, lose, runs):
 
     @phalanx.remote
     def read(refs):
-        return phalanx.get(refs[0], timeout=30)[0]
+        return phalanx.get(refs[0], timeout=120)[0]
 
     ref = make.remote()
     lose(ref)
@@ -96,7 +96,7 @@ def test_a_borrower_has_it_made_again_by_the_owner(get, lose):
 
         def read(self):
             self.ref._cached = None
-            return phalanx.get(self.ref, timeout=30)[0]
+            return phalanx.get(self.ref, timeout=120)[0]
 
     ref = fill.remote(5)
     keeper = Keeper.remote()
@@ -198,7 +198,7 @@ def test_an_owner_that_died_is_named(get):
 def test_wait_futures_and_await_wait_for_it_again(get, lose):
     refs = [fill.remote(i) for i in range(3)]
     lose(*refs)
-    assert refs[0].future().result(timeout=30)[0] == 0.0
+    assert refs[0].future().result(timeout=120)[0] == 0.0
 
     async def read():
         return (await refs[1])[0]
