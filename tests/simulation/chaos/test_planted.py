@@ -21,7 +21,9 @@ from phalanx.storage import storage
 from phalanx.storage.errors import StorageFullError
 from phalanx_research.chaos.run import try_seed
 
-SEEDS = range(1, 11)
+SHORT = (8, 5, 2)
+"""Seeds of short runs, which find most of the faults."""
+SEEDS = (*SHORT, *range(1, 11))
 
 
 class Boundless:
@@ -172,17 +174,17 @@ def no_line(monkeypatch):
 @pytest.mark.parametrize(
     ("plant", "sentence", "seeds"),
     [
-        (no_look_at_room, "are in use or kept for groups", range(2, 11)),
+        (no_look_at_room, "are in use or kept for groups", (8, *range(2, 11))),
         (no_wait_for_all, "never set its bundles aside", SEEDS),
         (one_more_try, "times and was started", SEEDS),
         (no_gang_minimum, "members at once and begins with", SEEDS),
         (freed_twice, "(Freed) cannot happen to it. Its story:", SEEDS),
-        (one_event_missed, "the scheduler's cache is not what it should be", range(1, 31)),
+        (one_event_missed, "the scheduler's cache is not what it should be", (5, *range(1, 31))),
         (patience_from_the_last_joining, "ended as the head was away for a second", (12, 13)),
         (no_look_at_the_mark, "storage that has lost what it had confirmed", (12, 15)),
         (full_is_written, "ended as the head was away for a second", (29,)),
         (no_line, "one at a time may run", (54,)),
-        (dials_that_never_fail, "raised AssertionError: there is a connection", (3, 21)),
+        (dials_that_never_fail, "raised AssertionError: there is a connection", (21, 3)),
     ],
 )
 def test_a_planted_fault_is_found(monkeypatch, plant, sentence, seeds):
