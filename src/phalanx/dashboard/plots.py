@@ -18,8 +18,8 @@ from phalanx.model.rows.explanation import BYTES
 
 _HIGH, _BELOW, _ABOVE = 130, 18, 8
 """The heights in pixels of the drawing, of the times below it, and of the free space above it."""
-_TEXT = 12
-"""The height of a line of text in pixels."""
+_SIDE = 58
+"""The width in pixels of the column of amounts on the left."""
 _GAP = 4.0
 """The largest distance between two connected points, as a multiple of the usual step. Where points
 are further apart, the line is interrupted.
@@ -45,34 +45,45 @@ def chart_svg(chart: Chart, written: Callable[[str, float], str]) -> Markup:
         for line in chart.lines
         if line.points
     )
-    rules, texts = _grid(chart, written)
+    amounts, levels = _amounts(chart, written)
+    moments, times = _times(chart)
     return Markup(
-        '<figure class="plot">{caption}<svg width="100%" height="{high}" role="img" '
-        'aria-label="{label}">{grid}<svg y="{above}" width="100%" height="{plot}" '
-        'viewBox="0 0 100 100" preserveAspectRatio="none">{lines}</svg>{texts}</svg></figure>'
+        '<figure class="plot">{caption}<div class="axes"><svg width="{side}" height="{high}" '
+        'aria-hidden="true">{amounts}</svg><svg class="curves" height="{high}" role="img" '
+        'aria-label="{label}">{levels}{moments}<svg y="{above}" width="100%" height="{plot}" '
+        'viewBox="0 0 100 100" preserveAspectRatio="none">{lines}</svg>{times}</svg></div></figure>'
     ).format(
         caption=caption,
+        side=_SIDE,
         high=_HIGH + _BELOW + _ABOVE,
         label=label,
-        grid=rules,
-        texts=texts,
+        amounts=amounts,
+        levels=levels,
+        moments=moments,
+        times=times,
         above=_ABOVE,
         plot=_HIGH,
         lines=Markup("").join(_line(chart, line) for line in chart.lines),
     )
 
 
-def _grid(chart: Chart, written: Callable[[str, float], str]) -> tuple[Markup, Markup]:
-    """Return the lines of the grid, and their texts, which are drawn over them."""
-    rules, texts = [], []
+def _amounts(chart: Chart, written: Callable[[str, float], str]) -> tuple[Markup, Markup]:
+    """Return the texts of the amounts, which stand left of the plot, and the lines across it."""
+    texts, rules = [], []
     unit = _unit(chart)
     for count in round_ticks(0.0, chart.top / unit, about=3):
         y = _ABOVE + _HIGH * (1 - count * unit / chart.top)
-        beside = y - 3 if y > _TEXT else y + _TEXT  # below its line where no room is above
         rule = '<line class="rule" x1="0" x2="100%" y1="{y:.1f}" y2="{y:.1f}"/>'
         rules.append(Markup(rule).format(y=y))
-        text = written(chart.unit, count * unit)
-        texts.append(Markup('<text x="3" y="{}">{}</text>').format(f"{beside:.1f}", text))
+        said = written(chart.unit, count * unit).replace(".0 ", " ")
+        text = '<text x="{x}" y="{y:.1f}" text-anchor="end">{said}</text>'
+        texts.append(Markup(text).format(x=_SIDE - 6, y=y + 4, said=said))
+    return Markup("").join(texts), Markup("").join(rules)
+
+
+def _times(chart: Chart) -> tuple[Markup, Markup]:
+    """Return the lines at round times, and their texts below the plot."""
+    rules, texts = [], []
     begin, low = chart.at - chart.span_s, _ABOVE + _HIGH
     for at, text in clock_ticks(begin, chart.at, about=5):
         place = 100 * (at - begin) / chart.span_s

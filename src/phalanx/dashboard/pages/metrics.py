@@ -41,10 +41,12 @@ def written(resource: str, value: float) -> str:
 
 
 def rounded(resource: str, value: float) -> str:
-    """Return an amount of a resource as text with at most four digits. This is for means over
-    time.
+    """Return an amount of a resource as text, without decimals from 100 on and else with three
+    digits. This is for means over time.
     """
-    return size(value) if resource in _BYTES else f"{value:.4g}"
+    if resource in _BYTES:
+        return size(value)
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def amounts_text(amounts: Mapping[str, float]) -> str:
