@@ -88,9 +88,11 @@ class Renderer:
             "amount": amount,
             "amounts": metrics.amounts_text,
             "span": duration,
-            "brief": lambda seconds: "–" if seconds is None else task_stream.brief(seconds),
+            "brief": lambda seconds: "" if seconds is None else task_stream.brief(seconds),
             "size": size,
-            "ms": lambda seconds: f"{1000 * seconds:.2f} ms",
+            "ms": lambda seconds: (
+                f"{1000 * seconds:.2f} ms" if seconds < 1 else task_stream.brief(seconds)
+            ),
             "mark": mark,
             "given_labels": given_labels,
             "ran": ran,
@@ -147,7 +149,7 @@ def ran(job: JobInfo) -> Markup:
     elif job.ran_s:
         html = Markup("{}").format(said)
     else:
-        return Markup("–")
+        return Markup("")
     limit = "" if job.time_limit_s is None else f" of {duration(job.time_limit_s)}"
     return html + Markup("{}").format(limit)
 
@@ -155,7 +157,7 @@ def ran(job: JobInfo) -> Markup:
 def _moment(at: float | None) -> Markup:
     """Return a moment as a `time` element; a script in the page shows how long ago it was."""
     if at is None:
-        return Markup("–")
+        return Markup("")
     try:
         when = datetime.fromtimestamp(at, UTC)
     except (OverflowError, OSError, ValueError):

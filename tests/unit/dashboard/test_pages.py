@@ -324,6 +324,29 @@ def test_the_overview_says_for_each_queue_what_waits_and_why():
     ]  # fmt: skip
 
 
+def test_a_queue_shows_memory_as_people_write_it():
+    held = {"memory": 2.0 * 1024**3}
+    lab = queue("lab", allocated=held, deserved={"memory": 1024.0**3})
+    found = queues.queues(snapshot(queues=[queue("root"), lab])).lines[0]
+    (share,) = found.shares
+    assert share.written(share.allocated) == "2.0 GiB"
+    assert found.words == ["borrows 1.0 GiB memory; other queues may reclaim it"]
+
+
+def test_a_queue_is_drawn_against_what_it_deserves_and_may_hold():
+    held = Series()
+    for at in range(90):
+        held.add(NOW - 900 + 10 * at, 2.0)
+    lab = queue("lab", allocated={"GPU": 2.0}, deserved={"GPU": 3.0}, capability={"GPU": 8.0})
+    rows = snapshot(queues=[queue("root"), lab])
+    page = queues.queue_page(rows, {("queue lab", "GPU"): held}, "lab", NOW)
+    assert page is not None
+    (curve,) = page.curves
+    now = {line.name: line.points[-1][1] for line in curve.lines}
+    assert now == {"deserved": 3.0, "at most": 8.0, "allocated": 2.0}
+    assert curve.top >= 8.0
+
+
 def test_the_overview_names_what_looks_bad():
     row = node(1, [0, 0], closed=[0, 1], unwell=[(0, "bad", "reset", "Xid 79")], reason="Xid 79")
     late = [
@@ -335,6 +358,7 @@ def test_the_overview_names_what_looks_bad():
     [bad] = page.bad_devices
     assert (bad.name, bad.state, bad.why) == ("n0001/gpu0", "bad", "Xid 79")
     assert (page.cordoned, page.failed_lately, page.ailing) == (1, 1, [])
+    assert [one.name for one in page.cordoned_devices] == ["n0001/gpu1"]
 
 
 def test_queues_count_what_waits_and_runs_below_them():
@@ -353,7 +377,7 @@ def test_how_long_a_job_has_run_moves_on_from_the_moment_of_its_row():
     assert f'data-since="{NOW - 700 + 660 - 600:.0f}"' in ran(runs)
     assert ran(runs).endswith(" of 2h")
     assert ran(job("over", st.COMPLETED, ran_s=600.0)) == "10m"
-    assert ran(job("new", st.PENDING)) == "–"
+    assert ran(job("new", st.PENDING)) == ""
 
 
 def test_a_time_that_counts_on_is_no_change_until_it_begins_anew():
@@ -372,7 +396,7 @@ def test_rows_of_jobs_are_as_of_now():
     told = current([runs, array, over], NOW + 7)
     assert [(one.age_s, one.ran_s) for one in told] == [(667, 607), (67, 0), (67, 5)]
     assert current(told, NOW + 7) == told
-    assert ran(told[1]) == "–", "an array has no time of running; its tasks have"
+    assert ran(told[1]) == "", "an array has no time of running; its tasks have"
     rows = [runs, msgspec.structs.replace(runs, name="late", ran_s=650.0, age_s=700.0)]
     page = jobs.jobs(snapshot(jobs=rows, at=NOW), {"sort": "-ran"})
     assert [one.name for one in page.listed.rows] == ["late", "runs"]

@@ -30,6 +30,7 @@ COLUMNS: dict[str, Callable[[JobInfo], Any]] = {
     "age": lambda job: job.submitted,
     "ran": lambda job: job.ran_s,
     "members": lambda job: job.replicas,
+    "gpus": lambda job: (job.gpus, job.submitted),
     "position": lambda job: (job.position or _LATE, job.queue, job.submitted),
     "start": lambda job: (job.expected_start.at_s if job.expected_start else _LATE, job.submitted),
 }

@@ -77,7 +77,9 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     kind: str
-    """The kind of the line, which decides its look: total, allocated, used, running or waiting."""
+    """The kind of the line, which decides its look: total, at-most, deserved, allocated, used,
+    running or waiting.
+    """
     points: list[tuple[float, float]]
 
 

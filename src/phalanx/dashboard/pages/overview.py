@@ -46,7 +46,7 @@ class QueueWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BadDevice(msgspec.Struct, frozen=True, kw_only=True):
-    """A GPU that is bad or suspect, the id of its node, and the reason."""
+    """A GPU that is bad, suspect or cordoned, the id of its node, and the reason."""
 
     name: str
     node: str
@@ -68,6 +68,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     bad_devices: list[BadDevice]
     cordoned: int
     """The number of GPUs that are closed to new work although they are not bad."""
+    cordoned_devices: list[BadDevice]
+    """The first of them."""
     failed_lately: int
     """The number of jobs that failed in the last hour."""
     span: str
@@ -97,6 +99,7 @@ def overview(
     waiting = [job for job in snapshot.jobs if job.state == st.PENDING]
     failed = [job for job in snapshot.jobs if job.state in FAILED and job.finished is not None]
     shown = gauges(snapshot)
+    cordoned = _cordoned(snapshot)
     defects = [
         f"{row.count} errors about a {kind}; the last: {row.last}"
         for kind, row in sorted(snapshot.status.defects.items())
@@ -120,11 +123,8 @@ def overview(
         ],
         queues=_work(snapshot)[:SHOWN],
         bad_devices=_bad_devices(snapshot)[:SHOWN],
-        cordoned=sum(
-            len(set(row.closed) - {number for number, state, *_ in row.unwell if state == BAD})
-            for row in snapshot.status.nodes
-            if row.state != DEAD
-        ),
+        cordoned=len(cordoned),
+        cordoned_devices=cordoned[:SHOWN],
         failed_lately=sum(now - (job.finished or 0.0) <= LATELY_S for job in failed),
         span=span,
         nodes=dict(Counter(row.state.lower() for row in snapshot.status.nodes)),
@@ -188,4 +188,15 @@ def _bad_devices(snapshot: ClusterSnapshot) -> list[BadDevice]:
         for row in snapshot.status.nodes
         if row.state != DEAD
         for number, state, _, why in row.unwell
+    ]
+
+
+def _cordoned(snapshot: ClusterSnapshot) -> list[BadDevice]:
+    return [
+        BadDevice(name=f"{name_of(row)}/gpu{number}", node=row.node_id, state="cordoned", why="")
+        for row in snapshot.status.nodes
+        if row.state != DEAD
+        for number in sorted(
+            set(row.closed) - {number for number, state, *_ in row.unwell if state == BAD}
+        )
     ]

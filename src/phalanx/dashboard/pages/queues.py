@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from phalanx.dashboard.pages.metrics import SPANS_S, Chart, chart
+from phalanx.dashboard.pages.metrics import ROOM, SPANS_S, Chart, Line, chart, written
 from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo, QueueInfo
@@ -33,6 +33,10 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     capability: float | None
     total: float
     """The total amount of the cluster."""
+
+    def written(self, value: float) -> str:
+        """Return an amount of the resource as text."""
+        return written(self.resource, value)
 
     def percent(self, value: float | None) -> float:
         """Return a value in percent of the whole cluster, at most 100."""
@@ -137,14 +141,14 @@ def _words(queue: QueueInfo, shares: list[Share]) -> list[str]:
         name, has = share.resource, share.allocated
         if share.guarantee is not None and has < share.guarantee and share.requested:
             words.append(
-                f"has {has:g} of its {share.guarantee:g} guaranteed {name}, and waits for "
-                f"{share.requested:g}"
+                f"has {share.written(has)} of its {share.written(share.guarantee)} guaranteed "
+                f"{name}, and waits for {share.written(share.requested)}"
             )
         if share.deserved is not None and has > share.deserved:
             back = "; other queues may reclaim it" if queue.reclaimable else ""
-            words.append(f"borrows {has - share.deserved:g} {name}{back}")
+            words.append(f"borrows {share.written(has - share.deserved)} {name}{back}")
         if share.capability is not None and has >= share.capability and share.requested:
-            words.append(f"is at its limit of {share.capability:g} {name}")
+            words.append(f"is at its limit of {share.written(share.capability)} {name}")
     return words
 
 
@@ -180,12 +184,15 @@ def queue_page(
     return QueuePage(
         line=line,
         curves=[
-            chart(
-                series,
-                share.resource,
-                {"allocated": (f"queue {name}", share.resource)},
-                now,
-                SPANS_S[span],
+            _curve(
+                chart(
+                    series,
+                    share.resource,
+                    {"allocated": (f"queue {name}", share.resource)},
+                    now,
+                    SPANS_S[span],
+                ),
+                share,
             )
             for share in line.shares[:2]
         ],
@@ -195,3 +202,17 @@ def queue_page(
         running=current(sorted(running, key=lambda job: job.started or 0.0)[:SHOWN], now),
         running_in_all=len(running),
     )
+
+
+def _curve(chart: Chart, share: Share) -> Chart:
+    """Return a chart with lines for the amounts that the queue deserves and may hold at most."""
+    if not chart.lines:
+        return chart
+    levels = {"deserved": share.deserved, "at most": share.capability}
+    lines = [
+        Line(name=name, kind=name.replace(" ", "-"), points=[(chart.span_s, value), (0.0, value)])
+        for name, value in levels.items()
+        if value is not None
+    ]
+    top = max([chart.top, *(ROOM * line.points[0][1] for line in lines)])
+    return msgspec.structs.replace(chart, lines=[*lines, *chart.lines], top=top)
