@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from phalanx.cli.reach import USAGE, fail
+from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.snapshots import one_snapshot
 from phalanx.cli.table import table
-from phalanx.head.jobs.what_if import Supposition, suppose
+from phalanx.head.jobs.what_if import Supposition, suppose, with_ids
+from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.scheduler.forecast.what_if import Comparison, Start, change_words, start_words
 
 
@@ -32,6 +33,8 @@ def compared(
         manifests=tuple((str(file), _read(file)) for file in submit),
     )
     try:
+        if snapshot is None and (supposed.add_nodes or supposed.remove_nodes):
+            supposed = with_ids(supposed, ask(address, GetStatus()).nodes)
         return suppose(before, supposed)
     except ValueError as error:
         fail(str(error), USAGE)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated
+
+import msgspec
 
 from phalanx.cli.common_options import Address, Json
 from phalanx.cli.layout import Column
@@ -15,6 +17,8 @@ from phalanx.cli.reach import ask
 from phalanx.cli.table import echo
 from phalanx.model.readable import amount, size
 from phalanx.model.rows.devices import DeviceInfo
+from phalanx.model.rows.work import GangInfo
+from phalanx.protocol.requests.gangs import ListGangs
 from phalanx.protocol.requests.health import ListDevices
 
 _UNKNOWN = "-"
@@ -34,12 +38,35 @@ def devices(
     """List GPUs with their health, use, holders and processes."""
     asked = [find_node(address, node)] if node else []
     rows = ask(address, ListDevices(asked))
+    if any(row.left < 1 and not row.holders and not row.is_closed for row in rows):
+        gangs = ask(address, ListGangs())
+        rows = with_gangs(rows, gangs)
     if json:
         data = {"format": "phalanx-devices/1", "devices": [row.as_dict() for row in rows]}
         echo(json_module.dumps(data, indent=1))
         return
     name = names_of(address, [row.node_id for row in rows], ids)
     show(device_columns(name), rows, output, no_headers)
+
+
+def with_gangs(rows: Sequence[DeviceInfo], gangs: Sequence[GangInfo]) -> list[DeviceInfo]:
+    """Return the rows with gangs as holders of devices whose node has not named holders. Only nodes
+    that read their devices name them.
+    """
+    held: dict[tuple[str, int], list[str]] = {}
+    for gang in gangs:
+        name = gang.job.removeprefix("default/") or gang.name
+        for node_id, devices in zip(gang.nodes, gang.devices, strict=False):
+            for number in devices.get("GPU", ()):
+                holders = held.setdefault((node_id, number), [])
+                if name not in holders:
+                    holders.append(name)
+    return [
+        row
+        if row.holders
+        else msgspec.structs.replace(row, holders=held.get((row.node_id, row.number), []))
+        for row in rows
+    ]
 
 
 def device_columns(name: Callable[[str], str]) -> list[Column]:

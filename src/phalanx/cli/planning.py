@@ -46,7 +46,9 @@ def what_if(
         list[str] | None,
         Option(help="Empty nodes to add: COUNT:NODE (like that node), or COUNT:CPU=64,GPU=8."),
     ] = None,
-    remove_node: Annotated[list[str] | None, Option(help="Id of a node to remove.")] = None,
+    remove_node: Annotated[
+        list[str] | None, Option(help="Node to remove: its name or its id.")
+    ] = None,
     weight: Annotated[list[str] | None, Option(help="New weight of a queue, as QUEUE=N.")] = None,
     submit: Annotated[
         list[Path] | None,

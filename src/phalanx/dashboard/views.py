@@ -30,6 +30,7 @@ from phalanx.dashboard.record import NotRecordedError
 from phalanx.dashboard.watch import ClusterSnapshot, Watch
 from phalanx.dashboard.what_if import WhatIf
 from phalanx.errors import JobNotFoundError, PhalanxError
+from phalanx.head.jobs.what_if import with_ids
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobDescription
 from phalanx.observe.health import health
@@ -294,6 +295,7 @@ class Views:
         try:
             supposed = what_if.supposition(query)
             if not supposed.is_empty:
+                supposed = with_ids(supposed, snapshot.status.nodes)
                 taken = await self._watch.shared(TakeSnapshot(True), snapshot.version)
                 found = await self._supposing.ask(taken, supposed)
         except (ValueError, TimeoutError) as error:

@@ -162,6 +162,17 @@ def test_sharers_of_a_device_are_listed_with_its_mode_and_their_memory() -> None
     assert "b, shared by mps: a worker-0 (2.0 GiB used, 20.0 GiB held)" in text
 
 
+def test_a_device_that_is_not_read_is_held_by_the_gang_that_holds_it() -> None:
+    rows = [device(NODES[0], number, holders=[], left=0.5) for number in range(3)]
+    rows[1] = msgspec.structs.replace(rows[1], holders=["a worker-0"])
+    holding = [
+        gang(1, [NODES[0]], [[0, 1]], job="default/mine"),
+        gang(2, [NODES[0]], [[0]], job="", name="g2"),
+    ]
+    found = devices.with_gangs(rows, holding)
+    assert [one.holders for one in found] == [["mine", "g2"], ["a worker-0"], []]
+
+
 def of_queues() -> str:
     rows = [
         queue("root", parent="", state="Open", running=2, allocated={"CPU": 96.0, "GPU": 72.0}),

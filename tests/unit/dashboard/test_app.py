@@ -32,8 +32,9 @@ PAGES = [
     "/jobs/default/next", "/nodes", f"/nodes/{node(1).node_id}", "/queues", "/queues/lab",
     "/plan", "/work", "/work?range=1h", f"/work/{2:048x}", "/objects",
     "/history", "/history?period=30d&by=user&user=a", "/what-if",
-    "/what-if?add_nodes=1:n1", "/events", "/events?kind=preempted&q=for&job=x%2Fy&user=a&node=n1",
-    "/decisions", "/decisions/2", "/health",
+    "/what-if?add_nodes=1:n0001", "/events",
+    "/events?kind=preempted&q=for&job=x%2Fy&user=a&node=n1", "/decisions", "/decisions/2",
+    "/health",
 ]  # fmt: skip
 
 
@@ -357,11 +358,12 @@ def test_what_is_supposed_is_worked_out_beside_and_nothing_is_applied():
                 page = answer.json()["page"]
                 return page["starts"], page["wrong"]
 
-            (one,), wrong = await changes("add_nodes=1:n1")
+            (one,), wrong = await changes("add_nodes=1:n0001")
             assert (one["before"], one["after"], one["change"], wrong) == ("-", "now", "starts", "")
             assert await changes("") == (None, "")
             for words, said in (
                 ("add_nodes=x", "nodes to add 'x': COUNT:NODE"),
+                ("add_nodes=1:n001", "there is no node 'n001'; did you mean 'n0001'?"),
                 ("weight=lab", "expected QUEUE=N"),
                 ("weight=nobody=2", "there is no queue 'nobody'"),
                 ("manifest=%00", "the manifest"),
@@ -370,10 +372,10 @@ def test_what_is_supposed_is_worked_out_beside_and_nothing_is_applied():
                 starts, wrong = await changes(words)
                 assert starts is None
                 assert said in wrong
-            page = (await client.get("/what-if?add_nodes=1:n1&weight=lab%3D2")).text
-            assert "phalanx what-if --add-nodes 1:n1 --weight lab=2" in page
+            page = (await client.get("/what-if?add_nodes=1:n0001&weight=lab%3D2")).text
+            assert "phalanx what-if --add-nodes 1:n0001 --weight lab=2" in page
             assert 'data-live="no"' in page
-            assert (await client.get("/live/what-if?add_nodes=1:n1")).status_code == 404
+            assert (await client.get("/live/what-if?add_nodes=1:n0001")).status_code == 404
             assert head.commands == []
 
     run(look())
@@ -382,7 +384,7 @@ def test_what_is_supposed_is_worked_out_beside_and_nothing_is_applied():
 def test_what_takes_too_long_or_comes_too_often_is_told_so(monkeypatch):
     async def look():
         supposing = WhatIf()
-        supposed = Supposition(add_nodes=("1:n1",))
+        supposed = Supposition(add_nodes=(f"1:{1:056x}",))
         monkeypatch.setattr("phalanx.dashboard.what_if.PATIENCE_S", 0.0)
         with pytest.raises(TimeoutError, match="takes longer than 0 s"):
             await supposing.ask(SNAPSHOT, supposed)

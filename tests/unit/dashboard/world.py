@@ -267,7 +267,7 @@ SNAPSHOT = json.dumps(
             "actions": ["allocate"],
             "tiers": [{"plugins": [{"name": "gang"}, {"name": "predicates"}]}],
         },
-        "nodes": [{"name": "n1", "capacity": {"cpu": 4, "memory": 8e9, "pods": 100}}],
+        "nodes": [{"name": f"{1:056x}", "capacity": {"cpu": 4, "memory": 8e9, "pods": 100}}],
         "queues": [{"name": "lab"}],
         "podgroups": [{"name": EVIL, "queue": "lab", "minMember": 2}],
         "tasks": [

@@ -4,6 +4,8 @@ consequences.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from phalanx.head.jobs.podgroup import podgroup_of
@@ -14,8 +16,12 @@ from phalanx.manifests.shapes import shape_of
 from phalanx.manifests.sizes import read_amount
 from phalanx.model.jobs.records import new_job
 from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.lifecycle import DEAD
+from phalanx.model.nearest import nearest
+from phalanx.model.rows.cluster import NodeInfo
 from phalanx.scheduler.cycle.specs import Snapshot, TaskSpec
 from phalanx.scheduler.forecast.what_if import (
+    HOSTNAME,
     Comparison,
     Submission,
     compare,
@@ -43,6 +49,39 @@ class Supposition(msgspec.Struct, frozen=True, kw_only=True):
     def is_empty(self) -> bool:
         """Whether nothing changes."""
         return not (self.add_nodes or self.remove_nodes or self.weights or self.manifests)
+
+
+def with_ids(supposed: Supposition, nodes: Iterable[NodeInfo]) -> Supposition:
+    """Return the changes with the ids of nodes in place of the names given to them.
+
+    `nodes`: the cluster's nodes. Raises ValueError for a name that means no node or several nodes.
+    """
+    living = [row for row in nodes if row.state != DEAD]
+    return msgspec.structs.replace(
+        supposed,
+        add_nodes=tuple(_like_an_id(one, living) for one in supposed.add_nodes),
+        remove_nodes=tuple(_id_of(one, living) for one in supposed.remove_nodes),
+    )
+
+
+def _like_an_id(written: str, nodes: list[NodeInfo]) -> str:
+    count, _, what = written.partition(":")
+    is_name = bool(what) and "=" not in what
+    return f"{count}:{_id_of(what, nodes)}" if is_name else written
+
+
+def _id_of(name: str, nodes: list[NodeInfo]) -> str:
+    ids = [row.node_id for row in nodes if name in (row.name, row.hostname)]
+    if len(ids) == 1:
+        return ids[0]
+    if len(ids) > 1:
+        raise ValueError(f"{name!r} is the name of {len(ids)} nodes; name one by its id")
+    if any(row.node_id.startswith(name) or row.labels.get(HOSTNAME) == name for row in nodes):
+        return name
+    known = sorted({row.name or row.hostname for row in nodes})
+    some = ", ".join(known[:5]) + (f", and {len(known) - 5} more" if len(known) > 5 else "")
+    near = nearest(name, known) or f"; known: {some or 'none'}"
+    raise ValueError(f"there is no node {name!r}{near}")
 
 
 def suppose(snapshot: Snapshot, supposed: Supposition) -> Comparison:
