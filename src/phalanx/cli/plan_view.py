@@ -31,7 +31,7 @@ def plan_text(plan: TimePlan, name: Callable[[str], str] = str) -> str:
         return "No gang runs, and no gang waits."
     lines = list(_axis(plan, name))
     if plan.starts:
-        lines += ["", listing(_columns(plan, name), plan.starts)]
+        lines += ["", listing(_columns(plan, name), sorted(plan.starts, key=_begin))]
     if plan.unknown:
         several = len(plan.unknown) > 1
         who = f"{len(plan.unknown)} gangs wait" if several else "1 gang waits"
@@ -94,6 +94,10 @@ def _digit(held: float) -> str:
     if held <= 0:
         return "."
     return "+" if held > 9 else str(max(1, round(held)))
+
+
+def _begin(one: PlannedStart) -> float:
+    return one.at_s
 
 
 def _columns(plan: TimePlan, name: Callable[[str], str]) -> list[Column]:

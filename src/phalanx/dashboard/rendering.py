@@ -102,7 +102,7 @@ class Renderer:
             "subject": subject,
             "told": told,
         }
-        self._env.globals["how"] = plan.how
+        self._env.globals["how"] = lambda start: plan.WORDS[plan.how(start)]
 
     def page(self, template: str, **values: Any) -> tuple[str, Pieces]:
         """Return the HTML of a whole page, and its pieces."""

@@ -87,7 +87,7 @@ def test_a_plan_in_words(tmp_path) -> None:
     rows = {line.split()[0]: line for line in lines if line.startswith("default/")}
     assert "in 1m" in rows["default/big"]
     assert "estimated" in rows["default/big"]
-    assert "limits of 2 jobs" in rows["default/big"]
+    assert "time limits of 2 jobs" in rows["default/big"]
     assert rows["default/small"].split()[2:5] == ["now", "in", "20s"]
     assert lines[-1].endswith("default/never")
 

@@ -132,7 +132,7 @@ def test_an_explanation_in_words() -> None:
         "  to change that: add a node\n"
         "  held by b (8 GPU, for 1m30s at most), x/c (64.0 GiB memory), and 3 more\n"
         "  expected to start in 1m30s (at 100), once 1 task has ended, if run times hold "
-        "(limits of 1 job), if no other job fills its places before\n"
+        "(time limits of 1 job), if no other job fills its places before\n"
         "  it is number 2 of those that wait in its queue\n"
         "  - 1 is ahead of it in queue lab\n"
         "  tasks t0, t1, t2 and 2 more\n"
@@ -163,7 +163,7 @@ def test_a_plan_is_a_table() -> None:
     )  # fmt: skip
     plan = TimePlan(now=100.0, starts=(start,), unknown=("other",), running=())
     shown = plan._repr_html_()
-    for words in ("&lt;job&gt;", "in 1m", "in 2m", "promised", "2 on n1", "limits of 1 job"):
+    for words in ("&lt;job&gt;", "in 1m", "in 2m", "promised", "2 on n1", "time limits of 1 job"):
         assert f"<td>{words}</td>" in shown
     assert "start unknown: other" in shown
     nothing = TimePlan(now=0.0, starts=(), unknown=(), running=())

@@ -261,6 +261,31 @@ def test_a_bar_is_as_high_as_the_part_of_the_node_that_it_holds_and_none_overlap
         assert is_apart or is_above
 
 
+def test_a_short_bar_is_named_beside_it_where_nothing_is_in_the_way():
+    row = node(1, [0] * 8)
+    place = Place(node=row.node_id, tasks=4, devices={"nvidia.com/gpu": 4.0})
+    runs = tuple(
+        RunningPlace(podgroup=f"default/{name}", place=place, ends_s=NOW + ends_s)
+        for name, ends_s in (("free-beside", 600.0), ("blocked", 600.0))
+    )
+    starts = (starting("default/follows", 700.0, 900.0, devices=4.0),)
+    found = TimePlan(now=NOW, starts=starts, unknown=(), running=runs)
+    status = msgspec.structs.replace(snapshot().status, nodes=[row, node(2)])
+    page = plan.plan_page(found, snapshot(status=status), "1d")
+    bars = {bar.podgroup: bar for bar in page.tracks[0].bars}
+    (blocked,) = (one for one in runs if bars[one.podgroup].top == bars["default/follows"].top)
+    beside = {name for name, bar in bars.items() if bar.is_named_beside}
+    assert beside == set(bars) - {blocked.podgroup}
+    assert page.idle == 1
+
+
+def test_expected_starts_are_listed_in_the_order_of_time():
+    late_first = (starting("default/late", 700.0), starting("default/soon", 60.0))
+    found = TimePlan(now=NOW, starts=late_first, unknown=(), running=())
+    page = plan.plan_page(found, snapshot())
+    assert [one.podgroup for one in page.starts] == ["default/soon", "default/late"]
+
+
 def test_the_axis_of_the_plan_has_round_times_of_day():
     found = TimePlan(now=NOW, starts=(starting("default/a", 7_000.0),), unknown=(), running=())
     ticks = plan.plan_page(found, snapshot(), "6h").ticks

@@ -9,16 +9,22 @@ import msgspec
 from phalanx.dashboard.pages.device_map import DEVICE, name_of
 from phalanx.dashboard.scales import clock_ticks
 from phalanx.dashboard.watch import ClusterSnapshot
+from phalanx.model.lifecycle import DEAD
 from phalanx.model.readable import duration
 from phalanx.model.rows.plan import Place, PlannedStart, TimePlan
 from phalanx.observe.plan_range import ALL, RANGES_S, length_of, usual_range
 
 NODES = 60
 STARTS = 100
-_SLOT_PX, _ALONE_PX = 7, 16
-"""The height of a bar for each device that it holds, and of a bar that holds a whole lane."""
-_NAMED_PX = 13
+_SLOT_PX, _FEW_PX, _ALONE_PX = 7, 13, 16
+"""The height of a bar for each device that it holds, in a drawing of many lanes and in one of at
+most FEW lanes; and the height of a bar that holds a whole lane.
+"""
+FEW = 8
+_NAMED_PX = 12
 """The least height of a bar with a name on it, in pixels."""
+_LETTER = 0.65
+"""The width of a letter of a name in hundredths of the axis, on a window of 1,600 pixels."""
 _CUT = 0.001
 
 
@@ -37,6 +43,8 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
     words: str
     top: int
     height: int
+    is_named_beside: bool = False
+    """Whether the name stands right of the bar, which is too short for it."""
 
     @property
     def width(self) -> float:
@@ -77,6 +85,9 @@ class PlanPage(msgspec.Struct, frozen=True, kw_only=True):
     tracks: list[Track]
     tracks_in_all: int
     starts: list[PlannedStart]
+    """The first expected starts, in the order of time."""
+    idle: int
+    """The number of nodes without a lane, because no gang holds or will hold a part of them."""
 
 
 class _Span(msgspec.Struct, frozen=True):
@@ -103,7 +114,8 @@ def plan_page(plan: TimePlan, snapshot: ClusterSnapshot, asked: str = "") -> Pla
         row = rows.get(node)
         devices = int(row.total.get(DEVICE, 0)) if row is not None else 0
         name = node[:12] if row is None else name_of(row)
-        tracks.append(_track(node, name, devices, of_node, plan.now, length_s))
+        slot_px = _FEW_PX if len(spans) <= FEW else _SLOT_PX
+        tracks.append(_track(node, name, devices, of_node, plan.now, length_s, slot_px))
     tracks.sort(key=lambda one: (one.name, one.node))
     ticks = [
         Tick(place=round(100 * (at - plan.now) / length_s, 2), at=at, text=text)
@@ -116,7 +128,8 @@ def plan_page(plan: TimePlan, snapshot: ClusterSnapshot, asked: str = "") -> Pla
         ticks=ticks,
         tracks=tracks[:NODES],
         tracks_in_all=len(tracks),
-        starts=list(plan.starts[:STARTS]),
+        starts=sorted(plan.starts, key=lambda one: one.at_s)[:STARTS],
+        idle=sum(row.state != DEAD and row.node_id not in spans for row in rows.values()),
     )
 
 
@@ -139,6 +152,10 @@ def _spans(plan: TimePlan) -> dict[str, list[_Span]]:
     return spans
 
 
+WORDS = {"fills": "fills a hole", "promised": "promised", "estimated": "estimated"}
+"""The words for each kind of a start."""
+
+
 def how(start: PlannedStart) -> str:
     """Return the kind of a start: fills, promised or estimated."""
     if start.fills:
@@ -147,7 +164,13 @@ def how(start: PlannedStart) -> str:
 
 
 def _track(
-    node: str, name: str, devices: int, spans: list[_Span], now: float, length_s: float
+    node: str,
+    name: str,
+    devices: int,
+    spans: list[_Span],
+    now: float,
+    length_s: float,
+    slot_px: int,
 ) -> Track:
     """Stack the bars of a node so that none overlap. A lane has one slot for each device of the
     node.
@@ -162,7 +185,7 @@ def _track(
         first = _first_free(free_at, count, span.begin)
         free_at[first : first + count] = [span.end if span.end is not None else math.inf] * count
         places.append((span, first, count))
-    slot_px = _ALONE_PX if len(free_at) <= 2 else _SLOT_PX
+    slot_px = _ALONE_PX if len(free_at) <= 2 else slot_px
     bars = []
     for span, first, count in places:
         end = length_s if span.end is None else max(span.end - now, 0.0)
@@ -174,13 +197,33 @@ def _track(
                 end=round(100 * min(end / length_s, 1.0), 2),
                 has_end=span.end is not None and end <= length_s * (1 + _CUT),
                 kind=span.kind,
-                words=f"{span.podgroup} on {name}: {span.place.words}, {doing}{span.why}"
-                + ("" if span.kind == "runs" else f", {span.kind}"),
+                words=f"{span.podgroup.removeprefix('default/')} on {name}: {span.place.words}, "
+                f"{doing}{span.why}" + ("" if span.kind == "runs" else f", {WORDS[span.kind]}"),
                 top=first * slot_px,
                 height=count * slot_px - 1,
             )
         )
+    bars = [_named(bar, bars) for bar in bars]
     return Track(node=node, name=name, height=max(len(free_at), 1) * slot_px, bars=bars)
+
+
+def _named(bar: Bar, others: list[Bar]) -> Bar:
+    """Return the bar with its name beside it, if the name is too long for the bar and no other bar
+    is in the way.
+    """
+    room = _LETTER * (len(bar.label) + 2)
+    end = max(bar.end, bar.begin + bar.width)
+    if not bar.label or room <= bar.width or end + room > 100:
+        return bar
+    is_free = all(
+        other.begin >= end + room
+        or other.end <= bar.begin
+        or other.top >= bar.top + bar.height
+        or other.top + other.height <= bar.top
+        for other in others
+        if other is not bar
+    )
+    return msgspec.structs.replace(bar, is_named_beside=is_free)
 
 
 def _first_free(free_at: list[float], count: int, begin: float) -> int:

@@ -20,7 +20,7 @@ class Basis(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def __str__(self) -> str:
         said = []
         if self.by_limit:
-            said.append(f"limits of {_several(self.by_limit, 'job')}")
+            said.append(f"time limits of {_several(self.by_limit, 'job')}")
         if self.by_past_runs:
             past = _several(self.past_runs, "past run")
             said.append(f"{_several(self.by_past_runs, 'job')} learnt from {past}")

@@ -125,5 +125,5 @@ def test_expected_start_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert explain_file(str(file), "big", as_json=False) == 0
     assert capsys.readouterr().out.splitlines()[4] == (
         "  expected to start in 1m30s (at 100), once 2 tasks have ended, if run times hold "
-        "(limits of 2 jobs), if no other job fills its places before"
+        "(time limits of 2 jobs), if no other job fills its places before"
     )
