@@ -36,8 +36,7 @@ def bench(
 ) -> None:
     """Compare Phalanx's speed with the speed of Ray and other pools.
 
-    Some groups have no counterpart in other systems: they measure only Phalanx, such as the time in
-    which the batch scheduler decides.
+    Groups without a counterpart in other systems measure only Phalanx.
     """
     from phalanx_benchmarks.command import run
 

@@ -107,8 +107,8 @@ def simulate(
         int,
         Option(
             min=0,
-            help="With --lab: number of waiting gangs of each queue to which a place and a time "
-            "are promised (0: none).",
+            help="With --lab: number of waiting gangs in each queue that are promised a place and "
+            "a time (0: none).",
         ),
     ] = 0,
     restarts: Annotated[
@@ -118,7 +118,7 @@ def simulate(
     """Run a trace under one or more policies, on virtual time. Exits with 2 when a file is faulty.
 
     With --chaos: run simulated clusters under faults instead. With --lab: simulate a day of many
-    users' jobs. Both exit with 1 when the simulation finds a fault of Phalanx.
+    users' jobs. Both exit with 1 when the simulation finds a fault in Phalanx.
     """
     from phalanx.errors import PhalanxError
 

@@ -56,11 +56,11 @@ def cycle(
 ) -> None:
     """Show what one cycle decided for each gang, and what changed since the cycle before.
 
-    For the first 32 placed gangs it shows the chosen node and the node's scores; for gangs left
-    waiting, the plugin that refused them, or the reason why they wait now.
+    The first 32 placed gangs are shown with the chosen node and its scores. Gangs left waiting are
+    shown with the plugin that refused them, or with the reason why they wait now.
 
     `phalanx snapshot -o FILE` writes the scheduler's present state, `phalanx replay FILE` runs a
-    cycle on it again, and `phalanx explain FILE` explains why gangs in it wait.
+    cycle on it again, and `phalanx explain FILE` explains why its gangs wait.
     """
     if number is None:
         listed = ask(address, ListCycles())

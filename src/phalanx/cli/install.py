@@ -26,7 +26,8 @@ Root = Annotated[
     str,
     Option(
         metavar="DIRECTORY",
-        help="Directory in place of /, for an image or a package; no command is run.",
+        help="Write files below this directory instead of /, to build an image or a package. No "
+        "command is run.",
     ),
 ]
 

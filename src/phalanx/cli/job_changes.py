@@ -60,8 +60,8 @@ def signal(
 ) -> None:
     """Send a signal to the members of a running job.
 
-    By default the signal goes to the processes that the member's shell has started, not to the
-    shell itself; in a member with steps (srun, `phalanx step`) it goes only to the steps.
+    By default the signal goes to the processes that a member's shell has started, not to the shell
+    itself. In a member with steps (srun, `phalanx step`), the signal goes only to the steps.
     """
     from phalanx.api.signals import signal_number
 
@@ -168,5 +168,5 @@ def resize(
 
 
 def delete(names: Names, address: Address = None) -> None:
-    """Delete jobs, flows or cron jobs with their output. Those that still run are ended first."""
+    """Delete jobs, flows or cron jobs with their output. Running jobs are ended first."""
     _each(names, lambda name: ask(address, DeleteJob(name)), "is deleted")

@@ -237,8 +237,9 @@ def run(
         str | None,
         Option(
             rich_help_panel=panels.FAILURES,
-            help="Reasons to queue the job again, besides preemption and the loss of a node: "
-            "timeout or exit codes, such as timeout,75.",
+            help="Further reasons to queue the job again, next to preemption and the loss of a "
+            "node: timeout (the job reached its time limit) or exit codes, such as "
+            "timeout,75.",
         ),
     ] = None,
     requeue_max: Annotated[

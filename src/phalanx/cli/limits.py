@@ -32,7 +32,7 @@ def limits(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """List the limits of users in queues, with what they have running and waiting now.
+    """List the limits of users in queues, and the amounts that count against them now.
 
     The user * stands for all users without a row of their own. A limit counts the work in the queue
     and in the queues below it.

@@ -60,7 +60,7 @@ def what_if(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Compare expected starts with and without a change. Nothing is changed or submitted.
+    """Compare expected start times with and without a change. Nothing is changed or submitted.
 
     Each option may be repeated; all changes count together.
     """

@@ -98,7 +98,7 @@ PANELS: dict[str, dict[str, Entry]] = {
     },
     TIME: {
         "plan": Entry("planning:plan", "Show when and where pending work will start."),
-        "what-if": Entry("planning:what_if", "Compare expected starts with and without a change."),
+        "what-if": Entry("planning:what_if", "Compare start times with and without a change."),
         "reserve": Entry("reservations:reserve", "Reserve nodes, GPUs or CPUs for a period."),
         "unreserve": Entry("reservations:unreserve", "Delete a reservation."),
         "reservations": Entry("reservations:reservations", "List reservations."),

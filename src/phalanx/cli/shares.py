@@ -36,9 +36,9 @@ def shares(
 ) -> None:
     """Show the shares and the recent use of each queue's users, and their order.
 
-    USE is billing units × hours; older use counts less. LEVEL is a user's part of the shares
-    divided by the user's part of the use. A user with a LEVEL above 1 has used less than the share.
-    Jobs of the user with the highest RANK start first.
+    USE is billing units × hours; older use counts less. LEVEL is a user's fraction of all shares,
+    divided by the user's fraction of all use. A LEVEL above 1 means that the user has used less
+    than the user's share. Jobs of the user with the highest RANK start first.
     """
     rows = ask(address, GetShares(queue))
     if json:

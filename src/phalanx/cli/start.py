@@ -87,10 +87,10 @@ def start(
         list[str] | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Limit after which a silent node counts as dead, as NAME=NUMBER, such as "
-            "misses=5. Names: period_s (seconds between two reports), misses (number of "
-            "missing reports), and joining_s, reconnect_s, restart_s and restored_s (seconds; "
-            "see docs/howto/cluster.md). May be repeated.",
+            help="Rule for when a silent node counts as dead, as NAME=NUMBER, such as misses=5 "
+            "(number of missing reports) or period_s=2 (seconds between two reports). The "
+            "other names are joining_s, reconnect_s, restart_s and restored_s (seconds; see "
+            "docs/howto/cluster.md). May be repeated.",
         ),
     ] = None,
     num_cpus: Annotated[
@@ -223,7 +223,7 @@ def start(
         str | None,
         Option(
             rich_help_panel=panels.DEVICES,
-            help="With ray:auto: Ray resource that stands for the GPUs that gangs get. "
+            help="With ray:auto: name of the Ray resource that counts as gangs' GPUs. "
             "Default: GPU.",
         ),
     ] = None,

@@ -202,7 +202,7 @@ def summary_(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Count tasks by function, actors by class, or objects by where they were made."""
+    """Count tasks by function, actors by class, or objects by the code that created them."""
     kind = _known(kind, SUMMARIES)
     part = query_state(address, summary_query(kind, timeout)).part
     found = summary(kind, part)

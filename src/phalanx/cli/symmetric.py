@@ -15,11 +15,11 @@ def symmetric_run(
         str, Option(help="Shared memory of each member for objects, such as 2GB.")
     ] = "",
 ) -> None:
-    """Run a program when all members of its gang have joined a cluster that belongs to the job.
+    """Start a cluster on the members of a job, and run a program on it.
 
-    All members of a gang run this command: phalanx run --gang 4 --cpus 8 -- phalanx symmetric-run
-    -- python train.py. The first member runs the program, whose phalanx.init() finds the cluster.
-    Exits with the program's code.
+    All members of the job run this command: phalanx run --gang 4 --cpus 8 -- phalanx symmetric-run
+    -- python train.py. When all members have joined the cluster, the first member runs the program.
+    phalanx.init() in the program finds the cluster. Exits with the program's code.
     """
     from phalanx.cli.amounts import memory_bytes
     from phalanx.errors import AuthenticationError, SystemFailureError

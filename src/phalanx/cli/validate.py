@@ -37,7 +37,7 @@ def validate(
     old: Annotated[
         Path | None,
         Option(
-            help="File with the present objects; FILE is checked as an update of these objects."
+            help="File with the manifests as they are now; FILE is checked as an update of them."
         ),
     ] = None,
     operation: Annotated[

@@ -78,7 +78,7 @@ _ABSENT: Final = (
     Option("uid", refused="a job cannot choose the account that it runs as"),
     Option("gid", refused="a job cannot choose the account that it runs as"),
     Option("container", refused="commands run directly on nodes, without containers"),
-    idle("acctg-freq", note="each node chooses when it measures use"),
+    idle("acctg-freq", note="each node decides when to measure resource use"),
     *(Option(name, refused=_NOT_HERE) for name in ("bb", "bbf", "cluster-constraint")),
     *(idle(name, note="jobs do not set the clock speed of CPUs or GPUs") for name in (
         "cpu-freq", "gpu-freq", "power",
@@ -87,7 +87,7 @@ _ABSENT: Final = (
     idle("gres-flags", note=_PARTS),
     idle("mcs-label", note="there are no security labels"),
     idle("network", note=_HINT),
-    idle("profile", note="each node chooses when it measures use"),
+    idle("profile", note="each node decides when to measure resource use"),
     Option(
         "propagate", note="jobs have the limits (ulimit) of the node's daemon", is_optional=True,
         is_idle=True,
@@ -129,8 +129,8 @@ RESOURCES: Final = (
     Option("exclude", "x", note="names or addresses of hosts"),
     maybe(
         "exclusive",
-        note="the job asks on each node for as many CPUs as most nodes have; =user has the same "
-        "effect",
+        note="on each of its nodes, the job requests the number of CPUs that most nodes have; "
+        "=user has the same effect",
     ),
     Option(
         "export",

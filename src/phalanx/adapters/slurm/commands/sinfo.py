@@ -36,7 +36,7 @@ SINFO = (
     flag("all", "a"),
     Option("clusters", "M", note="only the name phalanx is accepted: there is one cluster"),
     flag("dead", "d"),
-    flag("exact", "e", note="nodes share a row only if they have equal amounts"),
+    flag("exact", "e", note="nodes share a row only if they have the same amounts of resources"),
     idle("federation", note="there is one cluster", takes=False),
     Option("format", "o"),
     Option("Format", "O"),
