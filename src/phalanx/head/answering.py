@@ -1,5 +1,6 @@
-"""Answers requests to the head, each once the changes that it made are written. While the store has
-no room, queries are answered and new work is refused (`full_store.py`).
+"""Answers requests to the head. An answer leaves once the changes that the request made are
+written. While the store has no room, queries are answered and new work is refused
+(`full_store.py`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Visitor(Protocol):
 
     @property
     def origin(self) -> str:
-        """The client's location, for display."""
+        """The client's address, for display."""
         ...
 
     def send(self, message: msgspec.Struct) -> None:

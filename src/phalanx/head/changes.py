@@ -10,14 +10,14 @@ K = TypeVar("K", bound=Hashable)
 
 
 class ChangeLog(Generic[K]):
-    """The version at which each thing last changed, ordered by version."""
+    """A log of named things, ordered by the version at which each last changed."""
 
     def __init__(self) -> None:
         self.version = 0
         self._changed_at: dict[K, int] = {}
 
     def note(self, name: K) -> None:
-        """Note that a thing has changed, has come, or has gone."""
+        """Note that a thing was added, changed or removed."""
         self.version += 1
         self._changed_at.pop(name, None)
         self._changed_at[name] = self.version
@@ -27,9 +27,9 @@ class ChangeLog(Generic[K]):
         self._changed_at.pop(name, None)
 
     def since(self, version: int, most: int = sys.maxsize) -> tuple[int, list[K]]:
-        """Return the version reached, and the names of things that changed after `version`, the
-        oldest change first and at most `most`. A version that this log has not reached is another
-        log's, so all things are returned.
+        """Return the latest version, and the names of things that changed after `version`: the
+        oldest change first, at most `most` names. A version beyond this log's latest comes from
+        another log, so all things are returned.
         """
         if version > self.version:
             version = 0

@@ -39,11 +39,13 @@ STEP_S = 1.0
 step. Smaller deviations count as slewing.
 """
 _SLOW_READ_S = 0.1
-"""If reading both clocks takes at least this many seconds, they are not compared: the process stood
-still between the two readings.
+"""Seconds: if reading both clocks takes at least this long, the readings are not compared, because
+the process was probably paused between them.
 """
 _READINGS = 3
-"""The number of attempts to read both clocks without a pause. If all fail, no step is assumed."""
+"""The number of times that both clocks are read in search of two readings without a pause. If all
+fail, no step is assumed.
+"""
 
 
 class ClockAnchor(msgspec.Struct, frozen=True):
@@ -95,8 +97,8 @@ class WatchedClock:
         return ClockAnchor(self._boot, self._offset_s)
 
     def _look(self) -> tuple[float, float]:
-        """Return the even wall-clock time, and the seconds by which the machine's wall-clock time
-        is ahead of it.
+        """Return two values: the wall-clock time without steps that were not accepted yet, and the
+        seconds by which the machine's wall clock is ahead of it.
         """
         for _ in range(_READINGS):
             seen = self.monotonic()

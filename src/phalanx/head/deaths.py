@@ -87,7 +87,7 @@ class Deaths:
             head.gangs.node_dead(record, now)
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """End everything that a driver or worker owned whose process is gone."""
+        """End everything that a driver or worker owned, because its process has ended."""
         head = self._head
         apart = head.internal_errors.kept_apart
         with apart("message", "actors of a process that ended"):
@@ -113,7 +113,7 @@ class Deaths:
                 self.process_ended(process, False, now)
 
     def _creators(self) -> list[bytes]:
-        """Return the processes that created actors, groups or gangs, each process once."""
+        """Return each process that created an actor, a group or a gang, once."""
         head = self._head
         gangs = () if head.gangs_if_used is None else head.gangs_if_used.registry.gangs.values()
         made = (

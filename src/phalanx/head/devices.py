@@ -44,7 +44,7 @@ class Devices:
         self._seen_at: dict[str, float] = {}
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this part answers."""
         return [
             Cordon.handled_by(self.cordon),
             Uncordon.handled_by(self.uncordon),

@@ -20,8 +20,8 @@ from phalanx.protocol.requests.cluster import DrainNode, UndrainNode
 from phalanx.protocol.requests.request import Asker, Entry
 
 GRACE_S = 30.0
-"""Seconds from the deadline until remaining work is killed. The kill is repeated at this interval,
-because more work may start there, for example in the bundles of a placement group.
+"""Seconds from a node's deadline until its remaining work is killed. The kill is repeated at this
+interval, because more work may start there, for example in the bundles of a placement group.
 """
 
 
@@ -41,14 +41,14 @@ class Draining:
         self._clock = clock
         self._vacate = vacate
         self._deadlines = {r.node_id: r.holds[DRAIN].deadline for r in nodes.all() if _ends(r)}
-        """The deadlines of draining nodes, in seconds since the epoch."""
+        """The deadline of each draining node, in seconds since the epoch."""
         self._again_at: dict[str, float] = {}
-        """For each node past its deadline, the time on the head's clock at which the order to end
-        its work is repeated.
+        """For each node past its deadline: the time, on the head's clock, when its work is next
+        ordered to end.
         """
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [
             DrainNode.handled_by(self.drain),
             UndrainNode.handled_by(self.undrain),

@@ -57,7 +57,7 @@ class Drivers:
         self._introduced: dict[bytes, set[bytes]] = {}
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [NewDriverJob.handled_by(self._new_driver_job)]
 
     def _new_driver_job(self, asker: Asker[bytes], request: NewDriverJob) -> bytes:
@@ -95,7 +95,9 @@ class Drivers:
         self._known = {job.job: job for job in jobs}
 
     def introduce(self, prefix: bytes, job: bytes, environment: bytes) -> None:
-        """Send a node the description of a job before the node works for that job."""
+        """Send a node the description of a driver's job before the node works for that job. A
+        description that the node has is not sent again.
+        """
         known = self._introduced.setdefault(prefix, set())
         if job in self._known and job not in known:
             known.add(job)

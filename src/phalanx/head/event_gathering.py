@@ -13,12 +13,14 @@ from phalanx.protocol.requests.cluster import ListClusterEvents
 from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 
 _PATIENCE_S = 5.0
-"""Seconds after which a node without an answer is left out."""
+"""Seconds after which a listing of events does not wait for the remaining nodes."""
 Rows = list[dict[str, Any]]
 
 
 class EventGathering:
-    """The events that the head recorded itself, and the unfinished inquiries at nodes."""
+    """The events that the head recorded itself, and the unfinished listings of the events of all
+    nodes.
+    """
 
     def __init__(self, outbox: Outbox, clock: Clock) -> None:
         self._outbox = outbox
@@ -32,7 +34,7 @@ class EventGathering:
         self._rounds: Gathering[Rows] = Gathering()
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [ListClusterEvents.handled_by(self._gather)]
 
     def record(self, event: Event) -> None:

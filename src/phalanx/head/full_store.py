@@ -1,6 +1,6 @@
 """Refuses new work while the head's store has no room for it.
 
-A request is not new work if it is repeated because an earlier head died before answering.
+A request that is repeated because an earlier head died before it answered is not new work.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class FullStore:
         )
 
     def report(self, process: bytes, kind: int, body: msgspec.Raw, error: StoreFullError) -> None:
-        """Report a refused actor as dead to its owner. The owner does not wait for an answer to its
-        request.
+        """Report a refused actor as dead to its owner, because the owner does not wait for an
+        answer to its request.
         """
         if kind == RegisterActor.kind:
             self._actors.refuse(process, decode_request(RegisterActor, body), error)

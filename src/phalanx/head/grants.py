@@ -17,14 +17,14 @@ class Grants(Protocol):
     def grant(
         self, user: str, job: JobId, attempt: int, node: str, devices: Sequence[int]
     ) -> Grant | None:
-        """Return the grant for a member on the node with this name; None means the node's own
-        account.
+        """Return the grant of a member that runs on the node with this name; None if it runs under
+        the node's own account.
         """
         ...
 
     def secret(self, user: str, job: JobId, gang: GangId) -> str:
-        """Return a secret that only the members of a gang get, always the same one, in the form of
-        a cluster's token; empty where members run under the accounts of their nodes.
+        """Return a secret that only the members of the gang get, in the form of a cluster's token.
+        It is the same at each call. Returns "" where members run under the accounts of their nodes.
         """
         ...
 
@@ -39,5 +39,5 @@ class NoGrants:
         return None
 
     def secret(self, user: str, job: JobId, gang: GangId) -> str:
-        """Return "": what runs under one account has no secrets within it."""
+        """Return "": members that run under one account cannot hide a secret from each other."""
         return ""

@@ -1,7 +1,7 @@
 """The head: composes the machines of nodes, actors, placement groups, gangs and drivers.
 
-It lives in the head's process, or in the node's process on a cluster of one machine. It
-communicates with nodes only by messages, and never unpickles.
+The class Head runs in a process of its own or, on a cluster of one machine, in the node's process.
+It communicates with nodes only by messages, and never unpickles.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ if TYPE_CHECKING:
     from phalanx.head.gangs.gang_scheduler import GangScheduler
 
 _NEVER_SILENT = HealthLimits(period_s=1e9, misses=1)
-"""Limits for a node in the head's own process, because such a node never dies alone."""
+"""Limits for a node in the head's own process. Silence never counts against such a node, because it
+never dies alone.
+"""
 NOTHING_STORED = StoredState()
 
 
@@ -85,7 +87,7 @@ class Head:
         rights: RightsSetup = ONE_PERSON,
     ) -> None:
         """`state_store` keeps what must survive the process. `stored` is what an earlier head kept
-        there. `rights`: the people of the cluster and their rights.
+        there. `rights`: the cluster's people and what each of them may do.
         """
         self.outbox = outbox
         self.state_store = state_store
@@ -220,7 +222,9 @@ class Head:
         )
 
     def _priority_of(self, name: str) -> int:
-        """Return the priority of a job, or of a driver's job by its name in hex."""
+        """Return the priority of a job or, for a driver, of the driver's job. A driver's name is
+        the id of its job in hex.
+        """
         if "/" not in name:
             return self.drivers.priority_of(name)
         job = self.gang_scheduler.jobs.table.get(name)
@@ -228,7 +232,7 @@ class Head:
 
     @property
     def gang_scheduler(self) -> GangScheduler:
-        """The scheduler of queues and gangs; imported when a request first needs it."""
+        """The scheduler of queues and gangs. It is imported when a request first needs it."""
         if self.gangs_if_used is None:
             from phalanx.head.gangs.gang_scheduler import GangScheduler
 
@@ -300,8 +304,8 @@ class Head:
         self.gangs.node_away(node_id)
 
     def knocked(self, prefix: bytes, version: int, host: str) -> bool:
-        """Handle a knock of a node with another version of the protocol. Returns whether the head
-        has given the node up (see Joining).
+        """Handle a node that asks to join with another version of the protocol. Returns whether the
+        head has given the node up (see Joining).
         """
         return self.joining.knocked(prefix, version, host, self.clock.now())
 
@@ -351,7 +355,7 @@ class Head:
             self.internal_errors.add("message", error, type(message).__name__)
 
     def _look(self, meter: Meter) -> None:
-        """Add the numbers to the meter that are not counted as they change."""
+        """Set the numbers in the meter that are computed on request."""
         meter.clear("phalanx_placement_groups")
         for state, count in self.group_table.counts().items():
             meter.set("phalanx_placement_groups", count, state.lower())
@@ -371,8 +375,8 @@ class Head:
         return (scheduler.gang_requests if kind == "gangs" else scheduler.job_requests).rows()
 
     def _whereabouts(self) -> tuple[str, str, list[str]]:
-        """Return the addresses of the head and of its store, and sentences about the head's
-        problems.
+        """Return the addresses of the head and of its store, and a sentence for each problem of the
+        head.
         """
         troubles = []
         if self.state_store.shortage:
@@ -384,7 +388,7 @@ class Head:
 
     def _request_actor_placing(self) -> None:
         """Place waiting actors at the next tick. They may wait for bundles that were created just
-        now, which earlier reports of nodes do not show.
+        now, and the latest reports of nodes do not show these yet.
         """
         self._must_place_actors = True
 
@@ -418,7 +422,7 @@ class Head:
         self.deaths.node_dead(record, reason)
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """End everything that belonged to a process that is gone (an effect of drivers)."""
+        """End everything that belonged to a process that has ended (an effect of drivers)."""
         self.deaths.process_ended(process, is_driver, now)
 
     def detached_actors(self, job: bytes) -> list[ActorRecord]:

@@ -1,7 +1,7 @@
 """Catches internal errors so that each of them affects only one thing, and counts them for display.
 
-The thing may be a gang, a job, a request or a message of a node. It is set apart when it raises an
-error, and the others continue.
+The thing may be a gang, a job, a request or a message of a node. If an error occurs for one thing,
+the work for all other things continues.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from phalanx.head.clock import Clock
 from phalanx.model.rows.cluster import DefectInfo
 
 _SHOWN_CHARS = 300
-"""The number of characters of an error's text that are shown. The limit exists because users may
-control a part of the text.
+"""The number of characters of an error's text that are shown. The text is cut because users may
+control a part of it.
 """
 
 
@@ -32,7 +32,7 @@ class InternalErrors:
         self._show = show
         self._note = note
         self.rows: dict[str, DefectInfo] = {}
-        """The caught errors by kind; see `StatusInfo`."""
+        """The caught errors, by kind. `StatusInfo` describes the rows."""
 
     def add(self, kind: str, error: Exception, what: str = "") -> None:
         """Add a caught error. `what` names, for display, the thing that the error concerns."""
@@ -54,7 +54,7 @@ class InternalErrors:
             self.rows[kind] = msgspec.structs.replace(row, at=row.at + step_s)
 
     def in_request(self, error: Exception, name: str) -> None:
-        """Count an unexpected error of a request's handler. The client has already got its
+        """Count an unexpected error of a request's handler. The client has already received an
         answer.
         """
         self.add("request", error, name)
@@ -67,8 +67,8 @@ class InternalErrors:
 
 
 class KeptApart:
-    """The context of `InternalErrors.kept_apart`. It is a class and not a generator for speed,
-    because every change of a job enters such a context.
+    """The context that `InternalErrors.kept_apart` returns. It is a class because a generator would
+    be slower, and every change of a job enters such a context.
     """
 
     __slots__ = ("_internal_errors", "_kind", "_what")

@@ -1,5 +1,5 @@
-"""Handles nodes that join: which nodes may join, what the head sends them, and what they still hold
-from before.
+"""Handles nodes that join. Decides which nodes may join, sends them what they must know, and
+compares what they hold with the head's records.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
 class Parts(Protocol):
-    """The parts of a head that must know of a joining node."""
+    """The parts of a head that take part when a node joins."""
 
     outbox: Outbox
     clock: WatchedClock
@@ -61,12 +61,13 @@ class Parts(Protocol):
 
 
 _KNOCKS_COUNT_S = 30.0
-"""Seconds since its last knock for which a node of another version is mentioned in the status."""
+"""Seconds after its last attempt to join for which the status mentions a node of another version.
+"""
 _MOST_OTHERS = 10_000
 
 
 class _OtherVersion(NamedTuple):
-    """A node of another version: its display name, and the time of its last knock."""
+    """A node of another version: its display name, and the time of its last attempt to join."""
 
     name: str
     version: int
@@ -79,8 +80,8 @@ class Joining:
     def __init__(
         self, head: Parts, cluster: str, recorder: NodeRecorder, is_system: bool = False
     ) -> None:
-        """`cluster`: the cluster's name in the head's store. With an empty name the head accepts
-        nodes of any cluster. `is_system`: whether work runs under its owners' accounts.
+        """`cluster`: the cluster's name in the head's store. With "" the head accepts nodes of any
+        cluster. `is_system`: whether work runs under its owners' accounts.
         """
         self._is_system = is_system
         self._head = head
@@ -90,7 +91,9 @@ class Joining:
         """The host name of each node that was refused because it belongs to another cluster."""
 
         self._others: dict[bytes, _OtherVersion] = {}
-        """The nodes that use another version of the protocol, by prefix."""
+        """The nodes that use another version of the protocol, by the prefix of their processes'
+        ids.
+        """
 
     def troubles(self, now: float) -> list[str]:
         """Return sentences about refused nodes, for display; empty when no node was refused."""
@@ -124,9 +127,9 @@ class Joining:
         return record is not None and not self._head.nodes.is_alive(record.node_id)
 
     def knocked(self, prefix: bytes, version: int, host: str, now: float) -> bool:
-        """Note a knock of a node that uses another version of the protocol. As long as the node
-        knocks, its work counts as running. Returns whether this head has declared the node dead.
-        The node must then end its work, which may already run elsewhere.
+        """Note that a node of another protocol version asks to join. While it repeats this, its
+        work counts as running. Returns whether this head has declared the node dead. The node must
+        then end its work, which may already run elsewhere.
         """
         nodes = self._head.nodes
         record = nodes.of_prefix(prefix)
@@ -194,7 +197,7 @@ class Joining:
 
     def _succeed(self, former: str, record: NodeRecord, message: Join) -> None:
         """Let a node continue with the members of an earlier process of the same node. The head
-        gives that process up.
+        declares the earlier process dead.
         """
         nodes = self._head.nodes
         known = nodes.get(former)
@@ -240,7 +243,7 @@ class Joining:
         )
 
     def _know_again(self, record: NodeRecord, message: Join, now: float) -> None:
-        """Let each part compare what the joining node holds with the part's own records."""
+        """Let each part of the head compare its records with what the joining node holds."""
         head = self._head
         head.drivers.node_joined(record.prefix)
         head.actors.node_joined(record, message.actors)
@@ -251,8 +254,8 @@ class Joining:
         head.draining.node_joined(record)
 
     def _give_up(self, prefixes: Iterable[bytes], but: bytes) -> None:
-        """Give up nodes that an earlier head gave up but may not have recorded as dead. Other nodes
-        have already acted on their deaths.
+        """Declare nodes dead that an earlier head may have declared dead without recording it.
+        Other nodes have already acted on these deaths.
         """
         for prefix in prefixes:
             record = self._head.nodes.of_prefix(prefix)
@@ -282,9 +285,9 @@ class Joining:
 
 
 def is_next_process(former: NodeRecord, node: NodeRecord, is_connected: bool) -> bool:
-    """Whether a node may continue with the members of another. The other node must be gone, and
-    must have been on the same machine since the machine's boot. `is_connected`: whether the other
-    node is still connected.
+    """Whether a node may continue with the members of the node `former`. That node must be gone,
+    and it must have run on the same machine since the machine's last boot. `is_connected`: whether
+    `former` is still connected.
     """
     machines = [None if one.machine is None else one.machine.key for one in (former, node)]
     is_same = former.name == node.name and machines[0] == machines[1]

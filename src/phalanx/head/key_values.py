@@ -1,5 +1,5 @@
-"""Bytes that programs store at the head, by namespace and key. They have no owner: they remain
-after the storing program ends, until a program deletes them.
+"""Bytes that programs store at the head, by namespace and key. They have no owner: they stay after
+the program has ended, until a program deletes them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from phalanx.protocol.requests.request import Asker, Entry
 VALUE_BYTES = 32 << 20
 """The largest size of a value with its key, in bytes. Both are written as one row."""
 TABLE_BYTES = 128 << 20
-"""The largest total size of all values in bytes, including their keys and KEY_BYTES for each
-value.
+"""The largest total size of all values in bytes. The size of a value includes its key and
+KEY_BYTES.
 """
 KEY_BYTES = 128
-"""Bytes that are counted for each value in addition to its size, so that small values also reach
-the limit.
+"""Bytes that are counted for each value in addition to its size, so that many small values reach
+the limit, too.
 """
 
 Place = tuple[bytes, bytes]
@@ -37,7 +37,7 @@ class KeyValues:
         self._bytes = 0
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [
             PutValue.handled_by(self.put),
             GetValue.handled_by(self.get),
@@ -120,5 +120,5 @@ def _stored_key(place: Place) -> bytes:
 
 
 def _shown(key: bytes) -> str:
-    """Return a key for display: its beginning, without control characters of terminals."""
+    """Return the beginning of a key for display, without control characters."""
     return repr(key[:60])[1:] + ("..." if len(key) > 60 else "")

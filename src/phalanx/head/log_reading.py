@@ -1,4 +1,4 @@
-"""Reads parts of the logs of daemons and workers through their nodes."""
+"""Reads parts of the logs of daemons and workers. The nodes of these processes read the files."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 PART_BYTES = 1 << 20
 PATIENCE_S = 5.0
 MAX_READING = 256
-"""The largest number of parts that are read at the same time. Further requests are refused."""
+"""The largest number of parts that are read at the same time. If it is reached, further requests
+are refused.
+"""
 ReadOwn = Callable[[int, int, int], LogPiece]
-"""Reads (file, offset, bytes) of the head's own log."""
+"""Reads a part of the head's own log, by (file, offset, number of bytes)."""
 
 
 class LogReading:
@@ -38,11 +40,11 @@ class LogReading:
         self._rounds: Gathering[LogPiece] = Gathering()
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [ReadProcessLog.handled_by(self.read)]
 
     def read(self, asker: Asker[LogPiece], request: ReadProcessLog) -> LogPiece | Later:
-        """Reply now, or after the node has read the log."""
+        """Answer at once, or after the node has read the log."""
         file, offset = request.file, max(request.offset, 0)
         if not request.node and not request.worker and self._read_own is not None:
             return self._read_own(file, offset, PART_BYTES)
@@ -85,5 +87,5 @@ class LogReading:
         self._rounds.gone(prefix)
 
     def tick(self, now: float) -> None:
-        """Finish the readings whose time is up."""
+        """Answer the requests whose time is up."""
         self._rounds.tick(now)

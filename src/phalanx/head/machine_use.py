@@ -27,9 +27,9 @@ class MachinesInUse:
         self._seen.pop(node_id, None)
 
     def used(self, within_s: float) -> Mapping[str, float]:
-        """Return the CPUs and the bytes of memory in use, over all machines with a report of the
-        last `within_s` seconds. A machine with several nodes counts once. Without any report, the
-        answer is empty.
+        """Return the CPUs and the bytes of memory in use on all machines together. Reports older
+        than `within_s` seconds do not count, and a machine with several nodes counts once. Without
+        any report, the answer is empty.
         """
         since = self._clock.now() - within_s
         machines: dict[str, MachineSeen] = {}

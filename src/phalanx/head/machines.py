@@ -1,9 +1,9 @@
-"""Rules for nodes that share a machine: together they offer what the machine has, and their names
-differ.
+"""Rules for nodes that share a machine: together they offer no more than the machine has, and their
+names differ.
 
-A number of CPUs that a person gave is accepted as given. All other amounts are counted only once
-per machine: GPUs, because nodes number the same devices from 0, and the amounts that nodes have
-detected.
+If a person gave a node a number of CPUs, that number is accepted. Two kinds of amounts count only
+once per machine: GPUs, because each node numbers the same devices from 0, and amounts that nodes
+have detected.
 """
 
 from __future__ import annotations
@@ -67,7 +67,6 @@ def memory_left(new: NodeRecord, living: Iterable[NodeRecord]) -> float | None:
 
 
 def _beside(new: NodeRecord, living: Iterable[NodeRecord]) -> list[NodeRecord]:
-    """Return the other living nodes on a node's machine."""
     machine = new.machine
     if machine is None:
         return []

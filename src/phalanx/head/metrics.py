@@ -1,7 +1,7 @@
 """The head's metrics and those of its nodes.
 
-Nodes send their numbers regularly. The head keeps the bytes, and decodes them only when a node
-dies: its counts then stay in the cluster's sums, which must not decrease.
+Nodes send their numbers regularly, and the head keeps them encoded. When a node dies, the head
+decodes the node's last numbers and keeps its counts in the cluster's sums, which must not decrease.
 """
 
 from __future__ import annotations
@@ -32,23 +32,21 @@ class HeadMetrics:
     def __init__(
         self, meter: Meter, clock: Clock, nodes: NodeDirectory, look: Callable[[Meter], None]
     ) -> None:
-        """`look` is called before each answer. It adds the numbers that are not counted as they
-        change.
-        """
+        """`look` is called before each answer. It sets the numbers that are computed on request."""
         self._meter = meter
         self._nodes = nodes
         self._look = look
         self._began = clock.wall()
-        """A value by which askers distinguish this head from earlier and later heads."""
+        """A value that differs from head to head, by which askers notice a new head."""
         self._said: dict[str, bytes] = {}
         self._changes: ChangeLog[str] = ChangeLog()
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [GetMetrics.handled_by(self.tell)]
 
     def own(self) -> list[Numbers]:
-        """Return this head's numbers, including those that are not counted as they change."""
+        """Return this head's numbers, including those that are computed on request."""
         self._look(self._meter)
         return self._meter.numbers()
 
@@ -70,8 +68,8 @@ class HeadMetrics:
             self._meter.take_in(numbers)
 
     def tell(self, asker: Asker[MetricsNews], request: GetMetrics) -> MetricsNews:
-        """Answer with the head's numbers, and with the numbers of nodes that changed since the
-        asker's version.
+        """Answer with the head's numbers, and with those nodes' numbers that have changed since the
+        version in the request.
         """
         since = request.since
         is_new = since.head != self._began

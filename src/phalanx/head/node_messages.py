@@ -98,11 +98,11 @@ class Parts(Protocol):
     """Whether free resources have changed since the last tick."""
 
     def on_message(self, prefix: bytes, message: Any, key: str = "") -> None:
-        """Handle a message that came inside another one."""
+        """Handle a message that was sent inside another message."""
         ...
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """End everything that belonged to a process that is gone."""
+        """End everything that belonged to a process that has ended."""
         ...
 
 

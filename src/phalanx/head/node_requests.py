@@ -1,4 +1,4 @@
-"""Answers requests about nodes and what they offer."""
+"""Answers requests about nodes and their resources."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NodeRequests:
         self._outbox = outbox
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [
             GetViewChanges.handled_by(self._get_view_changes),
             ListNodes.handled_by(self._list_nodes),

@@ -15,15 +15,15 @@ Send = Callable[[bytes, Any], None]
 
 
 class Outbox:
-    """Messages for connected nodes. A message for a node that is not connected is dropped. The node
-    gets its content when it joins again.
+    """Sends messages to connected nodes. A message for a node that is not connected is dropped;
+    when the node joins again, it gets the same information.
     """
 
     def __init__(self, send: Send, state_store: StateStore) -> None:
         self._send = send
         self._state_store = state_store
         self._connected: dict[bytes, str] = {}
-        """The connected nodes, by prefix."""
+        """The id of each connected node, by the prefix of its processes' ids."""
         self._prefixes: dict[str, bytes] = {}
 
     # ---- connected nodes --------------------------------------------------------------------
@@ -40,7 +40,7 @@ class Outbox:
             del self._prefixes[node_id]
 
     def is_connected(self, prefix: bytes) -> bool:
-        """Whether a node is connected now."""
+        """Whether the node with this prefix is connected now."""
         return prefix in self._connected
 
     @property
@@ -51,12 +51,11 @@ class Outbox:
     # ---- sending -----------------------------------------------------------------------------
 
     def send(self, prefix: bytes, message: Any) -> None:
-        """Send a message to a node."""
         if prefix in self._connected:
             self._send(prefix, message)
 
     def send_to_stranger(self, prefix: bytes, message: Any) -> None:
-        """Send a message to a node that has not joined, or may not join."""
+        """Send a message to a node that has not joined, or that may not join."""
         self._send(prefix, message)
 
     def send_node(self, node_id: str, message: Any) -> None:
@@ -66,8 +65,8 @@ class Outbox:
             self._send(prefix, message)
 
     def order(self, node_id: str, message: Any) -> None:
-        """Send an order to a node once all changes behind the order are written. The next head then
-        knows which work nodes have started or ended.
+        """Send an order to a node once all changes so far are written. So the next head knows which
+        work nodes were ordered to start or end.
         """
         self._state_store.when_written(lambda: self.send_node(node_id, message))
 

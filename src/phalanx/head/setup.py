@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadShell:
-    """The services that the process around a head provides, in addition to messages and rows."""
+    """The services that a head's process provides to the head, in addition to messages and rows."""
 
     clock: MachineClock
     boot: str = ""
-    """The id of the machine's boot to which the clock belongs; see WatchedClock."""
+    """The id of the boot of the machine, for the machine's clock (see WatchedClock)."""
     rng: RandomSource
     prober: Prober
     """Probes ports of members of jobs."""
     report_defect: Callable[[Exception], None]
-    """Reports an internal error. Such an error affects only one thing."""
+    """Reports an internal error that affects only one thing."""
     ledger: Ledger | None = None
     """Keeps the history of jobs; None if no history is kept."""
     read_log: ReadOwn | None = None
     """Reads the head's own log; None if the head has no log."""
     look: Callable[[Meter], None] = lambda meter: None
-    """Adds to the meter the numbers that only the shell knows."""
+    """Sets the numbers in the meter that only the shell knows."""
 
 
 class HeadSetup(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,11 +35,13 @@ from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 from phalanx.protocol.requests.state import QueryState
 
 KEEP_S = 0.2
-"""Seconds of a query's time that the head reserves, so that the asker gets the other rows even if a
-node does not answer.
+"""Seconds that the head keeps back from the time that a query allows. So the asker gets the other
+rows in time if a node does not answer.
 """
 MAX_ROUNDS = 64
-"""The largest number of listings in progress at the same time. More are refused."""
+"""The largest number of listings in progress at the same time. If it is reached, further requests
+are refused.
+"""
 _PREFIX_DIGITS = 2 * PREFIX_BYTES
 _HEADS_NODE = "node:__internal_head__"
 
@@ -68,11 +70,11 @@ class StateQueries:
         self._rounds: Gathering[StateReported] = Gathering()
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [QueryState.handled_by(self.answer)]
 
     def answer(self, asker: Asker[StateAnswer], request: QueryState) -> StateAnswer | Later:
-        """Reply now, or after the nodes have answered."""
+        """Answer at once, or after the nodes have answered."""
         query = request.query
         check_query(query)
         selection = Selection(query)
@@ -126,8 +128,8 @@ class StateQueries:
         self._rounds.tick(now)
 
     def _complete(self, rows: list[Row], pids: dict[str, int]) -> None:
-        """Add to rows the facts about other nodes that owners do not know: ids of nodes and pids of
-        workers.
+        """Add to the rows the facts that owners do not know about other nodes: ids of nodes, and
+        pids of workers.
         """
         known = {record.prefix.hex(): record.node_id for record in self._nodes.all()}
         hosts = {record.node_id: record.host or "127.0.0.1" for record in self._nodes.all()}
@@ -167,7 +169,9 @@ class StateQueries:
         return {**actor_row(record), "serialized_runtime_env": shown}
 
     def _creations(self) -> Iterator[Row]:
-        """Yield the creation of each actor as a task. The head itself placed these tasks."""
+        """Yield a row for the creation of each actor as a task, because the head itself places
+        these tasks.
+        """
         for record in self._actors.all():
             if not record.task_events:
                 continue
@@ -195,7 +199,7 @@ class StateQueries:
 
 
 def actor_row(record: ActorRecord) -> Row:
-    """Return a row of a listing for an actor."""
+    """Return an actor's row in a listing."""
     return {
         "actor_id": record.actor.hex(),
         "class_name": record.class_name,

@@ -43,7 +43,7 @@ class Journal(Protocol):
 
     @property
     def is_stalled(self) -> bool:
-        """Whether nothing can be written at present because the store has no room."""
+        """Whether nothing can be written now because the store has no room."""
         ...
 
     def record(
@@ -52,7 +52,7 @@ class Journal(Protocol):
         durable: Callable[[], None] | None = None,
     ) -> None:
         """Write these rows by table and key, all or none. None in place of a row deletes the row.
-        `durable` is called when these and all earlier changes are written.
+        `durable` is called when these changes and all earlier ones are written.
         """
         ...
 
@@ -62,7 +62,7 @@ class Journal(Protocol):
 
 
 class StoredRows(Protocol):
-    """The tables that an earlier head wrote."""
+    """The tables that an earlier head wrote, as rows."""
 
     def load(self, table: str) -> Iterable[tuple[bytes, bytes]]:
         """Return the rows of a table: (key, value)."""
@@ -124,12 +124,12 @@ class StateStore:
         self.address = address
         """The store's address, for display."""
         self._reads: dict[int, Callable[[], None]] = {}
-        """Answers to queries. Each is delayed until everything that it mentions is written."""
+        """Answers to queries. Each leaves once everything that it mentions is written."""
         self._read_numbers = itertools.count()
 
     @property
     def shortage(self) -> str:
-        """Why the head accepts no new work, for display; empty if it does."""
+        """Why the head accepts no new work, for display; "" if it accepts work."""
         return "" if self._journal is None else self._journal.shortage
 
     def when_written(self, action: Callable[[], None]) -> None:
@@ -179,7 +179,7 @@ class StateStore:
         self.keep("jobs", job.job, job)
 
     def drop_job(self, job: bytes) -> None:
-        """Delete a driver's job of which nothing is left."""
+        """Delete a driver's job after everything that belonged to it has ended."""
         self.keep("jobs", job, None)
 
     def put_job_count(self, count: int) -> None:

@@ -21,7 +21,7 @@ from phalanx.protocol.requests.cluster import GetHealth, GetStatus
 from phalanx.protocol.requests.request import Asker, Entry
 
 GangCounts = Callable[[], dict[str, int]]
-"""Returns the number of gangs in each state that StatusInfo names."""
+"""Returns, for each state of gangs that StatusInfo names, the number of gangs."""
 
 
 class Status:
@@ -40,8 +40,9 @@ class Status:
         stranded: Stranded,
         lost_nodes: Callable[[], list[str]],
     ) -> None:
-        """`whereabouts` returns the address of the head, that of its store (empty if it has none),
-        and sentences about troubles. `lost_nodes` is NodeRecorder.lost_lately.
+        """`whereabouts` returns the address of the head, the address of its store ("" if it has
+        none), and a sentence for each problem of the head. `lost_nodes` is
+        NodeRecorder.lost_lately.
         """
         self._whereabouts = whereabouts
         self._nodes = nodes
@@ -54,7 +55,7 @@ class Status:
         self._lost_nodes = lost_nodes
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [GetStatus.handled_by(self._get_status)]
 
     def _get_status(self, asker: Asker[StatusInfo], request: GetStatus) -> StatusInfo:
@@ -95,7 +96,7 @@ class Health:
         self._began = self._clock.monotonic()
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [GetHealth.handled_by(self._get_health)]
 
     def _get_health(self, asker: Asker[HeadReport], request: GetHealth) -> HeadReport:
@@ -114,8 +115,8 @@ class Health:
         )
 
     def _unwell_nodes(self) -> list[str]:
-        """Return one sentence for each living node that takes no new work because of its health,
-        with the reason.
+        """Return one sentence with the reason for each living node that takes no new work because
+        of its health.
         """
         return [
             f"{record.name or record.node_id[:8]} on {record.hostname} takes no new work: {why}"

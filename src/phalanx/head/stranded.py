@@ -1,4 +1,4 @@
-"""Finds free amounts that no waiting work can use, node by node. The result is kept for a while,
+"""Finds the free amounts of each node that no waiting work can use. The result is kept for a while,
 because the search is costly.
 """
 
@@ -18,13 +18,15 @@ from phalanx.observe.stranded import Free, Shape, smallest, stranded
 EVERY_S = 2.0
 """The shortest time between two searches, in seconds."""
 PAUSE = 500.0
-"""The pause between two searches, as a multiple of the last search's duration. While clients ask,
-searches take a five hundredth of the head's time.
+"""The pause between two searches, as a multiple of the last search's duration. So searches take at
+most a five hundredth of the head's time.
 """
 
 
 class Stranded:
-    """Answers how much of each node's free resources is stranded."""
+    """Tells how much of each node's free resources is stranded: too little, or too split, for any
+    waiting work.
+    """
 
     def __init__(
         self,
@@ -41,7 +43,7 @@ class Stranded:
         self._due = clock.now()
 
     def amounts(self) -> dict[str, dict[str, float]]:
-        """Return the stranded amounts by node and resource, only for nodes that have any. The
+        """Return the stranded amounts by node and resource; nodes without any are left out. The
         answer may be a few seconds old.
         """
         now = self._clock.now()
@@ -63,8 +65,8 @@ class Stranded:
                 yield node_id, found
 
     def _of_head(self) -> Iterator[Shape]:
-        """Yield the requests of bundles and members without a place. One gang stands for all equal
-        gangs.
+        """Yield the requests of bundles and members without a place. Only one of all equal gangs is
+        included.
         """
         for bundle in self._groups.waiting_bundles():
             yield bundle.to_mapping()

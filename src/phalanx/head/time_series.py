@@ -1,5 +1,5 @@
-"""The cluster's main numbers over time, for web pages: allocated, used and total amounts, jobs,
-queues.
+"""The cluster's main numbers over time, for web pages: amounts allocated, in use and in total, and
+the work of queues and jobs.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from phalanx.protocol.requests.request import Asker
 from phalanx.protocol.requests.series import GetSeries, NumberOverTime, SeriesNews
 
 EVERY_S = 10.0
-"""The shortest time between two counts, in seconds."""
+"""The shortest time, in seconds, between two points."""
 PAUSE = 1_000.0
-"""The pause between two counts, as a multiple of the last count's duration. Counts take a
-thousandth of the head's time.
+"""The pause before the next point, as a multiple of the time that the last point took. So points
+take at most a thousandth of the head's time.
 """
 FRESH_S = 60.0
-"""The age of a device's sample, in seconds, above which the sample is not counted."""
+"""Seconds: an older sample of a device is not counted."""
 MAX_SERIES = 500
-"""The largest number of series that are kept. If the limit is reached, a series without current
-numbers, such as that of a deleted queue, is dropped for a new one.
+"""The largest number of series that are kept. When it is reached, a new series replaces one without
+current numbers, such as the series of a deleted queue.
 """
 
 Key = tuple[str, str]
 
 
 class TimeSeries:
-    """Counts the numbers at intervals, and answers requests for the counted points."""
+    """Adds a point to each series at intervals, and answers requests for points."""
 
     def __init__(
         self,
@@ -46,9 +46,9 @@ class TimeSeries:
         used: Callable[[float], Mapping[str, float]],
     ) -> None:
         """`job_states`: the state of each job, without array tasks. `busy` returns how busy a
-        device of a node is, from 0 to 1, or None if its last sample is older than the given
-        seconds. `used` returns the amounts in use on the machines, by resource, without machines
-        whose last report is older than the given seconds.
+        device of a node is, from 0 to 1, or None if its last sample is older than the given number
+        of seconds. `used` returns the amounts in use on the machines, by resource; a machine whose
+        last report is older than the given number of seconds does not count.
         """
         self._used = used
         self._busy = busy
@@ -60,7 +60,7 @@ class TimeSeries:
         self._due = clock.now()
 
     def tick(self, now: float) -> None:
-        """Count, if a count is due."""
+        """Add a point to each series, if one is due."""
         if now < self._due:
             return
         at, numbers = self._clock.wall(), self._counted()
@@ -73,7 +73,7 @@ class TimeSeries:
 
     def clock_stepped(self, step_s: float) -> None:
         """Shift all points after the clock was stepped by this many seconds. New points then follow
-        them at the correct distance.
+        at the correct distance.
         """
         for series in self._series.values():
             series.move(step_s)
@@ -107,7 +107,7 @@ class TimeSeries:
         return numbers
 
     def _used_gpus(self) -> Iterator[float]:
-        """Yield how busy each GPU is, without GPUs whose use is unknown."""
+        """Yield how busy each GPU is, from 0 to 1. GPUs whose use is unknown are left out."""
         for record in self._nodes.living():
             report = self._nodes.last_report(record.node_id)
             for number in range(len(report.devices.get(GPU, ()))):
@@ -120,7 +120,7 @@ class TimeSeries:
             yield record.totals, self._nodes.last_report(record.node_id).available
 
     def tell(self, asker: Asker[SeriesNews], request: GetSeries) -> SeriesNews:
-        """Answer with the points that were added after the time in the request."""
+        """Answer with the points that are later than the time in the request."""
         told = [
             NumberOverTime(what, of, points)
             for (what, of), one in self._series.items()

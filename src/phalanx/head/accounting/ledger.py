@@ -13,18 +13,20 @@ Answered = Callable[[T | Exception], None]
 
 
 class Ledger(Protocol):
-    """Keeps records, and looks records up while the head continues. Results arrive through
-    callbacks in the head's loop.
+    """Stores records and looks records up. The head does not wait for it: results arrive later,
+    through callbacks in the head's loop.
     """
 
     def add(self, rows: Sequence[LedgerRow], kept: Callable[[], None]) -> None:
-        """Add these rows. Each key is stored once. `kept` is called when the rows are durable."""
+        """Add these rows; a key that is stored already is not stored again. `kept` is called when
+        the rows are durable.
+        """
         ...
 
     def attempts(self, query: AttemptQuery, answered: Answered[AttemptPage]) -> None:
-        """Look up attempts, those that ended last first."""
+        """Look up attempts, the latest end first."""
         ...
 
     def usage(self, query: UsageQuery, answered: Answered[list[UsageRow]]) -> None:
-        """Look up sums of usage."""
+        """Look up sums of what jobs used."""
         ...

@@ -31,14 +31,14 @@ from phalanx.protocol.bundle_messages import RunEnd
 
 TABLE = "attempts"
 MAX_TEXT = 120
-"""Characters that are kept of a command and of a reason."""
+"""The number of characters that a record keeps of a command, and of a reason."""
 _ENDED_AS = {
     st.TERMINATING: st.TERMINATED,
     st.ABORTING: st.ABORTED,
     st.RESTARTING: at.RESTARTED,
     st.COMPLETING: at.MEMBER_COMPLETED,
 }
-"""The state that is recorded for a member when its job ends it, by the state of the job."""
+"""The state in the record of a member that its job ended, by the state of the job."""
 
 
 class AttemptRecords:
@@ -73,8 +73,8 @@ class AttemptRecords:
         used: Used | None,
         now: float,
     ) -> None:
-        """Record an attempt of a member that has ended on its node. Call this before the job
-        handles the end.
+        """Record an attempt of a member whose command has ended on its node. Call this before the
+        job handles the end.
         """
         member = self._member(gang, index, job, st.PENDING, st.RUNNING, st.TERMINATING)
         if member is None or (member.state == st.PENDING and used is None):
@@ -91,8 +91,8 @@ class AttemptRecords:
 
     def lost(self, gang: Gang, index: int, job: JobRecord, reason: str, now: float) -> None:
         """Record that a member loses its place. Call this before the job handles the loss.
-        `reason`: why the member loses its place, if it was not evicted; otherwise the record names
-        the claimant.
+        `reason`: why the member loses its place; "" if it was evicted, and the record then says for
+        which work.
         """
         member = self._member(gang, index, job, st.RUNNING, st.TERMINATING)
         if member is not None:
@@ -103,8 +103,8 @@ class AttemptRecords:
     def run_ended(
         self, gang: Gang, array: JobRecord, ended: list[tuple[int, RunEnd]], now: float
     ) -> None:
-        """Record tasks of a run of array tasks that ended with exit code 0, each with its index in
-        the array.
+        """Record array tasks that one run of an array completed with exit code 0. `ended`: each
+        array task's index in the array, and its end.
         """
         if self._ledger is None:
             return
@@ -152,8 +152,8 @@ class AttemptRecords:
         self.put(key + b"u", UsedRow(key=key, used=used))
 
     def _member(self, gang: Gang, index: int, job: JobRecord, *states: str) -> MemberRecord | None:
-        """Return the job's member in this place; None if the attempt in the place is not the
-        member's current one.
+        """Return the job's member in this place; None if the gang's attempt there is not the
+        member's current attempt.
         """
         place = gang.members[index]
         member = job.member(place.of_group, place.index)
@@ -208,8 +208,8 @@ class AttemptRecords:
         self.put(key, AttemptRow(key=key, attempt=attempt))
 
     def recorded_as(self, job: JobRecord) -> float:
-        """Return the time of submission as records write it: that of the job or, for an array task,
-        that of its array.
+        """Return the time of submission in the records of a job: the job's own time or, for an
+        array task, the time of its array.
         """
         array_task = job.spec.element
         array = None if array_task is None else self._job_of(array_task.array)
@@ -218,9 +218,9 @@ class AttemptRecords:
     def _waited_s(
         self, job: JobRecord, group: str, index: int, attempt: int, started: float
     ) -> float | None:
-        """Return the seconds for which the job waited. Only the first attempt of the first member
-        gets this time: a job waits once, however many members it has and however often they
-        restart.
+        """Return the seconds for which the job waited before it started. Only the record of the
+        first attempt of the first member has this time, because a job waits once, however many
+        members it has and however often they restart.
         """
         first = job.spec.groups[0].name if job.spec.groups else ""
         if (group, index, attempt) != (first, 0, 1):

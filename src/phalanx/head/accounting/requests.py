@@ -49,7 +49,7 @@ class AccountingRequests:
         return self._kept_in
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [
             ListAttempts.handled_by(self._list_attempts),
             GetUsage.handled_by(self._get_usage),
@@ -84,7 +84,9 @@ class AccountingRequests:
 
 
 def _seen_by(asker: Asker[Any], query: Q) -> Q | None:
-    """Return the query restricted to the work that the asker may see; None if nothing is left."""
+    """Return the query restricted to the jobs that the asker may see; None if the asker may see
+    none of them.
+    """
     principal = asker.principal
     if principal is None or principal.kind != JOB:
         return query

@@ -22,7 +22,9 @@ from phalanx.protocol.bundle_messages import StepEnded
 
 TABLE = "steps"
 _NUMBER_BYTES = 4
-"""The bytes of a step's number at the end of its key; the id of its gang comes before."""
+"""The number of bytes of a step's number at the end of its key. The id of the step's gang precedes
+it.
+"""
 PATIENCE_S = 120.0
 """Seconds after the end of its last task in which a step may begin another task. After that time,
 the client that started the step counts as gone.
@@ -43,13 +45,13 @@ class OpenStep(msgspec.Struct, kw_only=True, eq=False):
     node_ids: list[str] = []
     """The nodes where tasks of the step were begun."""
     is_cut: bool = False
-    """Whether a task of the step was ended together with its member."""
+    """Whether a task of the step was ended because its member ended."""
     last: float
-    """When the step's last task ended or, if none has ended, when the step began."""
+    """The time when the step's last task ended or, if none has ended, when the step began."""
 
 
 class StepUsage:
-    """The running steps of all jobs, and the usage that was recorded of each so far."""
+    """The running steps of all jobs, and the usage that was recorded for each of them so far."""
 
     def __init__(
         self,
@@ -123,7 +125,7 @@ class StepUsage:
                     self._task_over(one, task, now, state)
 
     def gang_over(self, group: GangId, now: float) -> None:
-        """Close the steps of a gang that is over."""
+        """Close all steps of a gang that is over."""
         for one in self._of(group):
             one.is_cut = True
             self._close(one, now, "")
@@ -179,7 +181,7 @@ class StepUsage:
     # ---- questions -----------------------------------------------------------------------------
 
     def meant(self, query: AttemptQuery) -> list[Step]:
-        """Return the running steps that match a query, latest start first."""
+        """Return the running steps that match a query, the latest start first."""
         found = [one.step for one in self._open.values() if is_step_meant(one.step, query)]
         return sorted(found, key=lambda step: step.started, reverse=True)
 
@@ -187,7 +189,7 @@ class StepUsage:
         return [one for key, one in self._open.items() if key.startswith(group)]
 
     def restore(self, values: Iterable[bytes], gangs: Mapping[GroupId, Gang], now: float) -> None:
-        """Restore the steps that an earlier head wrote; steps whose gangs are gone count as
+        """Restore the steps that an earlier head stored. Steps whose gangs no longer exist count as
         ended.
         """
         for one in map(msgspec.msgpack.Decoder(OpenStep).decode, values):
@@ -201,5 +203,4 @@ def _key(group: GangId, number: int) -> bytes:
 
 
 def _gang_of(key: bytes) -> GangId:
-    """Return the gang of the step with this key."""
     return GangId(GroupId(key[:-_NUMBER_BYTES]))

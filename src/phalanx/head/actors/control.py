@@ -86,7 +86,7 @@ class ActorControl:
         self._follow(record, choice)
 
     def _home(self, record: ActorRecord) -> str:
-        """Return the id of the owner's node; empty if that node is gone."""
+        """Return the id of the node where the actor's owner runs; "" if that node is gone."""
         owner = self._nodes.of_prefix(record.owner[:PREFIX_BYTES])
         return owner.node_id if owner is not None and self._nodes.is_alive(owner.node_id) else ""
 
@@ -215,15 +215,15 @@ class ActorControl:
         )
         if record.state == ALIVE:
             self._pauses.lives(record.actor, self._clock.now())
-            self._tell_what_it_holds(record, watchers)
+            self._send_view_of_node(record, watchers)
         for watcher in watchers:
             self._outbox.post(watcher, update)
         if record.state == DEAD and record.strategy.get("group"):
             self._bundle_left(group_id_of(record.strategy["group"]), record.strategy["bundle"])
 
-    def _tell_what_it_holds(self, record: ActorRecord, watchers: Iterable[bytes]) -> None:
-        """Send the current view of the actor's node to the watchers' nodes, before the news that
-        the actor is alive. So later placements there do not use an older view.
+    def _send_view_of_node(self, record: ActorRecord, watchers: Iterable[bytes]) -> None:
+        """Send the current view of the actor's node to the watchers' nodes before they hear that
+        the actor is alive. Otherwise these nodes would place later work by an older view.
         """
         node = self._nodes.get(record.node)
         if node is None or not self._nodes.is_alive(record.node):
@@ -310,7 +310,7 @@ class ActorControl:
                 self._state_store.put_actor(record)
 
     def node_joined(self, record: NodeRecord, here: Mapping[bytes, ActorHere]) -> None:
-        """Compare a joining node's actors with the table, and end the actors that are not wanted
+        """Compare the actors on a joining node with the table, and end those that should not run
         there.
         """
         strangers = self.table.confirm(record.node_id, here)

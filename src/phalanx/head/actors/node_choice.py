@@ -139,8 +139,8 @@ class ActorNodeChoice:
         self._homes.pop(actor, None)
 
     def why(self, record: ActorRecord, owner_node: str, now: float) -> Outcome | str:
-        """Return the outcome of the actor's strategy among nodes with room now, or a sentence if no
-        strategy decides.
+        """Return why the actor waits: what its strategy decides among nodes with room now or, if no
+        strategy decides, a sentence.
         """
         place = ResourceSet.from_mapping(record.place)
         if record.strategy.get("group") is not None:

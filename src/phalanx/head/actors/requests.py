@@ -44,7 +44,7 @@ class ActorRequests:
         self._clock = clock
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [
             RegisterActor.handled_by(self._register_actor),
             AnnounceActor.handled_by(self._announce_actor),

@@ -2,7 +2,8 @@
 
 Events are first noted in memory. Their rows are written a few at a time with each tick, so that no
 request waits for them. A head that is killed loses the events that it had not written yet. Events
-of jobs and gangs have their own pages, because their large number must not displace other events.
+of jobs and gangs have pages of their own, because they are numerous and must not displace other
+events.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from phalanx.protocol.requests.request import Asker, Entry
 TABLE = "events"
 KEEP_OF_JOBS = 8_000
 KEEP_OTHERS = 2_000
-"""The largest numbers of kept events: of jobs and gangs, and of everything else."""
+"""The largest numbers of events that are kept: KEEP of jobs and gangs, and KEEP_OTHERS of
+everything else.
+"""
 MAX_TEXT = 300
 """Characters of a reason, a name or a user; longer texts are cut."""
 WRITES = 500
@@ -35,7 +38,9 @@ _TEXTS = frozenset({"job", "queue", "user", "host", "name", "by", "why"})
 
 
 class _Pages:
-    """The newest events of certain kinds, and the number of the last event that was written."""
+    """The newest events of some kinds, in pages as the store keeps them, and the number of the last
+    event that was written.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -134,7 +139,7 @@ class EventLog:
     # ---- questions ---------------------------------------------------------------------------
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [ListEvents.handled_by(self._list)]
 
     def _list(self, asker: Asker[EventPage], request: ListEvents) -> EventPage:

@@ -22,8 +22,8 @@ _KIND_OF_STATE: Final = {
     st.TERMINATING: "ending",
     **dict.fromkeys(st.FINISHED, "ended"),
 }
-"""The kind of event for each new state of a job. A job counts as suspended as soon as suspending
-begins.
+"""The kind of event for each state that a job enters. A job counts as suspended as soon as its
+suspension begins.
 """
 _KIND_OF_NOTE: Final = {"held": "held", "released": "released"}
 """The kinds of events for notes in a job's history that do not change its state. Any other such
@@ -37,8 +37,8 @@ class JobRecorder:
     def __init__(self, event_log: EventLog) -> None:
         self._event_log = event_log
         self._told: dict[str, Transition] = {}
-        """The last transition of each job that was noted as an event, by this head or an earlier
-        one.
+        """The time of the last transition of each job that this head or an earlier one noted as an
+        event.
         """
         self._failed: dict[str, int] = {}
         """The number of failed array tasks of each array that were noted as events."""

@@ -20,7 +20,7 @@ from phalanx.protocol.cluster_messages import NodeReport
 LOST = "node-lost"
 PART = "part-killed"
 LATELY_S = 3_600.0
-"""Seconds for which the death of a node is displayed."""
+"""Seconds for which listings show the death of a node."""
 LOST_SHOWN = 100
 
 

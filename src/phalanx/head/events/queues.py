@@ -12,8 +12,8 @@ from phalanx.head.reservations.record import ReservationRecord
 from phalanx.model.reservations import Reservation
 from phalanx.scheduler.cycle.specs import QueueSpec
 
-_UNSAID = frozenset({"name", "state", "created"})
-"""Fields that are not among a queue's quotas."""
+_NO_QUOTAS = frozenset({"name", "state", "created"})
+"""Fields of a queue whose changes are not described: they are no quotas."""
 
 
 class QueueRecorder:
@@ -78,12 +78,12 @@ class ReservationRecorder:
 
 
 def _changes(before: QueueSpec, now: QueueSpec) -> str:
-    """Return what has changed, in words: "weight 1 to 3"."""
+    """Return in words what has changed, such as "weight 1 to 3"."""
     old, new = msgspec.structs.asdict(before), msgspec.structs.asdict(now)
     said = [
         f"{name} {_words(old[name])} to {_words(new[name])}"
         for name in new
-        if name not in _UNSAID and old[name] != new[name]
+        if name not in _NO_QUOTAS and old[name] != new[name]
     ]
     return ", ".join(said)
 

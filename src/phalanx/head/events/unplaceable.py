@@ -14,7 +14,8 @@ from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 _KNOWN = 1_000
-"""The number of requested amounts that are remembered. Amounts that were forgotten are noted again.
+"""The number of sets of amounts that are remembered. A request is noted again if its amounts were
+forgotten.
 """
 
 Amounts = Mapping[str, float]
@@ -31,8 +32,8 @@ class Unplaceable:
         self._event_log = event_log
         self._cluster = cluster
         self._judged: OrderedDict[ResourceSet, tuple[int, bool]] = OrderedDict()
-        """For each set of amounts, newest first: the shape of the cluster when it was checked, and
-        whether no node had the amounts.
+        """For each set of amounts, newest first: the shape of the cluster when the amounts were
+        checked, and whether no node had them.
         """
 
     def judge(self, waiting: Iterable[Amounts]) -> None:

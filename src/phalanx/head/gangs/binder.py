@@ -157,8 +157,8 @@ class GangBinder:
     def dismiss(self, gang: Gang, indexes: Iterable[int]) -> None:
         """Make these members stop waiting for a place, for now.
 
-        The caller checks later whether the gang is over, because the members' job may want them
-        again at once.
+        This method does not check whether the gang is over, because the members' job may want them
+        again at once. The caller checks that later.
         """
         self._lifecycle.handle(gang, indexes, Dismissed())
         self._registry.keep(gang)
@@ -197,7 +197,9 @@ class GangBinder:
     # ---- consequences ------------------------------------------------------------------------
 
     def _follow(self, gang: Gang, following: Mapping[str, list[int]]) -> None:
-        """Carry out the consequences of a transition. Listeners may change the gang further."""
+        """Carry out the consequences of a transition. The gang may change further meanwhile,
+        because listeners are called.
+        """
         if LOSES in following:
             self._listener.lost(gang, following[LOSES])
         begun = [i for i in following.get(BEGINS, ()) if gang.members[i].state == HELD]
@@ -329,8 +331,8 @@ class GangBinder:
             self._follow(gang, {})
 
     def _lose_node(self, node_id: str, death: str) -> list[GroupId]:
-        """Free everything that members of gangs had on the node. Returns the gangs whose bundles
-        the node had been asked to free.
+        """Free everything that members of gangs had on the node. Returns the gangs for which the
+        node had already been asked to free bundles.
         """
         asked = list(self.give_backs.node_gone(node_id))
         for gang in list(self._registry.active.values()):
@@ -399,8 +401,8 @@ class GangBinder:
         return others
 
     def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:
-        """Let members of the node `former` continue where the node's next process has their
-        bundles. Members without a bundle there are lost together with `former`. Bundles of other
+        """Move members of the node `former` to that node's next process, if the process has their
+        bundles. Members whose bundles it lacks are lost together with `former`. Bundles of other
         members are given back.
         """
         going_on: dict[GroupId, list[int]] = {}
@@ -440,8 +442,8 @@ class GangBinder:
     def restore(self, gang: Gang, is_alive: Callable[[str], bool]) -> None:
         """Restore a gang that an earlier head knew.
 
-        Listeners get no reports about places that were lost since then. Instead, callers look at
-        all gangs once they are restored.
+        Listeners are not told about places that were lost since then. Callers look at all gangs
+        after the restoration instead.
         """
         gang.rests_until = gang.backoff_s = 0.0
         self._registry.know(gang)
@@ -475,8 +477,8 @@ class GangBinder:
             self._follow(gang, {})
 
     def _ask_again(self, gang: Gang, now: float) -> None:
-        """Repeat the requests to nodes to free bundles, because this head does not know the earlier
-        answers.
+        """Repeat the requests to nodes to free bundles, because this head does not know whether
+        they were answered.
         """
         asked: dict[tuple[str, int, Ending], list[int]] = {}
         for index in gang.within(GIVING_BACK):
@@ -496,11 +498,11 @@ def _by_node(gang: Gang, indexes: Iterable[int]) -> dict[str, list[int]]:
 
 
 def goes_on(gang: Gang, index: int, former: str, number: int, is_committed: bool) -> bool:
-    """Whether a member continues in a bundle that the next process of its node has.
+    """Whether a member continues in its bundle at the next process of its node.
 
-    `number`: the attempt that reserved the bundle. A member that got another place since then does
-    not continue there: it has another node. A member that is giving its place back does so at the
-    next process.
+    `number`: the attempt that reserved the bundle. A member that has got another place since then
+    does not continue there. A member that is giving its place back gives it back at the next
+    process.
     """
     if gang.is_removed or not is_committed or index >= len(gang.members):
         return False
@@ -509,13 +511,13 @@ def goes_on(gang: Gang, index: int, former: str, number: int, is_committed: bool
 
 
 def _frees(gang: Gang, index: int, node_id: str, number: int) -> bool:
-    """Whether this answer of the node concerns the place that the member is giving back."""
+    """Whether the node's answer is about the place that the member is giving back."""
     member = gang.members[index]
     is_it = member.node == node_id and member.number == number
     return is_it and member.state in GIVING_BACK
 
 
 def _note(gang: Gang, indexes: Iterable[int], why: str) -> None:
-    """Record why these members lose their places, unless a reason is recorded already."""
+    """Record why these members lose their places. A reason that is already recorded stays."""
     for index in indexes:
         gang.members[index].why_gone = gang.members[index].why_gone or why

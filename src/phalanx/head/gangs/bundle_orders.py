@@ -60,7 +60,7 @@ class GangGroup:
 
     @property
     def state(self) -> str:
-        """The state of the group, in Ray's words for placement groups."""
+        """The state of the group, by Ray's names of the states of placement groups."""
         gang = self.gang
         if gang.is_removed or gang.is_prepared:
             return REMOVED if gang.is_removed else PREPARED
@@ -113,7 +113,7 @@ class BundleOrders:
         self._remove = remove
         self._shown: dict[bytes, GangGroup] = {}
         self._last: dict[bytes, tuple[object, ...]] = {}
-        """The values of each gang that were last published."""
+        """The values of each gang that were published last."""
 
     def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
         """Ask the node to set bundles aside, and count them as taken immediately."""

@@ -12,15 +12,15 @@ from phalanx.model.rows.explanation import Explanation, Reason
 CODE = "devices-closed"
 _NEVER_FITS = "never-fits"
 _LACKS = frozenset({"resource", _NEVER_FITS})
-"""Codes of reasons that more of a resource would remove."""
+"""Codes of reasons that would disappear if there were more of a resource."""
 _GPUS = ("GPU", "nvidia.com/gpu")
 _NAMED = 4
 """The largest number of devices that a sentence names."""
 
 
 def because_of_closed(because: Sequence[Reason], closed: Sequence[str]) -> list[Reason]:
-    """Return the main reasons. A sentence about closed devices replaces the reasons that these
-    devices explain.
+    """Return the main reasons. A sentence about closed devices stands in place of the reasons that
+    the closed devices cause.
 
     `closed`: as in with_closed_devices.
     """
@@ -72,7 +72,7 @@ def is_for_closed(code: str, detail: Mapping[str, Any]) -> bool:
 
 
 def _put(said: Reason, because: Sequence[Reason]) -> list[Reason]:
-    """Return the reasons, with `said` in place of the reasons that it covers."""
+    """Return the reasons, with `said` in place of all reasons that closed devices cause."""
     left = _without(because)
     return [said, *left] if len(left) < len(because) else left
 

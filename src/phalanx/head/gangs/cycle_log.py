@@ -16,9 +16,11 @@ from phalanx.scheduler.cycle.explain import sentence
 from phalanx.scheduler.cycle.plan import Plan, Rejection
 
 KEEP_CYCLES = 200
-"""The number of cycles that are kept. Consecutive cycles without a decision count as one."""
+"""The number of cycles that are kept. Consecutive cycles that decided nothing about the same gangs
+count as one.
+"""
 NAMED = 200
-"""The largest number of gangs that each list of a cycle names."""
+"""The largest number of gangs that each list of a cycle's entry names."""
 NODES = 16
 """The largest number of nodes that are named for a gang."""
 ACTION = "action"
@@ -28,7 +30,7 @@ _LISTS = ("placed", "evicted", "promised", "left")
 class _Kept(NamedTuple):
     info: CycleInfo
     refused: dict[str, Rejection]
-    """Rejections of whole gangs. They are put into words on request."""
+    """Rejections of whole gangs. They are put into words when somebody asks."""
 
 
 class CycleLog:
@@ -127,9 +129,9 @@ class CycleLog:
     # ---- questions ---------------------------------------------------------------------------
 
     def rows(self, number: int | None) -> list[CycleInfo]:
-        """Return all cycles without names, oldest first. If a number is given, return that cycle
-        with all names, preceded by the cycle before it if that one is still known. Raises
-        JobNotFoundError for a number that is not known or no longer known.
+        """Return the cycles, oldest first. Without a number: all kept cycles, without names of
+        gangs. With a number: that cycle with all names, and before it the previous cycle, if the
+        log still has it. Raises JobNotFoundError for a number that the log does not have.
         """
         if number is None:
             nothing: dict[str, list[Any]] = {name: [] for name in _LISTS}
@@ -145,7 +147,7 @@ class CycleLog:
 
 
 def _chosen(plan: Plan, uid: str) -> dict[str, Any]:
-    """Return why the node of a gang's first member was chosen, if the reason was noted."""
+    """Return why the node of the gang's first member was chosen, if the cycle noted the reason."""
     choice = plan.choices.get(uid)
     if choice is None:
         return {}

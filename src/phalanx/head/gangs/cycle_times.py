@@ -32,8 +32,8 @@ class CycleTimes:
         return self._clock.now()
 
     def plan_hook_timing(self) -> bool:
-        """Return whether the next cycle should time its hooks. If so, hooks are timed again after
-        HOOKS_EVERY_S.
+        """Return whether the next cycle should time its hooks. If so, the next time is
+        HOOKS_EVERY_S later.
         """
         now = self._clock.now()
         is_due = now >= self._hooks_at

@@ -1,9 +1,9 @@
 """Chooses which gangs a cycle considers: only the first few of many gangs with equal requests.
 
-If one user has equal gangs in one queue, the earliest of them goes first. If it finds no room,
-neither do the others. So the scheduler sees a later gang only when earlier ones get places, and a
-cycle costs no more when ten thousand gangs wait. The scheduler decides the order among users, so it
-must see the first gangs of every user: fewer for each user when there are more users.
+If one user has equal gangs in one queue, the earliest of them goes first. If the earliest finds no
+room, the others find none. So the scheduler sees a later gang only when earlier ones get places,
+and a cycle costs no more when ten thousand gangs wait. The scheduler decides the order among users,
+so it must see the first gangs of every user: fewer for each user when there are more users.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.model.ids import GroupId
 
 WINDOW = 32
-"""The number of equal gangs that cycles consider together. The number is divided among the users of
-these gangs, with at least one gang for each user.
+"""The number of equal gangs that cycles consider together. It is divided among the users of these
+gangs; each user gets at least one.
 """
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -32,8 +32,8 @@ class CycleWindow:
 
     def __init__(self) -> None:
         self.most = WINDOW
-        """The largest number of equal gangs that cycles consider together, reached when all earlier
-        ones found room.
+        """The largest number of equal gangs that cycles consider together. The number grows up to
+        this limit while all considered gangs find room.
 
         A shell whose thread has nothing else to do sets a larger number, because more gangs then
         share the fixed cost of a cycle.
@@ -43,7 +43,7 @@ class CycleWindow:
         self.seen: dict[GroupId, Gang] = {}
         self._behind: dict[_Kind, deque[Gang]] = {}
         self._gone: set[bytes] = set()
-        """Gangs that ended before cycles considered them."""
+        """Gangs that ended before any cycle considered them."""
 
     def add(self, gang: Gang) -> None:
         """Add a new gang. A gang that already holds places is seen at once."""
@@ -58,7 +58,7 @@ class CycleWindow:
             self._gone.add(gang.gang_id)
 
     def sees(self, gang: Gang) -> bool:
-        """Whether cycles consider a gang."""
+        """Whether cycles consider the gang."""
         return gang.gang_id in self.seen
 
     @property
@@ -67,8 +67,8 @@ class CycleWindow:
         return bool(self._behind)
 
     def next(self, waiting: Iterable[Gang]) -> Iterator[Gang]:
-        """Yield the gangs that are seen from now on. `waiting`: at least the seen gangs that are
-        waiting.
+        """Yield the gangs that cycles consider from now on. `waiting` must contain every considered
+        gang that waits.
         """
         if not self._behind:
             return

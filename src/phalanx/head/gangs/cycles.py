@@ -58,7 +58,7 @@ Weights determine what queues deserve (`head.queues.deserved`). The plugin capac
 tier as conformance, because the first tier that names victims decides.
 """
 AFTER_DEFECT_S = 1.0
-"""Seconds after a failed cycle until the next try."""
+"""Seconds after a failed cycle until the next attempt."""
 NEVER = float("inf")
 DEFAULT_PLACEMENT = PlacementPolicy()
 
@@ -91,8 +91,8 @@ class CycleEffects(Protocol):
         ...
 
     def claim_room(self, now: float) -> float:
-        """Ask nodes to keep room for waiting gangs where ordinary tasks run. Returns when to ask
-        again if nothing changes.
+        """Ask nodes to keep room for waiting gangs on nodes where ordinary tasks run. Returns the
+        time when to ask again if nothing changes.
         """
         ...
 
@@ -112,9 +112,9 @@ BY_PATHS = """\
     enablePreemptable: false
     enableReclaimable: false
 """
-"""Orders queues that have paths. With it, deserved amounts also follow the weights of the paths, so
-that capacity reclaims resources for these queues. Without capacity, drf would stop reclaiming one
-task before the shares are equal.
+"""The plugin that orders queues with paths. With it, deserved amounts also follow the weights of
+the paths, so that capacity reclaims resources for these queues. Without capacity, drf would stop
+reclaiming one task before the shares are equal.
 """
 
 
@@ -128,7 +128,7 @@ def configuration(
 
 def default_text(placement: PlacementPolicy, *, has_paths: bool = False) -> str:
     """Return the default rules as text in Volcano's format. If the cluster's placement policy is
-    the selector, the selector replaces binpack in the choice of nodes.
+    the selector, the text names the selector in place of binpack.
     """
     text = CONFIGURATION
     if has_paths:
@@ -185,7 +185,7 @@ class Cycles:
         return max(self._next, self._not_before)
 
     def round(self, now: float) -> None:
-        """Run a cycle if one is due. Call this after all received messages have been handled."""
+        """Run a cycle if one is due. Call this after all received messages were handled."""
         if now < self.wake_at:
             return
         try:
@@ -235,9 +235,6 @@ class Cycles:
             self._next = min(self._next, self._no_eviction_before)
 
     def _look_for_stranded(self, waiting: Iterable[Gang], plan: Plan, now: float) -> None:
-        """Report gangs with too few running members, if the cycle found no room for their other
-        members.
-        """
         active = self._registry.active
         for gang in waiting:
             if gang.gang_id not in active:

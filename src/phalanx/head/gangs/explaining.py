@@ -48,8 +48,8 @@ PLANNED = 500
 PLANNING_SHORT_S = 0.1
 """Seconds of planning that do not count against the limit.
 
-If computing a start took longer, the next requests get that start again, or the one from the last
-listing, until planning has taken at most a tenth of the head's time.
+After a computation that took longer, requests get the last computed starts, until planning has
+taken at most a tenth of the head's time.
 """
 
 
@@ -80,10 +80,10 @@ class Explanations:
         closed_devices: Callable[[], list[str]],
         told: Callable[[Mapping[str, ExpectedStart], Collection[str]], None],
     ) -> None:
-        """`may_evict`: whether cycles look for evictions while these gangs wait. `show_next` makes
+        """`may_evict`: whether cycles look for victims while these gangs wait. `show_next` makes
         the gangs that are next in order visible to the scheduler. `learnt`: run times of similar
         work. `closed_devices`: the GPUs that are closed to new work, in words. `told` is called
-        with the starts that are displayed, and with the uids of all gangs.
+        with the starts that an answer shows, and with the uids of all gangs.
         """
         self._told = told
         self._closed_devices = closed_devices
@@ -96,7 +96,7 @@ class Explanations:
         self._reasons = KeptReasons(clock, self._work_out)
         self._planning = Share(clock, PLANNING_SHORT_S)
         self._planned: dict[str, ExpectedStart | None] = {}
-        """The expected start of a single gang: the gang for which one was last computed."""
+        """The gang for which a single expected start was last computed, and that start."""
 
     def explain(self, name: str) -> Explanation:
         """Return why a gang or job waits: the reasons, what would remove them, and the position in
@@ -125,8 +125,8 @@ class Explanations:
         )
 
     def _explained(self, gang: Gang) -> tuple[Snapshot, Explanation]:
-        """Return an explanation, and the snapshot on which it is based. The columns of cycles are
-        used if there are any. Otherwise a full snapshot is read.
+        """Return an explanation, and the snapshot on which it is based. If cycles keep columns,
+        these are read; otherwise the whole cluster is read.
         """
         seen = self._seen()
         waiting = [one for one in (*self._registry.looked_at(), gang) if one.waits]
@@ -145,8 +145,8 @@ class Explanations:
     def _start(
         self, uid: str, work_out: Callable[[], ExpectedStart | None]
     ) -> ExpectedStart | None:
-        """Return the expected start of a gang. It is computed again only as often as the head can
-        afford; in between, the last known start is returned.
+        """Return the expected start of a gang. It is computed only as often as the head can afford.
+        In between, the last known start is returned.
         """
         if not self._planning.is_spent:
             self._planned = {uid: self._planning.spend(work_out)}
@@ -165,8 +165,8 @@ class Explanations:
         return msgspec.structs.replace(snapshot, config=gentle(snapshot.config))
 
     def reasons(self) -> dict[str, Wait]:
-        """Return why each waiting gang waits, by name. On a crowded cluster the answer may be some
-        seconds old. Gangs that came after it was computed have no reason yet.
+        """Return why each waiting gang waits, by the gang's name. On a crowded cluster the answer
+        may be some seconds old, and gangs that came since then are missing.
         """
         if not self._registry.waiting:
             return {}
@@ -210,7 +210,7 @@ class Explanations:
         return self._registry.named.get(f"{namespace or NAMESPACE}/{own}")
 
     def _position(self, gang: Gang, is_by_priority: bool, order: Mapping[str, int]) -> int:
-        """Return a gang's position in its queue, from 1. `order`: as in _positions."""
+        """Return a gang's position in its queue, from 1. `order`: as for _positions."""
         registry = self._registry
         looked_at = [one for one in registry.looked_at() if one.queue == gang.queue]
         mine = _place(gang, is_by_priority)
@@ -276,7 +276,7 @@ def _kind(gang: Gang) -> str:
 
 
 def _state(gang: Gang) -> str:
-    """Return the state of a gang that has no member waiting for a place."""
+    """Return the state of a gang without waiting members."""
     if gang.count(*ON_THE_WAY):
         return "is being placed: its nodes are asked for its places"
     if gang.count(EVICTED, LEAVING):

@@ -103,8 +103,8 @@ def check_sum(
     limits: Amounts,
     nodes: Sequence[Amounts],
 ) -> None:
-    """Raise GangInfeasibleError if the sum of differing `needs` exceeds the totals of these nodes
-    or the limits of the queue. The members could then never be placed at the same time.
+    """Raise GangInfeasibleError if the sum of `needs`, which differ, exceeds the totals of these
+    nodes or the limits of the queue. The members could then never be placed at the same time.
     """
     for name in sorted({name for need in needs for name in need} - TERMS):
         if name == GPU and any(MEMORY in need for need in needs):
@@ -161,7 +161,7 @@ def most_members(
 def _most_on_cards(
     members: Sequence[Amounts], nodes: Sequence[Amounts], capability: Amounts
 ) -> int:
-    """Return the same as `most_members`, but count the resources of each GPU separately."""
+    """Return the same as `most_members`, but count each GPU's resources separately."""
     left: dict[int, NodeResources] = {}
     held: dict[str, float] = {}
     placed = at = 0
@@ -184,8 +184,8 @@ def _most_on_cards(
 
 
 def _within(limits: Amounts, held: dict[str, float], member: Amounts) -> bool:
-    """Add one more member to `held`, and return whether the sums are within the limits. The GPUs of
-    a member that requests GPU memory are not counted.
+    """Add one member to `held`. Return whether the sums are within the limits. The GPUs of a member
+    that requests GPU memory are not counted.
     """
     for name, amount in member.items():
         if name not in TERMS and not (name == GPU and MEMORY in member):
@@ -216,7 +216,7 @@ def why_none(member: Amounts, nodes: Sequence[Amounts]) -> str:
 
 
 def said(amounts: Amounts) -> str:
-    """Return amounts for display: 2 CPU, 1.5 GiB memory."""
+    """Return amounts in words, such as "2 CPU, 1.5 GiB memory"."""
     return ", ".join(
         f"{round(amount / 2**30, 2):g} GiB {name}" if name in BYTES else f"{amount:g} {name}"
         for name, amount in amounts.items()

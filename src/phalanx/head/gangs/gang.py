@@ -30,8 +30,8 @@ class Member(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     has no place.
     """
     number: int = 0
-    """The number of the attempt that placed the member or, once its bundle is being freed, of that
-    request.
+    """The number of the attempt that placed the member. Once the member's bundle is being freed:
+    the number of the request to free it.
     """
     last_node: str = ""
     """The last node that kept the member's bundle. Ended members still count as ranks of this
@@ -42,19 +42,21 @@ class Member(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     why_gone: str = ""
     """The reason why the member lost or gives up its place, if it was not evicted."""
     node_death: str = ""
-    """How the node ended on which the member lost its place (see `model.node_deaths`)."""
+    """How the member's node ended, if the member lost its place with the node (see
+    `model.node_deaths`).
+    """
     gave_way: str = ""
     """The work that the member was evicted for, in words."""
     devices: dict[str, list[int]] = {}
     """The devices that were last set aside for the member, by resource name."""
     of_group: str = ""
-    """The group of the job's member that this member stands for. `index` is the index in that
-    group, and `attempt` is the attempt that was started last.
+    """The name of the job's group to which this member belongs. `index` is the index in that group,
+    and `attempt` is the attempt that was started last.
     """
     index: int = 0
     attempt: int = 0
     ahead: int = 0
-    """The difference between `attempt` and the job's own count. It is not 0 if other tasks of the
+    """The number by which `attempt` exceeds the job's own count. It is not 0 if other tasks of the
     job's array had the place before.
     """
 
@@ -78,8 +80,8 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     queue: str
     priority: int
     min_members: int
-    """The minimum number of members: with fewer, no member may run. 0 for a job, whose record has
-    the number.
+    """The minimum number of members. With fewer, no member may run. 0 for the gang of a job,
+    because the job's record has the number.
     """
     members: list[Member]
     creator: bytes
@@ -96,12 +98,12 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     revision: int = 0
     """For a gang of a job: the revision of the job's record when the gang was made."""
     kind: bytes = b""
-    """The same value for gangs that scheduling cannot tell apart (see `cycle_window`)."""
+    """A value that is equal for gangs which scheduling cannot tell apart (see `cycle_window`)."""
     number: int = 0
     """The number of the last attempt to place members, or of the last request to free bundles."""
     is_prepared: bool = False
-    """Whether nodes have set aside the bundles of the members on their way, and are now being asked
-    to commit them.
+    """Whether nodes have set aside the bundles of the members that are on their way, and are being
+    asked to commit them.
     """
     is_removed: bool = False
     """Whether all members have ended. The gang is forgotten once all its resources are free."""
@@ -111,7 +113,9 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     is_stranded: bool = False
     """Whether some members run, but fewer than the minimum, and there is no room for the others."""
     is_promised: bool = False
-    """Whether evictions are making room for the gang that it has not got yet."""
+    """Whether members are being evicted to make room for the gang, which does not have the room
+    yet.
+    """
     preempted: int = 0
     """How many times members of the gang were evicted."""
     rests_until: float = 0.0

@@ -14,7 +14,7 @@ from phalanx.model.ids import GroupId, JobId
 from phalanx.model.rows.work import Amounts
 
 Keep = Callable[[str, bytes, Gang | None], None]
-"""Stores a gang in a table, by its group. None instead of the gang deletes the row."""
+"""Stores a gang in a table, by its group. With None in place of the gang, the row is deleted."""
 
 
 def one_of_each_name(gangs: Iterable[Gang]) -> tuple[list[Gang], list[Gang]]:
@@ -51,11 +51,11 @@ class GangRegistry:
         self.waiting: dict[GroupId, Gang] = {}
         """Gangs with members that wait for places."""
         self.lines = QueuePositions()
-        """The positions of waiting gangs, in the order in which they came."""
+        """The positions of waiting gangs in their queues, by time of arrival."""
         self.active: dict[GroupId, Gang] = {}
         """Gangs with members that take, or may take, resources of nodes."""
         self.priorities: dict[str, Counter[int]] = {}
-        """For each queue, the number of its active gangs of each priority."""
+        """For each queue: the number of its active gangs, by priority."""
         self._queues: dict[str, dict[GroupId, Gang]] = {}
         self.window = CycleWindow()
 
@@ -65,7 +65,7 @@ class GangRegistry:
         self.keep(gang)
 
     def know(self, gang: Gang) -> None:
-        """Add a gang that is already stored."""
+        """Add a gang that the store already has."""
         self.gangs[gang.gang_id] = self.named[gang.uid] = gang
         if gang.queue not in self._queues:
             self._queues[gang.queue] = {}

@@ -98,7 +98,7 @@ from phalanx.scheduler.plugins.reservation import Reservation
 
 T = TypeVar("T")
 REPORTS_PAUSE_S = 0.02
-"""Seconds between cycles when only nodes' reports have changed."""
+"""Seconds between cycles when nothing has changed except reports of nodes."""
 
 
 class GangScheduler:
@@ -295,7 +295,9 @@ class GangScheduler:
         self.cache.gang_changed(gang)
 
     def counts(self) -> dict[str, int]:
-        """Return how many gangs, including those of jobs, hold places, wait, and are set aside."""
+        """Return how many gangs hold places, how many wait, and how many are in quarantine. Gangs
+        of jobs are included.
+        """
         gangs = [gang for gang in self.registry.gangs.values() if not gang.is_over]
         return {
             "running": sum(gang.count(HELD) > 0 for gang in gangs),
@@ -328,7 +330,7 @@ class GangScheduler:
         return self.reservations.inventory(node_id, there, now)
 
     def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:
-        """Let members of the node `former` continue at the node's next process, which has their
+        """Let members of the node `former` continue at that node's next process, which has their
         bundles.
         """
         self.reservations.succeeded(former, node_id, there)
@@ -380,8 +382,8 @@ class GangScheduler:
         self._request_cycle()
 
     def prepared(self, node_id: str, message: Prepared, now: float) -> None:
-        """Note the devices or busy ports that the node reports, and pass the answer to the
-        attempt.
+        """Note the devices that the node has set aside, or the ports that it reports as busy, and
+        pass the answer to the attempt.
         """
         gang = self.registry.gangs.get(message.group)
         if gang is None:
@@ -435,7 +437,7 @@ class GangScheduler:
         self.reservations.creator_gone(process)
 
     def bundle_left(self, group: GroupId, index: int) -> None:
-        """End the member whose actor is permanently dead."""
+        """End the member in this bundle, because its actor is permanently dead."""
         gang = self.registry.gangs.get(group)
         if gang is not None and index >= 0:
             self.reservations.end(gang, [index])
@@ -457,7 +459,7 @@ class GangScheduler:
             self.numbers.tick(now)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift the noted moments of all parts."""
+        """Shift the noted moments of all parts after the clock was stepped by this many seconds."""
         parts = (
             self.books, self.calendar, self.registry, self.jobs, self.job_requests.crons,
             self.promises, self._starts, self._past.learnt.told, self.numbers,
@@ -487,15 +489,15 @@ class GangScheduler:
     # ---- places of members (Listener) ---------------------------------------------------
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
-        """Start the commands of a job's members. Members that are tasks or actors start without
-        help.
+        """Start the commands of a job's members. Nothing is done for members that are tasks or
+        actors: their owners start them.
         """
         if gang.job:
             self.jobs.arrived(gang, members)
 
     def lost(self, gang: Gang, members: list[int]) -> None:
-        """Report lost members to their job. Members that are tasks or actors wait again without
-        help.
+        """Report lost members to their job. Nothing is done for members that are tasks or actors:
+        they wait again.
         """
         if gang.job:
             self.jobs.lost(gang, members)
@@ -552,7 +554,7 @@ class GangScheduler:
         self._claims.drop()
 
     def gang_changed(self, gang: Gang) -> None:
-        """Note that the gang must be read again, and request a cycle."""
+        """Make cycles read the gang again, and request a cycle."""
         self.cache.gang_changed(gang)
         self._request_cycle()
 
@@ -564,7 +566,7 @@ class GangScheduler:
         self.cache.gang_renamed(gang, *before)
 
     def gang_amended(self, gang: Gang) -> None:
-        """Note that the gang's terms must be read again."""
+        """Make cycles read the gang's terms again."""
         self.cache.gang_amended(gang)
 
     def _request_cycle(self, within_s: float = 0.0) -> None:

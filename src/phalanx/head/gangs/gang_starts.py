@@ -25,7 +25,7 @@ class GangStarts:
         head's clock.
         """
         self._told: dict[str, float] = {}
-        """The first expected start that was displayed for each waiting gang, in wall-clock time."""
+        """The first expected start of each waiting gang that was displayed, in wall-clock time."""
 
     def told(self, starts: Mapping[str, ExpectedStart], there: Collection[str]) -> None:
         """Note the expected starts that are displayed. `there`: all gangs that have not ended."""
@@ -37,7 +37,7 @@ class GangStarts:
         self._told = {uid: at_s + step_s for uid, at_s in self._told.items()}
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """Measure how long an attempt took, or count the attempt as refused."""
+        """Measure how long an attempt took from plan to places, or count it as refused."""
         if isinstance(move.event, Placed):
             self._placed.setdefault(gang.gang_id, self._clock.now())
             return

@@ -43,13 +43,13 @@ class GangSchedulerInterface(Protocol):
         ...
 
     def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:
-        """Let members of the node `former` continue at the node's next process, which has their
+        """Let members of the node `former` continue at that node's next process, which has their
         bundles.
         """
         ...
 
     def node_joined(self, record: NodeRecord) -> None:
-        """Handle a node's connection, whether its first or a later one. `inventory` has been called
+        """Handle a connection of a node, its first or a later one. `inventory` was called
         before.
         """
         ...
@@ -108,7 +108,7 @@ class GangSchedulerInterface(Protocol):
         ...
 
     def bundle_left(self, group: GroupId, index: int) -> None:
-        """End a member whose actor is permanently dead. The actor was in the member's bundle."""
+        """End the member in this bundle, because its actor is permanently dead."""
         ...
 
     def tick(self, now: float) -> None:

@@ -21,10 +21,10 @@ class KeptPromises:
         self.planner = planner
         self._keep = keep
         self._written: dict[str, tuple[Kept, int]] = {}
-        """The stored promises, each with its position in the order."""
+        """The stored promises, each with its position in their order."""
 
     def look(self) -> None:
-        """Store the promises that the last cycle changed."""
+        """Store the promises that the last cycle made or changed."""
         promised, before = self.planner.promised, self._written
         for uid in before:
             if uid not in promised:
@@ -40,7 +40,9 @@ class KeptPromises:
             last = place
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift promised starts with the wall-clock time, and store them."""
+        """Shift the starts of promises after the clock was stepped by this many seconds, and store
+        the promises.
+        """
         self.planner.clock_stepped(step_s)
         self.look()
 

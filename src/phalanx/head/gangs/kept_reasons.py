@@ -11,12 +11,10 @@ Found = TypeVar("Found")
 T = TypeVar("T")
 
 SHORT_S = 0.05
-"""Seconds of computation up to which an answer counts as cheap. A cheap answer is computed again
-for each request.
-"""
+"""Seconds of computation up to which an answer counts as cheap. A cheap answer is never reused."""
 PAUSE = 9.0
-"""An answer that took N seconds is reused for PAUSE * N seconds, so that computing answers takes at
-most a tenth of the head's time.
+"""An answer that took N seconds to compute is reused for PAUSE * N seconds. So the computations
+take at most a tenth of the head's time.
 """
 
 
@@ -31,7 +29,7 @@ class Share:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the time is used up, so that callers should use the last answer."""
+        """Whether the allowed time is used up. Callers then use the last answer."""
         return self._clock.now() < self._until
 
     def spend(self, work_out: Callable[[], T]) -> T:
@@ -45,7 +43,7 @@ class Share:
 
 
 class KeptReasons(Generic[Found]):
-    """Keeps the last answer, and reuses it while a new computation would delay other requests too
+    """The last answer, which is reused while a new computation would delay other requests too
     much.
     """
 

@@ -19,7 +19,7 @@ from phalanx.model.lifecycle import ALIVE
 from phalanx.scheduler.cycle.specs import Amounts, HyperNodeSpec, NodeSpec, QueueSpec
 
 PODS = 1e6
-"""The number of members that a node may have; practically unlimited."""
+"""The number of members that a node may have. It is so large that it limits nothing."""
 
 
 class LiveCluster(PodGroups):
@@ -56,7 +56,9 @@ class LiveCluster(PodGroups):
         return self._queues.specs(self._registry.queues, total)
 
     def taken_changes(self) -> Mapping[str, Amounts]:
-        """Return the amounts on nodes that work outside of gangs takes, where they have changed."""
+        """Return the amounts that work outside of gangs takes, for the nodes where they have
+        changed since the last call.
+        """
         return self._outside_work.changes()
 
     def hypernodes(self) -> tuple[HyperNodeSpec, ...]:

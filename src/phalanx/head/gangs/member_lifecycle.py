@@ -198,7 +198,7 @@ TABLE: Final[Mapping[str, _Row]] = {
 # ---- the machine ---------------------------------------------------------------------------------
 
 KEEP_STEPS = 40
-"""The number of steps that are kept of each gang's history."""
+"""The number of steps of a gang's history that are kept."""
 
 
 class Move(NamedTuple):
@@ -270,7 +270,7 @@ class MemberLifecycle:
         return following
 
     def forget(self, gang: Gang) -> None:
-        """Forget the steps of a gang that is over."""
+        """Forget the history of a gang that is over."""
         self._steps.pop(gang.gang_id, None)
 
     # ---- the story ---------------------------------------------------------------------------

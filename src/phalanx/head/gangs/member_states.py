@@ -21,11 +21,11 @@ HELD: Final = "held"
 EVICTED: Final = "evicted"
 """The member was evicted, and its bundle must be given back. After that the member waits again."""
 LEAVING: Final = "leaving"
-"""As EVICTED, but the member's node has been asked to free the bundle."""
+"""Like EVICTED, but the member's node has been asked to free the bundle."""
 OVER: Final = "over"
 """The member is over, and its bundle must be given back."""
 ENDING: Final = "ending"
-"""As OVER, but the member's node has been asked to free the bundle."""
+"""Like OVER, but the member's node has been asked to free the bundle."""
 DONE: Final = "done"
 """The member has ended and holds nothing."""
 
@@ -33,7 +33,7 @@ PLACELESS: Final = frozenset({ABSENT, WAITING, DONE})
 ON_THE_WAY: Final = frozenset({PLACING, RECALLED, CANCELLED})
 """The states in which an attempt to place the member is in progress."""
 HAVING: Final = frozenset({HELD, EVICTED, OVER})
-"""The states in which the member's node keeps its bundle."""
+"""The states of members whose bundle is kept by their node."""
 GIVING_BACK: Final = frozenset({LEAVING, ENDING})
 HOLDING: Final = ON_THE_WAY | HAVING | GIVING_BACK
 """The states in which the member takes, or may take, resources of a node."""

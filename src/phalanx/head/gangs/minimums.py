@@ -1,5 +1,5 @@
-"""Checks whether a gang has its minimum. Members count that have a place, and members that are on
-their way to one.
+"""Checks whether a gang has its minimum. Members that have a place count, and so do members that
+are on their way to one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class GangSpecs(Protocol):
     """Answers questions about gangs that depend on their jobs."""
 
     def min_member(self, gang: Gang) -> int:
-        """Return how many members must have places now in addition to those that have ended."""
+        """Return how many members must have places now, without those that have ended."""
         ...
 
     def is_live(self, gang: Gang, index: int) -> bool:

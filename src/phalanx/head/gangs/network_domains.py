@@ -21,18 +21,20 @@ from phalanx.scheduler.cycle.jobs import is_bound
 from phalanx.scheduler.cycle.specs import HyperNodeSpec
 
 RACK = "rack"
-"""The label of a node that names its rack; also the name of the tier of racks."""
+"""The node label that names the node's rack. The tier of racks has the same name."""
 NODE, NVLINK = "node", "nvlink"
-"""Two names of the tier of single nodes: the devices of a node are wired together."""
+"""Two names of the tier of single nodes. NVLINK names it because the devices of a node are wired
+together.
+"""
 NODE_TIER, RACK_TIER = 1, 2
-"""The tiers of nodes and racks, used if no HyperNode is declared."""
+"""The numbers of the tiers of nodes and racks if no HyperNode is declared."""
 
 Totals = dict[str, float]
 
 
 class _Wholes(Sequence[Totals]):
-    """The totals of each node, computed on access: most gangs find room on the first nodes, so the
-    rest is not needed.
+    """The totals of each node, computed on access. Most gangs find room on the first nodes, so the
+    rest is not computed.
     """
 
     def __init__(self, records: Sequence[NodeRecord]) -> None:
@@ -96,8 +98,8 @@ class Domains:
         )
 
     def topology(self, word: str) -> NetworkTopology | None:
-        """Return the topology that a word means: "node" or "nvlink", "rack", or the name of a
-        declared tier. Raises ValueError with the known words.
+        """Return the topology that a word stands for: "node" or "nvlink", "rack", or the name of a
+        declared tier. Raises ValueError, with the known words, for any other word.
         """
         if not word:
             return None

@@ -17,7 +17,9 @@ from phalanx.protocol.requests.news import MAX_ROWS, ClusterNews, GetNews, Since
 from phalanx.protocol.requests.request import Asker
 
 COUNTED_EVERY_S = 0.5e-3
-"""Seconds per gang between two counts of the queues' resources."""
+"""Seconds between two counts of the queues' resources, for each gang: the interval grows with the
+number of gangs.
+"""
 
 
 class News:
@@ -33,7 +35,7 @@ class News:
     ) -> None:
         self._clock = clock
         self._began = clock.wall()
-        """A value by which watchers distinguish this head from earlier and later heads."""
+        """A value that differs from head to head, by which watchers notice a new head."""
         self._queues: list[QueueInfo] = []
         self._queues_due = clock.now()
         self._nodes = nodes
@@ -63,7 +65,7 @@ class News:
         return self._queues
 
     def tell(self, asker: Asker[ClusterNews], request: GetNews) -> ClusterNews:
-        """Answer with all changes after the versions that the client names."""
+        """Answer with all changes that are later than the versions in the request."""
         since = request.since
         is_new = since.head != self._began
         if is_new:

@@ -8,7 +8,7 @@ from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.scheduler.devices.ports import Ports, common_ports, parse_ports
 
 USUAL = Ports(((20_000, 32_000),))
-"""The ports of nodes whose record names none. They are below the ports that operating systems
+"""The ports of nodes whose record names no ports. They are below the ports that operating systems
 assign to clients (from 32,768 on Linux).
 """
 
@@ -21,7 +21,6 @@ class OfferedPorts:
         self._everywhere: Ports | None = None
 
     def nodes_changed(self) -> None:
-        """Note that a node joined or died."""
         self._everywhere = None
 
     def of(self, node_id: str) -> Ports:
@@ -39,5 +38,5 @@ class OfferedPorts:
 
 @functools.cache
 def ports_of(text: str) -> Ports:
-    """Return the ports that the text of a node's record names."""
+    """Return the ports that a text in a node's record names."""
     return parse_ports(text) if text else USUAL

@@ -39,7 +39,7 @@ class OutsideWork:
                 self._count(member.node, member.need, 1)
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """Count resources that members have begun or ceased to hold."""
+        """Count the resources that members now hold or no longer hold."""
         for index, before, node in zip(move.indexes, move.before, move.nodes, strict=True):
             member = gang.members[index]
             held, holds = before not in PLACELESS, member.state not in PLACELESS
@@ -59,8 +59,8 @@ class OutsideWork:
         self._changed[node] = None
 
     def _gpu_units(self, node: str, need: dict[str, float]) -> int:
-        """Return the units of GPUs that a member holds. For a member that requests GPU memory, they
-        are computed from the memory of the node's cards.
+        """Return how many units of GPUs a member holds. If the member requests GPU memory, the
+        units follow from the memory of the node's cards.
         """
         ask = card_ask({name: to_units(amount) for name, amount in need.items()})
         if ask is None or not ask.memory:
@@ -69,8 +69,8 @@ class OutsideWork:
         return ask.count * (ask.units_on(int(total)) or 0)
 
     def changes(self) -> dict[str, Amounts]:
-        """Return the amounts that outside work takes on each node where they may have changed since
-        the last call.
+        """Return the amounts that outside work takes, for the nodes where they may have changed
+        since the last call.
         """
         changed, self._changed = self._changed, {}
         found = {}

@@ -1,7 +1,7 @@
 """Carries out a cycle's plan, where the plan still fits the latest state.
 
-A plan is based on the scheduler's view. Members may be lost or end between two steps of a plan, so
-each gang is checked again before nodes are asked for its places (`reservations`).
+Members may be lost or end while a plan is carried out. So each gang is checked again before nodes
+are asked for its places (`reservations`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class PlanApplier:
         meter: Meter,
     ) -> None:
         """`gang_amended` is called when the scheduler must read a gang's terms again. `failed` is
-        called when an error occurred for one gang; the other gangs continue.
+        called with each error that concerns one gang; the plan's other gangs are handled all the
+        same.
         """
         self._failed = failed
         self._meter = meter
@@ -62,7 +63,7 @@ class PlanApplier:
         self._effects = effects
         self._gang_amended = gang_amended
         self._promised: dict[GroupId, Gang] = {}
-        """Gangs that have or had a promise, by group."""
+        """Gangs that have a promise or had one, by group."""
 
     def apply(self, plan: Plan) -> None:
         """Carry out a plan."""
@@ -123,8 +124,8 @@ class PlanApplier:
                     self.evict(gang, list(range(len(gang.members))), "drain")
 
     def _promise(self, gang: Gang) -> None:
-        """Give the gang precedence over others until it has its places, because members are being
-        evicted for it.
+        """Let the gang go before others until it has its places, because members are being evicted
+        for it.
         """
         if not gang.is_promised:
             gang.is_promised = True
@@ -137,16 +138,18 @@ class PlanApplier:
             self._promised[gang.gang_id] = gang
 
     def _withdraw_promises(self, plan: Plan) -> None:
-        """Withdraw the promise of each gang that a cycle considered but did not place. A promise
-        stays while gangs of the same queue with a higher priority wait for room to become free,
-        because these gangs take the room that is being freed for this one.
+        """Withdraw the promise of each gang that a cycle considered but did not place.
+
+        A promise stays while a gang of the same queue with a higher priority waits for room that is
+        being freed, because that gang takes the room that evictions free for this one.
         """
         if not self._promised:
             return
         member_of = self._registry.member_of
         served: set[bytes] = set()
         above: dict[str, int] = {}
-        """For each queue, the highest priority of gangs that wait for room to become free."""
+        """For each queue: the highest priority of a gang that waits for room that is being freed.
+        """
         for task in (*plan.binds, *plan.pipelined):
             gang, _ = member_of[task]
             served.add(gang.gang_id)

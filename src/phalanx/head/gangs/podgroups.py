@@ -19,7 +19,7 @@ RecordOf = Callable[[str], JobRecord | None]
 
 
 class PodGroups:
-    """Makes specs of podgroups and tasks. Members with equal requests share one shape, so each
+    """Makes specs of podgroups and tasks. Members with equal requests share one shape, so that each
     check of a shape is made once for all of them.
     """
 
@@ -62,7 +62,7 @@ class PodGroups:
         )
 
     def min_member(self, gang: Gang) -> int:
-        """Return how many members must have places now in addition to those that have ended."""
+        """Return how many members must have places now, without those that have ended."""
         record = self._record_of(gang)
         if record is not None:
             return min_member_of(record)
@@ -83,8 +83,8 @@ class PodGroups:
         )
 
     def is_live(self, gang: Gang, index: int) -> bool:
-        """Whether a member with a place counts for the gang's minimum. A member that its job is
-        ending does not count, because the job may restart it.
+        """Whether a member that has its place counts for the gang's minimum. A member that its job
+        is ending does not count, because the job may restart it.
         """
         record = self._record_of(gang)
         if record is None:

@@ -15,7 +15,7 @@ Fails = Callable[[Sequence[Gang]], bool]
 class Quarantine:
     """The gangs that are set aside, each with its error.
 
-    They keep their places, and otherwise wait until somebody ends them or the head restarts.
+    They keep the places that they have, and get no others until the head restarts.
     """
 
     def __init__(self, on_defect: Callable[[Exception, Gang], None]) -> None:
@@ -41,7 +41,8 @@ class Quarantine:
 
 def culprit(gangs: Sequence[Gang], fails: Fails) -> Gang | None:
     """Return the single gang that makes a cycle over all of these gangs fail; None if no single
-    gang is the cause. The number of cycles tried is logarithmic in the number of gangs.
+    gang is the cause. The search runs a number of cycles that grows with the logarithm of the
+    number of gangs.
     """
     if not gangs or fails(()):
         return None

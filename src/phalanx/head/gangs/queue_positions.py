@@ -1,4 +1,4 @@
-"""Finds the positions of gangs that wait in a queue without looking at every gang."""
+"""Finds positions of gangs that wait in a queue, without looking at every gang."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bisect import bisect_left, insort
 from phalanx.head.gangs.gang import Gang
 
 _Line = list[Gang]
-"""The waiting gangs of one queue and priority, in the order in which they came."""
+"""The waiting gangs of one queue and priority, by time of arrival."""
 
 
 class QueuePositions:
@@ -40,8 +40,8 @@ class QueuePositions:
         return sum(len(line) for priority, line in lines.items() if priority > gang.priority)
 
     def earlier(self, gang: Gang, *, any_priority: bool) -> int:
-        """Return how many waiting gangs came to the queue earlier: those of the same priority or,
-        with `any_priority`, of any priority.
+        """Return how many waiting gangs came to the queue before this gang: those of its priority
+        or, with `any_priority`, of any priority.
         """
         lines = self._lines.get(gang.queue, {})
         looked_at = lines.values() if any_priority else [lines.get(gang.priority, [])]
@@ -49,5 +49,5 @@ class QueuePositions:
 
 
 def came(gang: Gang) -> tuple[float, str]:
-    """Return the key that orders gangs of one priority by their time of arrival."""
+    """Return the sort key that orders gangs of one priority by time of arrival."""
     return gang.created, gang.uid

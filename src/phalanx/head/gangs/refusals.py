@@ -20,12 +20,12 @@ class Refusals:
         self._gang_amended = gang_amended
         self._tried = TriedPlaces[bytes]()
         self._gangs: dict[GangId, tuple[Gang, int]] = {}
-        """The gangs that were refused, each with the number of refusing nodes that was last
-        reported to the scheduler.
+        """The gangs that nodes refused, each with the number of refusing nodes that the scheduler
+        last read.
         """
 
     def refused(self, gang: Gang, node_id: str, members: Iterable[int]) -> None:
-        """Note that the node has no room for these members, although the head's records showed
+        """Note that the node has no room for these members, although the head's view showed
         room.
         """
         needs = (ResourceSet.from_mapping(gang.members[index].need) for index in members)
@@ -38,7 +38,9 @@ class Refusals:
         return self._tried.of(gang.gang_id, self._clock.now())
 
     def expire(self) -> bool:
-        """Drop refusals that have expired. Returns whether any gang may ask nodes again."""
+        """Drop refusals that are too old. Returns whether any gang may ask a node again that
+        refused it.
+        """
         expired = [(gang, left) for gang, known in self._gangs.values()
                    if (left := len(self.of(gang))) < known]  # fmt: skip
         for gang, left in expired:

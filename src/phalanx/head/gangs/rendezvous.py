@@ -37,15 +37,15 @@ class Rendezvous:
         self._first_port = first_port
         self._taken: set[int] = set()
         self._busy: dict[int, None] = {}
-        """Ports that nodes reported as used by other programs. The oldest reports are forgotten."""
+        """Ports that nodes reported as used by other programs. Only the latest reports are kept."""
 
     def choose_ports(self, gang: Gang, nodes: Collection[str]) -> bool:
         """Choose ports for the gang that are common to all its nodes and that no other gang has. If
         possible, the gang keeps its old ports.
 
-        `nodes`: the nodes that will get members; nodes that already have members count, too.
-        Returns False, and leaves the gang's ports unchanged, if there are too few such ports or if
-        running members would have to change theirs.
+        `nodes`: the nodes that will get members. The ports must be free on the nodes that already
+        have members, too. Returns False, and leaves the gang's ports unchanged, if too few ports
+        are common to all nodes, or if running members would have to change their ports.
         """
         held = {member.node for member in gang.members if member.state == HELD}
         self._taken.difference_update(gang.ports)
@@ -67,7 +67,6 @@ class Rendezvous:
         return is_settled
 
     def __contains__(self, port: object) -> bool:
-        """Whether a gang or another program uses this port."""
         return port in self._taken or port in self._busy
 
     def keep_ports(self, gang: Gang) -> None:

@@ -51,7 +51,7 @@ class GangRequests:
         self._request_cycle = request_cycle
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         queues = self._queues
         return [
             CreateQueue.handled_by(

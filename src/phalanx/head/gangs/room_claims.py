@@ -1,6 +1,6 @@
 """Claims room for waiting gangs on nodes where drivers' ordinary tasks run.
 
-A worker takes one task after another while its owner has any, so a gang could wait for ever. This
+A worker takes one task after another while its owner has tasks, so a gang could wait for ever. This
 module finds gangs that the scheduler would place if such workers yielded, and tells each node how
 much they would take there. The node decides by its own order of priorities and queues whether these
 gangs come first. If they do, it lets the running tasks end, and starts no others in the room that
@@ -31,7 +31,7 @@ LOOK_EVERY_S, PAUSE = 0.25, 10.0
 as long as the last search took.
 """
 KEPT = 4.0
-"""The number of pauses for which a node keeps room if the claim is not repeated."""
+"""The number of pauses between searches after which a node drops a claim that was not repeated."""
 NEVER = float("inf")
 
 
@@ -47,7 +47,7 @@ class RoomClaims:
         member_of: Mapping[str, tuple[Gang, int]],
         truth: Callable[[], Snapshot],
     ) -> None:
-        """`truth` returns everything that a cycle considers now."""
+        """`truth` returns a snapshot of everything that a cycle considers now."""
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
@@ -57,7 +57,7 @@ class RoomClaims:
         self._next = 0.0
         self._pause_s = LOOK_EVERY_S
         self._claimed: set[tuple[GangId, str]] = set()
-        """(gang, node) for each claim that nodes were last asked to honour."""
+        """The claims that nodes were last asked to honour, by gang and node."""
 
     def look(self, now: float) -> float:
         """Ask nodes to keep the room that waiting gangs would get. Returns the time of the next
@@ -84,7 +84,9 @@ class RoomClaims:
     def _choose(
         self, yields: Mapping[str, Mapping[str, float]]
     ) -> dict[tuple[GangId, str], tuple[Gang, ResourceSet]]:
-        """Return what each gang would get if all ordinary tasks yielded and no gang did."""
+        """Return the place that each gang would get if all ordinary tasks yielded and no gang
+        did.
+        """
         truth = self._truth()
         config = msgspec.structs.replace(truth.config, actions=("allocate",))
         snapshot = msgspec.structs.replace(truth, config=config)

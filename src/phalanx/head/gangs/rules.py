@@ -31,19 +31,19 @@ from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 MAX_BYTES = 64 << 10
 """The largest size of a configuration in bytes."""
 MAX_VALUES = 10_000
-"""The largest number of values in a configuration, with each alias counted as the values that it
-stands for.
+"""The largest number of values in a configuration. A YAML alias counts as all values that it stands
+for.
 """
 NEEDED = ("gang", "predicates")
 ADDED = ("licenses", "calendar", "limits", "gpu-sharing")
-"""Plugins that are added to rules that do not name them."""
+"""Plugins that every cluster uses. They are added to rules that do not name them."""
 RESTLESS = frozenset({"shuffle", "consolidate"})
 """Actions that evict for reasons other than priority and queues."""
 _KEY = b"scheduler"
 
 
 class RulesRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An administrator's own rules, as stored."""
+    """An administrator's rules, as the store keeps them."""
 
     text: str
     file: str
@@ -62,7 +62,7 @@ class Rules:
         meter: Meter,
         event_log: EventLog,
     ) -> None:
-        """`snapshot` returns everything that a cycle could read, for trying new rules.
+        """`snapshot` returns everything that a cycle could read, on which new rules are tried.
         `changed` is called when the rules have changed.
         """
         self._event_log = event_log
@@ -77,7 +77,7 @@ class Rules:
         self._trouble = ""
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [
             GetRules.handled_by(lambda _, request: self.row()),
             SetRules.handled_by(lambda _, request: self.put(request.text, request.file)),

@@ -1,8 +1,8 @@
 """The scheduler's view of the cluster, which is kept from cycle to cycle and patched after events.
 
-The cache receives events, and decides what it patches and what it reads again. It reads everything
-again when gangs have network topologies, when a resource that no node named before appears or
-disappears, and after a failed cycle. A patched view equals one that is read again.
+Events tell the cache what to patch. The cache reads everything again when gangs have network
+topologies, when the set of resource names changes, and after a failed cycle. A patched view equals
+one that is read again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ but chooses worse nodes.
 """
 
 NOT_RESTING = float("inf")
-"""A time so late that no gang is resting any more."""
+"""A time so late that every rest of a gang has ended."""
 
 
 class ClusterSource(Protocol):
@@ -79,11 +79,11 @@ class ClusterSource(Protocol):
         ...
 
     def podgroup(self, gang: Gang) -> PodGroupSpec:
-        """Return a gang's podgroup, with its current members."""
+        """Return the task of a member that waits for its place."""
         ...
 
     def task(self, gang: Gang, index: int) -> TaskSpec:
-        """Return the task for a member that waits for its place."""
+        """Return the task of a member that waits for its place."""
         ...
 
 
@@ -100,7 +100,7 @@ class SchedulerCache:
         shells: Mapping[str, Any] | None = None,
         on_plugin_left_out: Callable[[str, Exception], None] = lambda name, error: None,
     ) -> None:
-        """`rules` returns the rules that cycles follow; its argument says whether queues have paths
+        """`rules` returns the rules that cycles follow; its argument is whether queues have paths
         (`volcano.sh/hierarchy`). `shells` lends objects of the head to plugins that need them.
         `on_plugin_left_out` is called with a plugin that cycles leave out from now on, and with the
         plugin's error.
@@ -158,7 +158,7 @@ class SchedulerCache:
         self.gang_changed(gang)
 
     def nodes_changed(self) -> None:
-        """Note that a node joined, is draining, died, or has different totals or labels."""
+        """Note that a node joined, began to drain, died, or got different totals or labels."""
         self._have_nodes_changed = True
 
     def queues_changed(self) -> None:
@@ -212,9 +212,9 @@ class SchedulerCache:
         return plan
 
     def _leave_out_plugin(self, snapshot: Snapshot, now: float, error: Exception) -> bool:
-        """Leave the plugin that raised the error out until the head restarts, if it only expresses
-        preferences among nodes. Returns False if another plugin raised the error, or if the error
-        does not occur again so that its cause stays unknown.
+        """Leave the plugin that raised the error out until the head restarts, if the plugin only
+        expresses preferences among nodes. Returns False if another plugin raised the error, and if
+        the error does not occur a second time, because its cause is then unknown.
         """
         gangs = self._living()
         if not self._fails(snapshot, gangs, now):
@@ -240,7 +240,7 @@ class SchedulerCache:
         return False
 
     def cluster(self, now: float, wall: float) -> Cluster:
-        """Return the columns in their current state, patched or read again."""
+        """Return the current columns. They are patched if possible, and otherwise read again."""
         self._wake(now)
         taken = self._source.taken_changes()
         self._taken |= taken
@@ -259,8 +259,8 @@ class SchedulerCache:
     def columns_to_try(
         self, also: Gang, now: float, wall: float
     ) -> tuple[Snapshot, KeptCluster] | None:
-        """Return the inputs of a cycle that is only tried: its rules, and its own columns, in which
-        no gang rests and `also` is seen. Returns None if the columns cannot be patched.
+        """Return a snapshot and columns of its own, for a cycle that is only tried. In it no gang
+        rests, and `also` takes part. Returns None if the columns cannot be patched.
         """
         kept = self.cluster(now, wall)
         if not isinstance(kept, KeptCluster):
@@ -387,12 +387,12 @@ class SchedulerCache:
     # ---- reading -----------------------------------------------------------------------------
 
     def truth(self, now: float, wall: float) -> Snapshot:
-        """Return everything that a cycle reads, taken from the sources again."""
+        """Return everything that a cycle reads. All of it is read again from the source."""
         return self.snapshot(self._living(), now, wall)
 
     def snapshot(self, gangs: Iterable[Gang], now: float, wall: float) -> Snapshot:
         """Return everything that a cycle reads, with these gangs only. A gang that cannot be read
-        is set aside.
+        goes into quarantine.
         """
         source = self._source
         groups: list[PodGroupSpec] = []
@@ -454,7 +454,7 @@ def _without(config: Configuration, plugins: Collection[str]) -> Configuration:
 
 
 def standing(gang: Gang, index: int, name: str, now: float) -> Standing:
-    """Return a member's entry in the columns, under the name of its task."""
+    """Return a member's row in the columns. `name`: the name of the member's task."""
     member = gang.members[index]
     if member.state == WAITING:
         return Standing(name, OUT if gang.rests_until > now else j.PENDING)

@@ -36,8 +36,8 @@ class SnapshotSource:
         self._outside_work = outside_work
         self._books = books
         self.shells = {BOOKS: books}
-        """Objects that the head lends to plugins for decisions on the columns that `columns`
-        returns.
+        """Objects that the head lends to plugins when a decision is made on the columns that
+        `columns` returns.
         """
 
     def truth(self) -> Snapshot:
@@ -57,7 +57,7 @@ class SnapshotSource:
 
     def of(self, gangs: Iterable[Gang]) -> Snapshot:
         """Return everything that a cycle could read, with these gangs, and with the amounts that
-        other work takes on nodes. No gang is left out because it rests.
+        other work takes on nodes. Gangs that rest take part.
         """
         found = self._cache.snapshot(gangs, NOT_RESTING, self._clock.wall())
         queues = [
@@ -68,8 +68,8 @@ class SnapshotSource:
         return msgspec.structs.replace(found, queues=tuple(queues), tasks=tasks)
 
     def columns(self, gang: Gang) -> tuple[Snapshot, KeptCluster] | None:
-        """Return the same as `of`, for this gang and the gangs that cycles see, but as columns for
-        a single decision. This is much cheaper than `of` when much work runs. Returns None if
+        """Return the same as `of`, for this gang and the gangs that cycles consider, but as columns
+        for a single decision. If much work runs, this is much cheaper than `of`. Returns None if
         everything has to be read again.
         """
         return self._cache.columns_to_try(gang, self._clock.now(), self._clock.wall())

@@ -28,12 +28,12 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
     asked: list[str] = []
     """The nodes that were asked to prepare, and therefore may hold bundles."""
     awaiting: set[str] = set()
-    """The nodes whose answers are missing."""
+    """The nodes that have not answered yet."""
     lost: set[str] = set()
     """The nodes that had prepared their bundles but will not keep them."""
     is_committing: bool = False
     is_ordered: bool = False
-    """Whether a node may have been asked to commit."""
+    """Whether a node was, or may have been, asked to commit."""
     resend_at: float = 0.0
 
     @property
@@ -53,7 +53,7 @@ class AttemptOwner(Protocol):
     """
 
     def prepare(self, attempt: Attempt, node_id: str) -> None:
-        """Ask the node to set its bundles aside, all or none. `prepared` follows."""
+        """Ask the node to set its bundles of the attempt aside, all or none. `prepared` follows."""
         ...
 
     def commit(self, attempt: Attempt, node_id: str) -> None:
@@ -170,9 +170,9 @@ class Attempts:
     def _go_on(self, attempt: Attempt, now: float) -> None:
         """Ask the nodes that have not answered yet.
 
-        A prepared attempt continues only if it may still begin. Once a node may have been asked to
-        commit, the attempt waits for that node's answer, even if the group is removed: as long as
-        the node may keep its bundles, they must not be placed elsewhere.
+        A prepared attempt continues only if it may still begin. But once a node may have been asked
+        to commit, the attempt waits for that node's answer, even if the group is removed: while the
+        node may keep its bundles, they must not be placed elsewhere.
         """
         if self._under_way.get(attempt.group) is not attempt:
             return
@@ -211,8 +211,8 @@ class Attempts:
         return attempt if attempt.is_committing is is_committing else None
 
     def _give_up(self, attempt: Attempt, now: float, but: str = "") -> None:
-        """End the attempt, and ask all nodes that have or may have prepared to give their bundles
-        back. Node `but` holds nothing and is not asked.
+        """End the attempt, and ask all nodes that may have prepared to give their bundles back.
+        Node `but` holds none of them, so it is not asked.
         """
         del self._under_way[attempt.group]
         nodes = [node for node in attempt.bundles if node not in attempt.lost]

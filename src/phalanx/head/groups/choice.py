@@ -1,4 +1,4 @@
-"""Picks nodes for the bundles of a group, or reports why no cluster of this shape has room for
+"""Picks nodes for the bundles of a group, or reports why no cluster with these nodes has room for
 them.
 """
 
@@ -15,8 +15,8 @@ from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 
 def pick_nodes(cluster: ClusterNodes, request: BundleRequest) -> BundlesPlaced | BundleRejection:
-    """Return the strategy's choice. The answer is also infeasible if the bundles exceed all nodes
-    together.
+    """Return the nodes that the strategy picks, or a rejection. Bundles that together exceed the
+    totals of all nodes are infeasible, too.
     """
     outcome = pick_bundles(cluster.view, request)
     if isinstance(outcome, BundlesPlaced) or outcome.reason == "infeasible":

@@ -42,8 +42,8 @@ class GroupWatchers:
         self._outbox.send(prefix, _known(group))
 
     def wait(self, group: KnownGroup | None, asker: Asker[bool]) -> bool | Later:
-        """Return whether work that waits for the group may run in it. If that is not known yet,
-        answer later.
+        """Return whether work that waits for the group may run in it. If that is not known yet, the
+        answer follows later.
         """
         if group is None or group.state == REMOVED:
             return False

@@ -35,9 +35,9 @@ class _Asked(msgspec.Struct, kw_only=True):
 
 
 class GiveBacks:
-    """The bundles that are not free yet, by group, and by node and attempt. Requests are kept
-    separately for each attempt, because a node that freed a bundle of one attempt may already hold
-    it for a later attempt.
+    """The bundles that are not free yet, by group, and by node and attempt. Each attempt has its
+    own requests, because a node that freed a bundle of one attempt may already hold it for a later
+    attempt.
     """
 
     def __init__(self, send: Send) -> None:
@@ -91,8 +91,8 @@ class GiveBacks:
         )
 
     def awaited(self, node: str, group: GroupId, attempt: int) -> list[int]:
-        """Return the bundles that become free with the node's answer to this attempt. For a
-        repeated answer there are none.
+        """Return the bundles that the node's answer to this attempt frees; none if the answer is a
+        repeated one.
         """
         asked = self._asked.get(group, {}).get((node, attempt))
         return list(asked.indexes) if asked is not None else []
@@ -126,9 +126,7 @@ class GiveBacks:
                     self._send(node, group, attempt, list(one.indexes), one.ending)
 
     def _close_if_answered(self, group: GroupId) -> bool:
-        """Forget a group if all of its requests are answered. Returns whether the group was
-        forgotten.
-        """
+        """Forget a group if all of its requests were answered. Returns whether it was forgotten."""
         if not self._asked[group]:
             del self._asked[group]
         return group not in self._asked

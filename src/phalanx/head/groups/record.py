@@ -93,7 +93,9 @@ class KnownGroup(Protocol):
 
     @property
     def infeasible(self) -> str:
-        """Why no cluster of this shape can hold the group; empty if one can."""
+        """Why no cluster with these nodes can hold the group, even when it is empty; "" if it
+        can.
+        """
         ...
 
 
@@ -123,7 +125,7 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
     """The bundles that their nodes have not confirmed yet."""
     order: int = 0
     tries: int = 0
-    """How many times this head has looked for nodes for the group."""
+    """How often this head has looked for nodes for the group."""
     asked_at: float | None = None
     """When this head received the request for the group, on the head's clock; None if an earlier
     head received it.
@@ -134,18 +136,18 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
     is_under_way: bool = False
     """Whether an attempt to place the group is in progress."""
     asked: BundleRequest | None = None
-    """The request for the bundles that have no node. It is computed once and kept."""
+    """The request for the bundles that have no node. The request is computed once and kept."""
     infeasible: str = ""
-    """Why no cluster of this shape can hold the group."""
+    """Why no cluster with these nodes can hold the group."""
     waits_for: str = ""
-    """Why the group is not placed now."""
+    """The reason why the group has not been placed yet."""
     shape: int = -1
     """The shape of the cluster for which the group was found infeasible."""
     retry_at: float = 0.0
     backoff_s: float = 0.0
     is_refused: bool = False
-    """Whether a node refused the group although it seemed to have room. News of free resources then
-    does not shorten the wait.
+    """Whether a node refused the group although it seemed to have room. If so, news of free
+    resources does not shorten the wait.
     """
 
     @property
@@ -166,7 +168,7 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
         return found
 
     def indexes_on(self, node_id: str) -> list[int]:
-        """Return the indexes of the bundles that this node holds."""
+        """Return the indexes of the bundles that are on this node."""
         return [index for index, node in enumerate(self.nodes) if node == node_id]
 
     def back_off(self, now: float, is_refused: bool) -> None:
@@ -182,7 +184,7 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
         self.asked = None
 
     def request(self) -> BundleRequest:
-        """Return the request to the strategies for the bundles that have no node.
+        """Return the request that a strategy gets: the bundles that have no node.
 
         Raises ValueError for an impossible strategy, selector or bundle.
         """
@@ -224,8 +226,8 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
 
 
 def restored(row: GroupRow, order: int) -> tuple[Group, Attempt | None]:
-    """Return the group from its stored `row`. If the group had a prepared attempt, return that,
-    too.
+    """Return the group of a stored `row` and, if the store has a prepared attempt of the group,
+    that attempt.
     """
     fields = msgspec.structs.asdict(row)
     fields["bundles"] = [ResourceSet.from_mapping(bundle) for bundle in row.bundles]
@@ -240,8 +242,8 @@ def restored(row: GroupRow, order: int) -> tuple[Group, Attempt | None]:
 
 
 def nodes_of(group: KnownGroup, index: int) -> list[str]:
-    """Return the nodes that have confirmed the bundle. For index -1, return those of all
-    bundles.
+    """Return the node that has confirmed the bundle; for index -1, the nodes that have confirmed
+    any bundle.
     """
     among = range(len(group.nodes)) if index < 0 else [index]
     confirmed = [group.nodes[i] for i in among if i not in group.unconfirmed]
@@ -249,8 +251,8 @@ def nodes_of(group: KnownGroup, index: int) -> list[str]:
 
 
 def refusal(group: KnownGroup, index: int, request: ResourceSet) -> tuple[str, str] | None:
-    """Return why work cannot run in this bundle, as (reason, code of an error). Index -1 means any
-    bundle. The code is empty if the work may wait. Returns None if the work can run.
+    """Return why work cannot run in this bundle, as (reason, code of an error); None if it can.
+    Index -1 means any bundle. If the work may wait, the code is "".
     """
     if index >= len(group.bundles):
         count = len(group.bundles)
@@ -267,7 +269,7 @@ def refusal(group: KnownGroup, index: int, request: ResourceSet) -> tuple[str, s
 
 
 def facts(group: KnownGroup) -> dict[str, Any]:
-    """Return the group as a row for display."""
+    """Return the group's row for listings."""
     return {
         "placement_group_id": group.group.hex(),
         "name": group.name,
@@ -299,7 +301,7 @@ def _scheduling_state(group: KnownGroup) -> str:
 
 
 def settling_order(group: Group) -> tuple[bool, int]:
-    """Return the sort key of a group. Groups that lost bundles come before groups that never had
-    any; among equals, older groups come first.
+    """Return the sort key by which groups are placed. Groups that lost bundles come before groups
+    that never had any; among equals, older groups come first.
     """
     return group.state != RESCHEDULING, group.order

@@ -29,7 +29,7 @@ class GroupRequests:
         self._clock = clock
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [
             CreateGroup.handled_by(self._create_group),
             WatchGroup.handled_by(self._watch_group),

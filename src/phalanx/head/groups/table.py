@@ -2,8 +2,8 @@
 placed again when their nodes die.
 
 A group is placed by attempts (`attempts`) on the nodes that its strategy picks; when an attempt is
-settled, the group is created. A group without room never blocks the groups behind it. In Ray, one
-group is placed at a time.
+settled, the group is created. A group without room never blocks the groups after it; in Ray it
+does, because Ray places one group at a time.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class PinnedGroup(KnownGroup, Protocol):
 
 
 class GroupTable:
-    """All placement groups of the cluster."""
+    """All placement groups of a cluster."""
 
     def __init__(self, cluster: ClusterNodes, effects: GroupEffects) -> None:
         self._cluster = cluster
@@ -179,7 +179,7 @@ class GroupTable:
         return None if group_id is None else self._groups[group_id]
 
     def table(self) -> list[dict[str, Any]]:
-        """Return rows for display."""
+        """Return all groups' rows for listings."""
         return [facts(group) for group in (*self._groups.values(), *self._pinned.values())]
 
     def counts(self) -> dict[str, int]:
@@ -187,21 +187,21 @@ class GroupTable:
         return dict(Counter(one.state for one in (*self._groups.values(), *self._pinned.values())))
 
     def waiting_bundles(self) -> Iterator[ResourceSet]:
-        """Yield every bundle that has no node, of all groups."""
+        """Yield each bundle of any group that has no node."""
         for group in self._groups.values():
             for index in group.missing():
                 yield group.bundles[index]
 
     def nodes_of(self, group_id: GroupId, index: int = -1) -> list[str]:
-        """Return the nodes that keep the bundle. For index -1, return those of all bundles of the
-        group.
+        """Return the node that keeps the bundle; for index -1, the nodes that keep any bundle of
+        the group.
         """
         group = self.get(group_id)
         return [] if group is None else nodes_of(group, index)
 
     def refusal(self, place: BundleId, request: ResourceSet) -> tuple[str, str] | None:
-        """Return why tasks in this place cannot run, as (reason, code of an error). The code is ""
-        if the tasks may wait. Returns None if they can run.
+        """Return why tasks in this place cannot run, as (reason, code of an error); None if they
+        can. If they may wait, the code is "".
         """
         group_id, index = place
         group = self.get(group_id)
@@ -212,12 +212,14 @@ class GroupTable:
     # ---- groups whose places are not decided by the table --------------------------------------
 
     def show(self, group: PinnedGroup) -> None:
-        """Make a pinned group visible to lookups. The table does nothing else with the group."""
+        """Make a group visible whose places the table does not decide. The table does nothing else
+        with it.
+        """
         self._pinned[group.group] = group
 
     def hide(self, group_id: GroupId) -> None:
-        """Note that a pinned group was removed. Like other removed groups, it stays visible for a
-        while.
+        """Note that such a group was removed (see `show`). Like other removed groups, it stays
+        visible for a while.
         """
         self._remember_removed(group_id)
 
@@ -254,10 +256,10 @@ class GroupTable:
     ) -> None:
         """Compare the bundles of a node that joined, for the first time or again, with the groups.
 
-        `held`: (group, bundle index, attempt, whether it is committed), without those of gangs;
-        `ended`: the last attempt of each group that ended there. The node gives back bundles that
-        no group knows. Bundles that the node should have but does not have are lost. Requests to
-        give bundles back are repeated, with their grace period.
+        `held`: each bundle on the node as (group, index, attempt, whether it is committed), without
+        the bundles of gangs. `ended`: for each group, the last attempt that ended there. The node
+        gives back bundles that no group knows. Bundles that the node should have but does not have
+        are lost. Requests to give bundles back are repeated, with their grace period.
         """
         kept: set[BundleId] = set()
         unknown: dict[AttemptId, list[int]] = {}
@@ -417,7 +419,6 @@ class GroupTable:
             self._move(group, CREATED)
 
     def _lose(self, group: Group, indexes: list[int]) -> None:
-        """Remove the nodes of these bundles."""
         for index in indexes:
             group.put(index, "")
         if group.state == CREATED and indexes:

@@ -12,7 +12,7 @@ from phalanx.model.jobs.records import WHOLE, JobRecord, MemberRecord
 from phalanx.model.lifecycle import move
 
 TARGETED = (st.RESTART_TASK, st.RESTART_POD, st.RESTART_PARTITION)
-"""The actions that apply to some members of a job, and have no meaning without them."""
+"""The actions that apply to chosen members of a job, and do nothing if no members are given."""
 
 
 class JobActions:
@@ -34,8 +34,8 @@ class JobActions:
         charge: bool = False,
         lived_s: float | None = None,
     ) -> None:
-        """Take an action if the job's state allows it. `lived_s`: seconds for which the members
-        lived, if their end is the cause; otherwise None.
+        """Take an action if the job's state allows it. `lived_s`: if the cause is the end of
+        members, the seconds for which they lived; otherwise None.
         """
         new = judging.ALLOWED[job.state].get(action)
         is_about_nobody = not judging.targets(job, action, group, index)
@@ -120,7 +120,7 @@ class JobActions:
         self, job: JobRecord, reason: str, now: float, lived_s: float | None = None
     ) -> bool:
         """Restart the job by its requeue rule. Returns False if the job has already been requeued
-        as often as the rule allows. `lived_s`: as in `act`.
+        as often as the rule allows. `lived_s`: as for `act`.
         """
         rule = job.spec.timing.requeue
         if rule is None or job.state not in time_limits.TIMED or job.requeues >= rule.most:

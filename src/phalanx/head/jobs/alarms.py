@@ -15,7 +15,7 @@ class Alarm(NamedTuple):
 
 class Alarms:
     """All alarms. Alarms by the steady clock are set again whenever something changes. Only the
-    earliest is kept for each job, and an early alarm does no harm.
+    earliest alarm of each job is kept, because an alarm that comes too early does no harm.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""Runs of array tasks, for which an array keeps a place while it has short tasks. A run is a series
-of tasks that a node runs one after another in one place. A task of a run has no job of its own: if
-it succeeds, the result is recorded in the array at once. If the node reports anything else about
-the task, a job is made for it and takes over the place. `docs/decisions/places-that-refill.md` has
-the reasons.
+"""Runs of array tasks. A run is a series of array tasks that a node runs one after another in one
+place, which the array keeps while its tasks are short. A task of a run has no job of its own: if it
+succeeds, the result is recorded in the array at once. If the node reports anything else about the
+task, a job is made for it and takes over the place. `docs/decisions/places-that-refill.md` has the
+reasons.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from phalanx.protocol.bundle_messages import RunEnd, RunNews
 
 TABLE: Final = "runs"
 HELD_S: Final = 5.0
-"""Seconds for which an array keeps a place before cycles decide about that place again."""
+"""Seconds for which an array keeps a place. After that, cycles decide about the place again."""
 WAITS_S: Final = 0.1
-"""Seconds after which a waiting job of an array returns to the array, if runs can take its
-tasks.
+"""Seconds after which an array task that waits with a job of its own returns to its array, if runs
+can take the array's tasks.
 """
 ENDS: Final = "ends"
 COMES_BACK: Final = "comes back"
@@ -41,11 +41,11 @@ class Run(msgspec.Struct, kw_only=True, eq=False):
     next: int
     """The number of the next attempt in this place."""
     tasks: dict[int, int] = {}
-    """The indexes of the array tasks that have not ended, in order, each by the number of its
-    attempt.
+    """The indexes of the array tasks that have not ended, in order. The key of each is the number
+    of its attempt.
     """
     cancelled: list[int] = []
-    """The indexes of the array tasks that are to be ended for good."""
+    """The indexes of the array tasks that must be ended for good."""
     leaves: str = ""
     """How the running task leaves the run: ENDS, COMES_BACK, or "" if it keeps running."""
     is_stopped: bool = False
@@ -68,8 +68,8 @@ class RunEffects(Protocol):
         ...
 
     def extend(self, gang: Gang, first: int, tasks: Sequence[JobSpec]) -> None:
-        """Order the node of a place to run these tasks. The first task has the attempt number
-        `first`, and the others follow.
+        """Order the node of a place to run these tasks. The attempt number of the first task is
+        `first`; the numbers of the others follow.
         """
         ...
 
@@ -102,7 +102,7 @@ class RunEffects(Protocol):
         ...
 
     def record(self, gang: Gang, array: JobRecord, ended: list[tuple[int, RunEnd]]) -> None:
-        """Record the ended attempts, each with the index of its array task."""
+        """Record the ended attempts, each with its array task's index."""
         ...
 
 
@@ -127,15 +127,17 @@ class ArrayRuns:
         self._gangs: dict[GangId, Gang] = {}
         self._of_arrays: dict[JobId, dict[GangId, None]] = {}
         self._since: dict[GangId, float] = {}
-        """The time at which a cycle last assigned each place."""
+        """For each place: the time when a cycle last assigned it."""
         self._lengths = run_rules.Lengths()
         self._counted: set[GangId] = set()
-        """The places with a run of which the array counts one task as running."""
+        """The places with a run for which the array counts one task as running."""
 
     # ---- granting ----------------------------------------------------------------------------
 
     def begun(self, gang: Gang, job: JobRecord) -> None:
-        """Add a run to the place of a job that starts, if the array's tasks are short."""
+        """Add a run to the place of a job that starts, if the tasks of the job's array are
+        short.
+        """
         array = self._array_of(job)
         if array is None:
             return
@@ -146,7 +148,7 @@ class ArrayRuns:
         self._extend(gang, array)
 
     def goes_on(self, gang: Gang, job: JobRecord, ran_s: float) -> bool:
-        """Whether the array keeps the place of a task that is about to succeed."""
+        """Whether the array keeps the place of a task that will now be recorded as succeeded."""
         array = self._array_of(job)
         if array is None:
             return False
@@ -163,7 +165,7 @@ class ArrayRuns:
         return self._job_of(job.spec.element.array)
 
     def _refill(self, gang: Gang, array: JobRecord) -> None:
-        """Grant more tasks to the place, unless cycles are to decide about it."""
+        """Grant more tasks to the place, unless cycles must decide about the place."""
         is_due = self._now() >= self._since.get(gang.gang_id, 0.0) + HELD_S
         if not is_due and self._effects.is_alone(array.uid):
             self._extend(gang, array)
@@ -206,8 +208,8 @@ class ArrayRuns:
     # ---- news of nodes -----------------------------------------------------------------------
 
     def news(self, message: RunNews, node_id: str) -> None:
-        """Record in the array the tasks that have ended, and take back the tasks that the node
-        returned.
+        """Handle a node's report about a run: record the tasks that have ended, and take back the
+        tasks that the node returned.
         """
         run, gang = self._runs.get(message.group), self._gangs.get(message.group)
         array = None if run is None else self._job_of(run.array)
@@ -241,8 +243,8 @@ class ArrayRuns:
             self._effects.give_up(gang)
 
     def shown(self, gang: Gang, number: int) -> None:
-        """Make a job for a task about which its node has reported something, and give the job the
-        place.
+        """Make a job for a task of a run, because its node has reported something other than
+        success, and give the job the place.
         """
         run = self._runs.get(gang.gang_id)
         array = None if run is None else self._job_of(run.array)
@@ -280,9 +282,7 @@ class ArrayRuns:
         self._arrays.run_returned(array, [i for i in indices if i not in gone], gone)
 
     def looked_at(self, gang: Gang) -> None:
-        """Handle that the job in a place is gone, so that only the run is left to keep the
-        place.
-        """
+        """Handle that the job in a place is gone, so that only the run still needs the place."""
         run = self._runs.get(gang.gang_id)
         array = None if run is None else self._job_of(run.array)
         if run is not None and array is not None:
@@ -306,16 +306,15 @@ class ArrayRuns:
             self._changed(array)
 
     def _changed(self, array: JobRecord) -> None:
-        """Request a check of an array after the current action."""
         changed = ev.ArrayTasksChanged(job=array.uid)
         self._effects.after(array.uid, lambda: self._effects.take_in(changed))
 
     # ---- numbers and ends --------------------------------------------------------------------
 
     def number(self, gang: Gang, attempt: int) -> int:
-        """Return the number of this attempt of the job in the place. A new attempt gets a new
-        number. Tasks of the run do not start before that attempt: their node returns them (see
-        ExtendRun).
+        """Return the node's number for this attempt of the job in the place. A new attempt gets a
+        new number. The run's other tasks do not start before that attempt: their node returns them
+        (see ExtendRun).
         """
         place, run = gang.members[0], self._runs.get(gang.gang_id)
         number = attempt + place.ahead
@@ -368,12 +367,16 @@ class ArrayRuns:
     # ---- commands ----------------------------------------------------------------------------
 
     def stop(self, array: JobRecord, leaves: str = "") -> None:
-        """Take back the tasks of an array's runs that have not started. `leaves`: see Run."""
+        """Take back the tasks of an array's runs that have not started. `leaves`: how the running
+        tasks leave their runs (see Run).
+        """
         for group in list(self._of_arrays.get(array.uid, ())):
             self._stop(self._runs[group], leaves)
 
     def cancel(self, array: JobRecord, indices: Iterable[int]) -> int:
-        """End these tasks of an array for good if they are in runs. Returns how many were."""
+        """End these tasks of an array for good if they are in runs. Returns how many of them were
+        in runs.
+        """
         wanted, count = set(indices), 0
         for group in list(self._of_arrays.get(array.uid, ())):
             run = self._runs[group]
@@ -394,7 +397,9 @@ class ArrayRuns:
     # ---- counting ----------------------------------------------------------------------------
 
     def _count(self, gang: Gang, array: JobRecord) -> None:
-        """Count one task of a run as running, if no job uses the place."""
+        """Count one task of a run as running, unless the place has a job, which is counted
+        itself.
+        """
         run = self._runs[gang.gang_id]
         if gang.gang_id not in self._counted and run.tasks and self._job_of(gang.job) is None:
             self._counted.add(gang.gang_id)
@@ -422,7 +427,7 @@ class ArrayRuns:
 
     def restore(self, runs: Iterable[Run], gangs: dict[GroupId, Gang]) -> list[Gang]:
         """Restore what an earlier head wrote. Arrays, jobs and gangs must have been restored
-        before. Returns the gangs of runs that have no tasks left.
+        before. Returns the gangs whose runs have no tasks left.
         """
         empty = []
         for run in runs:
@@ -449,8 +454,8 @@ def _path(message: RunNews, index: int) -> str:
 
 
 def _stretches(tasks: dict[int, int]) -> list[tuple[int, list[int]]]:
-    """Group the tasks by consecutive attempt numbers. Returns the indexes of each group, with its
-    first number.
+    """Group the tasks by consecutive attempt numbers. Returns, for each group, its first number and
+    its indexes.
     """
     found: list[tuple[int, list[int]]] = []
     for number, index in tasks.items():

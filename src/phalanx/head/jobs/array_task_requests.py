@@ -27,12 +27,12 @@ class ArrayTaskRequests:
         self._need = need
 
     def are_meant(self, name: str) -> bool:
-        """Whether a name means array tasks."""
+        """Whether a name is the name of array tasks."""
         return split_element(name) is not None
 
     def refuse(self, name: str, what: str) -> None:
-        """Raise JobCommandError if a name means array tasks. `what`: a word for the request, which
-        only whole arrays allow.
+        """Raise JobCommandError if a name is the name of array tasks. `what`: a word for the
+        request, which is possible only for a whole array.
         """
         if (found := split_element(name)) is not None:
             raise JobCommandError(
@@ -40,14 +40,14 @@ class ArrayTaskRequests:
             )
 
     def no_such(self, name: str) -> str:
-        """Return a sentence that the array has no task with this name."""
+        """Return a sentence that says that the array has no task with this name."""
         array, _, text = self._chosen(name)
         assert array.spec.array is not None
         return f"array {array.uid} has no task {text}; it has {written_array(array.spec.array)}"
 
     def _chosen(self, name: str) -> tuple[JobRecord, list[int], str]:
-        """Return the array, the positions and the text in NAME[3-5]. Raises JobNotFoundError and
-        JobCommandError.
+        """Return the array, the tasks' positions, and the text in the brackets of NAME[3-5]. Raises
+        JobNotFoundError and JobCommandError.
         """
         found = split_element(name)
         assert found is not None
@@ -86,7 +86,7 @@ class ArrayTaskRequests:
             raise JobCommandError(f"{shown(name)}: none of these array tasks {left}")
 
     def _requeue(self, array: JobRecord, positions: list[int]) -> int:
-        """End those of these tasks that are running, so that they wait again. Returns how many were
+        """End those of these tasks that are running; they then wait again. Returns how many were
         running.
         """
         indices = self._jobs.arrays.of(array).indices
@@ -154,8 +154,8 @@ class ArrayTaskRequests:
 
 
 def _spans(tasks: ArrayTasks, positions: Iterator[int]) -> Iterator[tuple[int, int]]:
-    """Yield ranges of the chosen positions whose tasks are alike. A task that has a job of its own
-    is always a range of its own.
+    """Yield ranges of the given positions whose tasks look the same in a listing. A task that has a
+    job of its own is always a range by itself.
     """
     begin = next(positions, None)
     while begin is not None:

@@ -18,8 +18,8 @@ from phalanx.model.jobs.records import JobRecord
 
 LIVES: Final = "Lives"
 GRANTED: Final = "Granted"
-"""The state of a task that is in a run (see `array_runs`). Listings and the store show such a task
-as waiting.
+"""The state of a task in a run (see `array_runs`). Listings and the store show such a task as
+waiting.
 """
 STATES: Final = (
     st.WAITING, LIVES, st.COMPLETED, st.FAILED, st.TERMINATED, st.TIMED_OUT, st.DEADLINE,
@@ -43,8 +43,8 @@ _SHOWN_AS = {_NUMBER[GRANTED]: _NUMBER[st.WAITING]}
 _AS_WAITING = bytes(_SHOWN_AS.get(number, number) for number in range(256))
 NO_CODE: Final = -1
 SIGNALLED_CODES: Final = 256
-"""The base of stored codes for signals: a signal is stored as this base plus its number. Exit codes
-are smaller.
+"""The base of the stored codes of signals: a signal is stored as this base plus its number. Exit
+codes are smaller than the base.
 """
 PART = 256
 """The number of array tasks in one row of the store."""
@@ -64,7 +64,7 @@ class ArrayTaskRows(msgspec.Struct, kw_only=True, eq=False):
     codes: list[int]
     starts: bytes
     places: list[int]
-    """The index in `logs` of each task's entry."""
+    """For each task, the index of its entry in `logs`."""
     logs: list[bytes]
 
 
@@ -90,8 +90,8 @@ class ArrayTasks:
         self._places = array("I", [0]) * count
         self._logs: list[bytes] = [_encode({})]
         self._number_of_logs: dict[bytes, int] = {self._logs[0]: 0}
-        """The index in `logs` of each entry. Log files differ only by the task's index in their
-        names, so equal entries are kept once.
+        """The index in `logs` of each entry. Equal entries are kept once: the log files of most
+        tasks differ only by the task's index in their names.
         """
         self._first = 0
         """No task at a position below this one waits."""
@@ -101,7 +101,7 @@ class ArrayTasks:
         self._states = bytearray([_NUMBER[st.BLOCKED]]) * len(self._states)
 
     def next_blocked(self, position: int) -> int | None:
-        """Return the first position, starting at this one, whose task waits for a task of another
+        """Return the first position from `position` on whose task waits for a task of another
         array.
         """
         found = self._states.find(_NUMBER[st.BLOCKED], position)
@@ -176,7 +176,7 @@ class ArrayTasks:
         return {state: self._states.count(number) for number, state in enumerate(STATES)}
 
     def is_like(self, one: int, other: int) -> bool:
-        """Whether two tasks differ only in their index and in the location of their output."""
+        """Whether two tasks differ only in their indexes and in the paths of their output."""
         kept = (self._codes, self._starts)
         states = [_SHOWN_AS.get(self._states[at], self._states[at]) for at in (one, other)]
         return states[0] == states[1] and all(values[one] == values[other] for values in kept)
@@ -213,8 +213,8 @@ _MARK = "/e{}/"
 
 
 def _without(logs: Logs, index: int) -> Logs:
-    """Return the log files under names that do not depend on the task. Each task's files have a
-    directory of their own.
+    """Return the log files under names that are the same for each task, although each task's files
+    have a directory of their own.
     """
     return {
         member: [(node, path.replace(f"/e{index}/", _MARK)) for node, path in files]

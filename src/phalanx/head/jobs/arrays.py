@@ -62,7 +62,9 @@ class Arrays:
         self._job_of = job_of
         self._arrays: dict[str, ArrayTasks] = {}
         self._live: dict[str, dict[JobId, str]] = {}
-        """The live tasks of each array. Each is counted as PENDING or RUNNING."""
+        """The live tasks of each array, each with the state as which it is counted: PENDING or
+        RUNNING.
+        """
         self._windows: dict[str, int] = {}
         """For each array with runs (see `array_runs`), how many of its tasks may wait for places at
         the same time.
@@ -70,7 +72,7 @@ class Arrays:
         self._paired: dict[str, dict[str, None]] = {}
         """For each array, the other arrays whose tasks wait for its tasks."""
         self._unchecked: set[str] = set()
-        """Arrays of which all blocked tasks must be checked."""
+        """Arrays whose blocked tasks must all be checked."""
 
     def _tasks(self, job: JobRecord) -> ArrayTasks:
         assert job.spec.array is not None
@@ -167,8 +169,8 @@ class Arrays:
             self._windows[job.uid] = min(2 * self._windows[job.uid], WINDOW)
 
     def thin_out(self, job: JobRecord, before: float, has_none: Callable[[JobId], bool]) -> None:
-        """Put the tasks that have waited for places since before this wall-clock time back into the
-        array, except the first of them. `has_none`: whether a task has no place, and no attempt to
+        """Put tasks back into the array that have waited for places since before this wall-clock
+        time. The first of them stays. `has_none`: whether a task has no place, and no attempt to
         place it is in progress.
         """
         live = self._live[job.uid]
@@ -295,7 +297,7 @@ class Arrays:
     # ---- tasks that wait for tasks of other arrays -------------------------------------------
 
     def ended_of(self, task: JobRecord) -> None:
-        """Notify the tasks of other arrays that wait for this task that it has ended."""
+        """Notify tasks of other arrays, which wait for this task, that it has ended."""
         assert task.spec.element is not None
         job = self._job_of(task.spec.element.array)
         if job is not None and job.uid in self._arrays:
@@ -312,8 +314,8 @@ class Arrays:
             self._unblock(other, tasks, found)
 
     def _unblock_all(self, job: JobRecord, tasks: ArrayTasks) -> None:
-        """Check all blocked tasks of an array, if that has not been done yet or if an array that
-        they wait for is over. Tasks of that array that have not begun will never begin.
+        """Check all blocked tasks of an array, if that was not done yet or if an array for which
+        they wait is over. Tasks of an array that is over and that have not begun will never begin.
         """
         others = [self._job_of(uid) for uid in dependencies.paired(job)]
         are_over = any(other is None or other.is_finished for other in others)
@@ -420,7 +422,7 @@ class Arrays:
 
     def restore(self, jobs: dict[str, JobRecord], parts: Iterable[ArrayTaskRows]) -> list[JobId]:
         """Restore what an earlier head wrote, before the jobs are restored. Returns the jobs of
-        tasks that are already recorded in their arrays. These jobs must be forgotten.
+        tasks that are already recorded in their arrays. The caller must forget these jobs.
         """
         for job in jobs.values():
             if job.spec.array is not None:
@@ -481,7 +483,7 @@ def _key(uid: str, number: int) -> bytes:
 
 
 def array_task_spec(job: JobRecord, index: int, now: float) -> JobSpec:
-    """Return the job of an array task, as submitted at `now`."""
+    """Return the job of an array task, with `now` as the time of submission."""
     spec, array = job.spec, job.spec.array
     assert array is not None
     deadline, ends = spec.timing.deadline, time_limits.deadline_of(job)

@@ -19,16 +19,18 @@ from phalanx.model.jobs.spec import CronSpec, JobSpec
 from phalanx.protocol.wire_errors import is_defect
 
 REPEATS_S = 3 * 3600.0
-"""If a clock is set back by at most this many seconds, scheduled times that were already acted on
-are not acted on again. If it is set back by more, its earlier time was wrong, and the schedule
-follows the new time, as in Debian's cron.
+"""The largest number of seconds by which a clock can be set back without repeating scheduled times
+that were already acted on. If a clock is set back by more, its earlier time was wrong, and the
+schedule follows the new time, as in Debian's cron.
 """
 MOST_SPANS = 8
 MARK = "volcano.sh/cronjob-scheduled-timestamp"
 SCHEDULED, MISSED, REFUSED = "Scheduled", "Missed", "Refused"
-"""The entries of a cron job's history for each time that was due."""
+"""The kinds of entries in a cron job's history: each scheduled time has one of them."""
 SPANS_S = (60.0, 3600.0, 86_400.0, 32 * 86_400.0, 366 * 86_400.0, 9 * 366 * 86_400.0)
-"""The periods in seconds that are searched for the latest missed time, shortest first."""
+"""The lengths, in seconds, of the periods in which the latest missed time is searched. The shortest
+is searched first.
+"""
 
 
 class CronEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -51,8 +53,8 @@ class CronSuspended(CronEvent, frozen=True, kw_only=True, tag=True):
 
 
 class CronJobEnded(CronEvent, frozen=True, kw_only=True, tag=True):
-    """A job of the cron job finished in this state, or was deleted (""). `reason`: if the job could
-    not be made, the reason.
+    """A job of the cron job finished in this state; "" if it was deleted. `reason`: why the job
+    could not be made, if it could not.
     """
 
     job: str
@@ -104,8 +106,8 @@ class CronTable:
         return list(self._crons.values())
 
     def restore(self, records: list[CronRecord], now: float) -> None:
-        """Restore stored cron jobs. Times that were missed since then are made up for by one
-        job.
+        """Restore stored cron jobs. If times of a schedule passed meanwhile, one job makes up for
+        all of them.
         """
         for cron in records:
             self._crons[cron.spec.uid] = cron
@@ -144,7 +146,7 @@ class CronTable:
 
     def clock_stepped(self, step_s: float, now: float) -> None:
         """Check every schedule again after the clock was stepped by this many seconds, to `now`.
-        `@every` counts elapsed time.
+        Schedules with `@every` count elapsed time, so their start is shifted.
         """
         for cron in self._crons.values():
             if self._schedules[cron.spec.uid].every_s:
@@ -236,8 +238,8 @@ class CronTable:
         del cron.acted[:-MOST_SPANS]
 
     def _new_name(self, cron: CronRecord, due: float) -> str:
-        """Return a job's name (see job_name). If a clock that was set back repeats a time of
-        `@every`, and a job of that name exists, return another name.
+        """Return the name of the next job (see job_name), or another name if a job has that name.
+        This happens if a clock that was set back repeats a time of `@every`.
         """
         schedule, taken = self._schedules[cron.spec.uid], {*cron.active, *cron.succeeded}
         taken.update(cron.failed)
@@ -274,7 +276,7 @@ def _is_acted_on(cron: CronRecord, due: float) -> bool:
 
 
 def _set_back(cron: CronRecord, now: float) -> None:
-    """Handle a clock that shows a time earlier than the last scheduled time that was acted on."""
+    """Handle a clock that was set back to before the last scheduled time that was acted on."""
     if cron.seen - now > REPEATS_S:
         cron.acted = [span for span in cron.acted if span[1] <= now]
     before = [last for first, last in cron.acted if first <= now]
@@ -282,15 +284,15 @@ def _set_back(cron: CronRecord, now: float) -> None:
 
 
 def job_name(spec: CronSpec, schedule: Schedule, due: float) -> str:
-    """Return the name of the job for the scheduled time `due`. It is the same for each call. The
-    name contains the minute of that time, or for `@every` the second, so that names of one schedule
-    differ.
+    """Return the name of the job for the scheduled time `due`. The same time always has the same
+    name. The name contains the minute of that time, or for `@every` the second, so that the names
+    of one schedule's jobs differ.
     """
     return f"{spec.name}-{int(due) if schedule.every_s else int(due) // 60}"
 
 
 def following_time(schedule: Schedule, zone: str, since: float, now: float) -> float | None:
-    """Return the first time of the schedule after `now`. Times of `@every` are counted from
+    """Return the first time of the schedule after `now`. The times of `@every` are counted from
     `since`.
     """
     if schedule.every_s:
@@ -299,8 +301,8 @@ def following_time(schedule: Schedule, zone: str, since: float, now: float) -> f
 
 
 def latest(schedule: Schedule, zone: str, since: float, now: float) -> float | None:
-    """Return the last time of the schedule after `since` and no later than `now`; None if there is
-    none.
+    """Return the last time of the schedule that is after `since` and not after `now`; None if there
+    is none.
     """
     if schedule.every_s:
         times = int((now - int(since)) // schedule.every_s)

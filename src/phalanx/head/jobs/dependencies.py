@@ -1,5 +1,5 @@
-"""Pure functions on a job's dependencies: whether they are met, whether they can still be met, and
-how to describe them. `now` is the wall-clock time.
+"""Pure functions on a job's dependencies: whether the dependencies are met, whether they can still
+be met, and how to describe them in words. `now` is the wall-clock time.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Others(Protocol):
         ...
 
     def is_first(self, uid: str, word: str) -> bool:
-        """Whether all jobs that were submitted earlier with this singleton word or name have
-        finished.
+        """Whether all jobs that were submitted earlier with this singleton word, or under this
+        name, have finished.
         """
         ...
 
 
 def is_over(job: JobRecord) -> bool:
-    """Whether the job has ended and none of its members is alive."""
+    """Whether the job has ended and none of its members is still running."""
     return job.is_finished and not job.count(*judging.LIVE)
 
 
@@ -80,7 +80,7 @@ def outcome(job: JobRecord, need: Dependency, others: Others, now: float) -> Out
 
 
 def look(job: JobRecord, others: Others, now: float) -> None:
-    """Note the current outcomes of a job's dependencies."""
+    """Note in the job's record the current outcome of each dependency."""
     after = job.spec.after
     if after is None:
         return
@@ -119,7 +119,7 @@ def _by(one: Outcome, now: float) -> str:
 
 
 def next_moment(job: JobRecord, now: float) -> float | None:
-    """Return the earliest wall-clock time at which another dependency counts as met."""
+    """Return the earliest wall-clock time at which one more dependency will be met."""
     if verdict(job, now) != WAITS:
         return None
     moments = [one.since for one in job.outcomes if one.since is not None and one.since > now]
@@ -127,7 +127,7 @@ def next_moment(job: JobRecord, now: float) -> float | None:
 
 
 def unheard(job: JobRecord) -> list[str]:
-    """Return the jobs whose outcomes this job still needs."""
+    """Return the jobs whose outcome this job still needs."""
     after = job.spec.after
     if after is None or job.is_finished:
         return []

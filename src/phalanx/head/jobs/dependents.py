@@ -1,4 +1,4 @@
-"""Finds the jobs that wait for a given job without a search."""
+"""Finds, without a search, the jobs that wait for a given job."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from phalanx.model.nearest import nearest
 
 
 class Dependents:
-    """The jobs that wait for other jobs, and the sequences of singleton jobs. In each sequence one
-    job runs at a time.
+    """The jobs that wait for other jobs, and the sequences of singleton jobs. One job of each
+    sequence runs at a time.
     """
 
     def __init__(self, jobs: Mapping[str, JobRecord]) -> None:
         self._jobs = jobs
         self._waiting: dict[str, dict[str, bool]] = {}
-        """For each job by `namespace/name`: the jobs that wait for its end. The value says whether
-        they also wait for its start.
+        """For each job by `namespace/name`: the jobs that wait for its end, and for each of these
+        whether it also waits for the start.
         """
         self._lines: dict[str, dict[str, None]] = {}
         """For each singleton word: the jobs that have not ended, in the order of submission."""
@@ -59,11 +59,11 @@ class Dependents:
         return next(iter(self._lines.get(word, ())), uid) == uid
 
     def is_awaited(self, job: JobRecord) -> bool:
-        """Whether any job still waits for the start or end of this one."""
+        """Whether any job still waits for the start or end of this job."""
         return job.uid in self._waiting
 
     def to_tell(self, job: JobRecord) -> list[str]:
-        """Return the jobs that must be notified that this job has started or ended."""
+        """Return the jobs that must be notified when this job starts or ends."""
         waiting = self._waiting.get(job.uid, {})
         if not dependencies.is_over(job):
             has_begun = job.started is not None
@@ -71,8 +71,8 @@ class Dependents:
         return [*waiting, *self._leave_lines(job)]
 
     def drop_heard(self, job: JobRecord) -> list[str]:
-        """Drop this job's waits for jobs whose outcome it no longer needs. Call this after the job
-        was checked. Returns the dropped jobs for which no other job waits.
+        """Remove this job from the waiters of jobs whose outcome it no longer needs. Call this
+        after the job was checked. Returns those jobs for which no other job waits.
         """
         left = set(dependencies.unheard(job))
         free = []
@@ -106,14 +106,13 @@ class Dependents:
 
 
 def _words(job: JobRecord) -> list[str]:
-    """Return the singleton words that a job names."""
     after = job.spec.after
     return [n.job for n in (after.needs if after is not None else ()) if n.kind == SINGLETON]
 
 
 def check_known(spec: JobSpec, jobs: Mapping[str, JobRecord]) -> None:
-    """Raise JobCommandError if a new job depends on an unknown job, or if array tasks depend on
-    array tasks that do not exist.
+    """Raise JobCommandError if a new job depends on an unknown job, or if tasks of a new array
+    depend on array tasks that do not exist.
     """
     missing = [uid for uid in others(spec.after) if uid not in jobs]
     if missing:

@@ -22,8 +22,8 @@ class JobEffects(Protocol):
         ...
 
     def end_members(self, job: JobRecord, members: list[MemberRecord], reason: str) -> None:
-        """End these members: SIGTERM, then SIGKILL after their grace period. Members without a
-        place end at once. MemberExited or MemberLost follows for each.
+        """End these members: each gets SIGTERM, and SIGKILL after its grace period. Members without
+        a place end at once. MemberExited or MemberLost follows for each.
         """
         ...
 
@@ -38,8 +38,8 @@ class JobEffects(Protocol):
         ...
 
     def want_array_tasks(self, job: JobRecord) -> None:
-        """Start those tasks of an array that may become live. ArrayTasksChanged follows if there
-        are any.
+        """Start the tasks of an array that may become live. If there are any, ArrayTasksChanged
+        follows.
         """
         ...
 
@@ -51,7 +51,7 @@ class JobEffects(Protocol):
 
     def tell_others(self, jobs: list[str]) -> None:
         """Notify these jobs that a job for which they wait has started or ended. OthersChanged
-        follows for each of them.
+        follows for each notified job.
         """
         ...
 

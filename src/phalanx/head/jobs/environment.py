@@ -1,4 +1,4 @@
-"""Makes the environment of a member: the variables about the member, the other members and the
+"""Makes the environment of a member. Its variables describe the member, the other members, and the
 resources that the member holds.
 
 A variable that the manifest sets is never replaced. In commands, arguments and values, `$(NAME)`
@@ -29,8 +29,8 @@ def ports_needed(job: JobSpec) -> PortNeed:
 
 
 def member_setup(gang: PlacedGang, group: str, index: int) -> MemberSetup:
-    """Return the variables and files for one member and, with some plugins, a command. The
-    variables and the command of the manifest are applied afterwards.
+    """Return the variables and files for one member and, with some plugins, a command. These do not
+    include the variables and the command of the manifest.
     """
     me = gang.place(group, index)
     own = gang.job.group(group)
@@ -80,7 +80,7 @@ def member_setup(gang: PlacedGang, group: str, index: int) -> MemberSetup:
 
 
 def _port_labels(group: TaskGroup, gang: PlacedGang) -> str:
-    """Return the ports in PAI's notation: `http:8080,8081;rendezvous:29500;`."""
+    """Return the gang's ports in the notation of PAI: `http:8080,8081;rendezvous:29500;`."""
     labels: dict[str, list[int]] = {}
     for process in group.template.processes:
         for port in process.ports:
@@ -93,9 +93,9 @@ def _port_labels(group: TaskGroup, gang: PlacedGang) -> str:
 def process_environment(setup: MemberSetup, process: Process) -> dict[str, str]:
     """Return the variables of one process of the member: the setup's, then the manifest's own.
 
-    A manifest's CUDA_VISIBLE_DEVICES counts within the devices that the member holds, as it does
-    inside a container. A value that does not fit them is replaced, because other devices belong to
-    other work. The same applies to the device variables of other makers.
+    A number in a manifest's CUDA_VISIBLE_DEVICES is an index into the devices that the member
+    holds, as inside a container. A value with other numbers is replaced, because other devices
+    belong to other work. The same applies to the device variables of other makers.
     """
     env = dict(setup.env)
     for name, value in process.env:
@@ -116,15 +116,15 @@ def _within(chosen: str, held: str) -> str:
 
 
 def process_argv(setup: MemberSetup, process: Process, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command line of one process. If the manifest has none, it is the plugin's command
-    line.
+    """Return the command line of one process: the manifest's or, if the manifest has none, that of
+    a plugin.
     """
     return tuple(expand(word, env) for word in process.argv or setup.command)
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """Return the text with `$(NAME)` replaced by the variable's value, or left alone if no variable
-    has this name.
+    """Return the text with each `$(NAME)` replaced by the variable's value. A name that no variable
+    has is left as it is.
     """
 
     def value(match: re.Match[str]) -> str:

@@ -16,7 +16,7 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A new job was submitted by the request of this id. The same request may come twice."""
+    """A new job was submitted by the request with this id. The same request may arrive twice."""
 
     spec: JobSpec
     request: bytes = b""
@@ -32,15 +32,15 @@ class Commanded(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class Resized(JobEvent, frozen=True, kw_only=True, tag=True):
-    """The size or priority of the job was changed. `manifests.job_rules` defines which fields may
-    not change.
+    """The size or priority of the job was changed. `manifests.job_rules` defines the fields that
+    may not change.
     """
 
     spec: JobSpec
 
 
 class Held(JobEvent, frozen=True, kw_only=True, tag=True):
-    """A user holds the job until it is released, or a user releases the job."""
+    """A user holds the job, which then waits until it is released, or a user releases the job."""
 
     is_held: bool
 
@@ -60,7 +60,7 @@ class Stranded(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class OthersChanged(JobEvent, frozen=True, kw_only=True, tag=True):
-    """A job that this job waits for has begun or ended."""
+    """A job for which this job waits has begun or ended."""
 
 
 class ArrayTasksChanged(JobEvent, frozen=True, kw_only=True, tag=True):
@@ -78,7 +78,7 @@ class MemberEvent(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class MemberRan(MemberEvent, frozen=True, kw_only=True, tag=True):
-    """The member's processes are running on this node, and have run for this many seconds."""
+    """The member's processes run on this node, and have run for this many seconds."""
 
     node: str = ""
     ran_s: float = 0.0
@@ -106,8 +106,7 @@ class MemberLost(MemberEvent, frozen=True, kw_only=True, tag=True):
     is_preempted: bool = False
     """Whether the scheduler took the member's place."""
     is_held_against: bool = False
-    """Whether the node died while the member ran there, so that the member may have caused its
-    death.
+    """Whether the node died while the member ran there. The member may then have caused that death.
     """
 
 

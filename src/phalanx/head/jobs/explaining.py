@@ -104,7 +104,7 @@ def _state(state: str, reason: str) -> str:
 
 
 def _short(uid: str) -> str:
-    """Return a name in the short form that commands accept."""
+    """Return a job's full name in the short form that commands accept."""
     return uid.removeprefix("default/")
 
 

@@ -74,7 +74,9 @@ class FlowEffects(Protocol):
         ...
 
     def watch(self, flow: FlowRecord, step: Step, number: int, probe: Probe) -> None:
-        """Report when a port answers on a member of the step's targets, as `probe` asks."""
+        """Watch a port on a member of the step's targets, as `probe` describes it. ProbePassed
+        follows when the port answers.
+        """
         ...
 
     def delete_jobs(self, flow: FlowRecord, steps: list[str]) -> None:
@@ -161,7 +163,9 @@ class FlowTable:
                     self._effects.watch(flow, step, number, probe)
 
     def _go_on(self, flow: FlowRecord, now: float, why: str = "") -> None:
-        """Continue a flow. `why` describes the change of a step that is the reason."""
+        """Take all steps of a flow that are possible now. `why` describes the change of a step that
+        made them possible.
+        """
         if flow.state in (st.PENDING, st.RUNNING):
             self._judge(flow, now, why)
         if flow.state in (st.PENDING, st.RUNNING):
@@ -200,8 +204,8 @@ def owned(job: JobSpec, flow: FlowSpec) -> JobSpec:
 
 
 def _is_ready(flow: FlowRecord, step: Step) -> bool:
-    """Whether all targets of the step have completed or, if the step has probes, whether all of
-    them passed on the targets.
+    """Whether the step can start: all its targets have completed or, if the step has probes, every
+    probe has passed on the targets.
     """
     targets = [flow.steps[name] for name in step.targets]
     if all(target.state == st.COMPLETED for target in targets):
@@ -246,7 +250,7 @@ class Flows:
         self._state_store.keep("templates", spec.uid.encode(), spec)
 
     def submit(self, spec: FlowSpec, request: bytes = b"") -> None:
-        """Submit a new flow, by the request of this id."""
+        """Submit a new flow for the request with this id."""
         self._handle(FlowSubmitted(spec=spec, request=request))
 
     def jobs_of(self, flow: FlowSpec) -> list[JobSpec]:
@@ -276,7 +280,7 @@ class Flows:
         self._jobs.work_off()
 
     def job_changed(self, job: JobRecord) -> None:
-        """Tell a flow that the job of one of its steps has changed."""
+        """Tell the job's flow that the job of one of its steps has changed."""
         found = self._steps.get(job.uid)
         if found is not None:
             flow, step = found

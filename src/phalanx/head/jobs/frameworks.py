@@ -1,5 +1,5 @@
-"""Prepares members for frameworks, as Volcano's plugins tensorflow, mpi and ray do, and as
-Phalanx's plugin does for Slurm's programs.
+"""Prepares members for frameworks. It does the same as Volcano's plugins tensorflow, mpi and ray,
+and as Phalanx's own plugin for Slurm's programs.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def _tensorflow(gang: PlacedGang, chosen: Options, group: str, index: int) -> st
 
 
 def _ray_ports(gang: PlacedGang, chosen: Options) -> dict[str, int]:
-    """Return the numbers of Ray's ports. A port gets the number in the manifest, or else a free
-    port of the gang, or else Ray's default.
+    """Return the number of each port of Ray: the number in the manifest, or else a free port of the
+    gang, or else Ray's default.
     """
     free = iter(gang.ports[1:])
     return {

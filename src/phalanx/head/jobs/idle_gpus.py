@@ -1,5 +1,5 @@
-"""Finds jobs that hold GPUs but leave them idle, by the rule of their queue. People are warned and,
-if the rule says so, the job is ended. Pure.
+"""Finds jobs that hold GPUs but leave them idle, by the rule of their queue. The job's owner is
+warned and, if the rule says so, the job is ended. Pure.
 
 A job counts as idle only for a period in which samples cover all its GPUs. The period starts again
 if a GPU was not read for a while, or if the job has other GPUs after a restart.
@@ -21,14 +21,14 @@ from phalanx.model.readable import length_text
 
 LOOK_EVERY_S = 5.0
 COVERED_S = 30.0
-"""The age of a sample, in seconds, up to which its device counts as covered."""
+"""The largest age, in seconds, of a sample that still says whether its device is busy."""
 
 
 class Holding(NamedTuple):
-    """A running job, with its GPUs as (node, number)."""
+    """A running job, and its GPUs as (node, number)."""
 
     job: JobId
-    """The job as NAMESPACE/NAME."""
+    """The job, as NAMESPACE/NAME."""
     queue: str
     devices: tuple[tuple[str, int], ...]
 
@@ -65,8 +65,9 @@ class IdleGpus:
         event_log: EventLog,
         end: Callable[[JobId, str], None],
     ) -> None:
-        """`rule_of` returns the rule of a queue. `busy` returns how busy a device of a node was, or
-        None if its last sample is older than the given seconds. `end` ends a job, with a reason.
+        """`rule_of` returns the rule of a queue. `busy` returns the fraction of time for which a
+        device of a node was busy, or None if its last sample is older than the given number of
+        seconds. `end` ends a job, with a reason.
         """
         self._holding = holding
         self._rule_of = rule_of

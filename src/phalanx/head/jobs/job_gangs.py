@@ -1,8 +1,8 @@
 """All jobs with their gangs. This module carries out the effects of `JobTable`, and passes events
 of gangs and members to it.
 
-A job is one gang of commands. Its gang exists as long as any member waits for a place, has one or
-gives one back. Members that are not wanted yet, or no longer wanted, are absent from the gang.
+A job is one gang of commands. The gang exists while any member waits for a place, has a place or
+gives a place back. Members that are not wanted yet, or no longer wanted, are absent from the gang.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from phalanx.scheduler.devices.ports import RandomSource
 
 
 class JobRow(msgspec.Struct, kw_only=True, eq=False):
-    """A job as the store keeps it, with the output files of its members: (node, path) of each
+    """A job as the store keeps it, and the output files of its members: (node, path) of each
     attempt, by member.
     """
 
@@ -116,15 +116,15 @@ class JobGangs:
             later=self.later,
         )
         self._todo: deque[tuple[str, Callable[[], None]]] = deque()
-        """Actions that effects requested, each with its job. They run after the event that caused
-        them has been handled.
+        """Actions that effects requested, each with its job. They run after the current event was
+        handled.
         """
         self._is_busy = False
         self.on_change: Callable[[JobRecord], None] = lambda job: None
         self.on_forget: Callable[[JobRecord], None] = lambda job: None
         self.reserved_until: Callable[[JobSpec], float | None] = lambda spec: None
-        """Returns when the reservation ends that the job would use if it started now; None if it
-        would use none.
+        """Returns the time at which the reservation ends that the job would use if it started now;
+        None if it would use none.
         """
 
     # ---- events ------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class JobGangs:
         self.work_off()
 
     def take_in(self, event: ev.Event) -> None:
-        """Handle an event, but run the actions that it causes later."""
+        """Handle an event now. The actions that it causes run later."""
         self.table.handle(event, self._clock.wall(), self._clock.now())
 
     def resize(self, job: JobRecord, spec: JobSpec) -> None:
@@ -159,7 +159,7 @@ class JobGangs:
         self.work_off()
 
     def keep_time(self, job: JobRecord) -> None:
-        """Update in a job's record the time for which its gang has run."""
+        """Update the time in a job's record for which its gang has run."""
         self.table.clocks.keep(job, self._clock.now())
 
     def work_off(self) -> None:
@@ -283,7 +283,9 @@ class JobGangs:
         self.after(job.uid, lambda: self.on_change(job))
 
     def forget(self, job: JobRecord) -> None:
-        """Forget a job that is gone. An array task is first recorded in its array."""
+        """Forget a job that is gone. If it belongs to an array task, the result is first recorded
+        in the array.
+        """
         row = self._rows.pop(job.uid, None)
         # the facts about the array task are stored before its row is deleted
         if job.spec.element is not None:
@@ -355,8 +357,8 @@ class JobGangs:
     # ---- news --------------------------------------------------------------------------------
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
-        """Start members that now have their places, and end the members that are no longer
-        wanted.
+        """Start the members that now have their places. Members that are no longer wanted are ended
+        instead.
         """
         job = self.table.get(gang.job)
         wanted = [i for i in members if job and is_in(job, key_of(gang, i), st.PENDING)]
@@ -368,8 +370,8 @@ class JobGangs:
             self._reservations.end(gang, [i for i in members if i not in wanted])
 
     def lost(self, gang: Gang, members: list[int]) -> None:
-        """Report to a job that members have lost their places. The members wait again, either at
-        once or when the job requests it.
+        """Report to a job that members have lost their places. The members wait for places again at
+        once, or when the job requests that.
         """
         job = None if gang.is_removed else self.table.get(gang.job)
         dismissed = []
@@ -416,8 +418,8 @@ class JobGangs:
             self.handle(ev.Stranded(job=gang.job))
 
     def over(self, gang: Gang) -> None:
-        """Forget a gang that has no members. Members that are wanted again by now get a new
-        gang.
+        """Forget a gang that has no members any more. Members that their job wants again by then
+        get a new gang.
         """
         self.steps.gang_over(gang.gang_id, self.wall())
         self.runs.over(gang)
@@ -473,8 +475,8 @@ class JobGangs:
             self._reservations.end(gang, [message.index])
 
     def _keeps_place(self, gang: Gang, job: JobRecord | None, message: MemberNews) -> bool:
-        """Whether an array keeps the place of a task that has ended. The decision is made and
-        stored before the task's job is forgotten.
+        """Whether an array keeps the place of a task that has ended. This is decided and stored
+        before the task's job is forgotten.
         """
         place = gang.members[message.index]
         if job is None or message.code or message.used is None or place.state != HELD:
@@ -519,8 +521,8 @@ class JobGangs:
         return {} if ended is None else ended.logs
 
     def addresses(self, uid: str, group: str) -> list[str]:
-        """Return the addresses of the nodes on which members of a group ("" for any group) run,
-        each once.
+        """Return the address of each node on which members of the group run, once. `group`: ""
+        stands for all groups.
         """
         job = self.table.get(uid)
         if job is None:
@@ -581,8 +583,8 @@ class JobGangs:
                 self._reservations.end(gang, ())  # perhaps none of its members is wanted any more
 
     def _lost_meanwhile(self, gang: Gang) -> list[int]:
-        """Return the started members that no longer have a place. Either an earlier head died
-        before their job was notified, or their node died while no head ran.
+        """Return the started members that no longer have a place: an earlier head died before it
+        notified their job, or their node died while no head ran.
         """
         job = self.table.get(gang.job)
         lost = []

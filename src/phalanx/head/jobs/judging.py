@@ -11,7 +11,9 @@ from phalanx.model.jobs.spec import Policy, TaskGroup
 _BEGUN = (st.RUNNING, st.TERMINATING, st.SUCCEEDED, st.FAILED)
 LIVE = (st.PENDING, st.RUNNING, st.TERMINATING)
 FREE_OF_CHARGE = frozenset({st.POD_EVICTED, st.UNKNOWN_EVENT, st.JOB_UPDATED, st.COMMAND_ISSUED})
-"""Causes that are not the job's fault. Restarts for these causes do not count as retries."""
+"""Causes of restarts that are not the job's fault. Restarts for these causes do not count as
+retries.
+"""
 
 ALLOWED = {
     st.PENDING: {
@@ -42,7 +44,9 @@ ALLOWED[st.RESTARTING] = ALLOWED[st.PENDING]
 
 
 def is_released(job: JobRecord, group: TaskGroup) -> bool:
-    """Whether each group for which this one waits has its minimum of running or ended members."""
+    """Whether the members of `group` may start: each group for which it waits has its minimum of
+    running or ended members.
+    """
     if group.depends_on is None:
         return True
     met = (_has_minimum(job, name) for name in group.depends_on.names)
@@ -57,7 +61,7 @@ def _has_minimum(job: JobRecord, name: str) -> bool:
 
 def gang_minimum(job: JobRecord) -> int:
     """Return how many members must run together now. Members that still wait for other groups do
-    not count. If the gang needed them, the groups for which they wait could never start.
+    not count: if the gang needed them, those other groups could never start.
     """
     return minimums(job)[0]
 
@@ -79,9 +83,9 @@ def minimums(job: JobRecord) -> tuple[int, list[int | None]]:
 def group_minimum(job: JobRecord, group: TaskGroup) -> int | None:
     """Return how many of a group's members count in the gang now.
 
-    Returns None if all members wait, or if the groups on which this one depends were lost again
-    before any of its members began. If members are lost after the group began, and the groups on
-    which it depends are lost too, these members wait again and do not count.
+    Returns None while the whole group waits, and if the groups on which it depends were lost before
+    any of its members began. If the group has begun, and some of its members and the groups on
+    which it depends are lost, these members wait again and do not count.
     """
     name = group.name
     waiting = job.count(st.WAITING, group=name)
@@ -109,8 +113,8 @@ def find_policy(job: JobRecord, group: str, event: str, code: int | None = None)
 
 
 def _any_means(policy: Policy, event: str) -> bool:
-    """Whether the `*` of the policy includes this event. It includes the event of being pending
-    only if the policy has a timeout.
+    """Whether the policy, which is for the event `*`, applies to this event. It applies to the
+    event of a pending job only if it has a timeout.
     """
     return st.ANY_EVENT in policy.events and (
         event != st.POD_PENDING or policy.timeout_s is not None
@@ -144,11 +148,10 @@ def array_verdict(job: JobRecord) -> tuple[str, str] | None:
 
 
 def verdict(job: JobRecord) -> tuple[str, str] | None:
-    """Return (Completed or Failed, reason) once the result of the job cannot change any more; None
-    before that.
+    """Return (Completed or Failed, reason); None while the result of the job can still change.
 
-    The order of checks is Volcano's: first whether enough members have succeeded; then, once all
-    members have ended, each group's minimum; then `minSuccess` or `minAvailable`.
+    The checks are made in Volcano's order. First: whether enough members have succeeded. Then, once
+    all members have ended: each group's minimum, and at last `minSuccess` or `minAvailable`.
     """
     spec = job.spec
     if spec.min_success is None and job.count(*LIVE):
@@ -180,12 +183,12 @@ def verdict(job: JobRecord) -> tuple[str, str] | None:
 
 
 def members(count: int) -> str:
-    """Return a phrase with this number of members."""
+    """Return a number of members in words: "1 member", "2 members"."""
     return "1 member" if count == 1 else f"{count} members"
 
 
 def _first_failure(job: JobRecord) -> str:
-    """Return the end of a sentence: the member that failed first, and how it failed."""
+    """Return a clause that names the member that failed first, and how it failed."""
     failed = [member for member in job.members if member.state == st.FAILED]
     first = min(failed, key=lambda member: member.ended or 0.0, default=None)
     return "" if first is None else f"; {first.name}: {first.reason}"

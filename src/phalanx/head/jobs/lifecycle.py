@@ -3,8 +3,8 @@ module decides in favour of users.
 
 Pure: `handle(event, now, steady)` and `tick(now, steady)` change records and ask a shell for
 effects. `now` is the wall-clock time. `steady` is the time of a clock that never goes backwards; it
-measures the run times of gangs. The shell reports results by later events, never from within an
-effect.
+measures the run times of gangs. The shell reports results by later events, and never while an
+effect is being requested.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class JobTable:
         return self._jobs.get(uid)
 
     def is_first(self, uid: str, word: str) -> bool:
-        """Whether all jobs that were submitted earlier with this singleton word or name have
-        finished.
+        """Whether all jobs that were submitted earlier with this singleton word, or under this
+        name, have finished.
         """
         return self._dependents.is_first(uid, word)
 
@@ -63,8 +63,8 @@ class JobTable:
         return list(self._jobs.values())
 
     def restore(self, records: Iterable[JobRecord], now: float, steady: float) -> None:
-        """Restore stored jobs. Their earlier effects are requested again; the shell knows which of
-        them are done.
+        """Restore stored jobs. Effects that an earlier head requested are requested again; the
+        shell knows which of them were carried out.
         """
         stored = list(records)
         for over in sorted((one for one in stored if one.finished is not None), key=_ended):
@@ -95,7 +95,9 @@ class JobTable:
                     self._effects.end_members(job, members, job.reason)
 
     def connections_changed(self, uid: str, now: float, steady: float) -> None:
-        """Update the clock of a job's gang when news of its members starts or ceases to arrive."""
+        """Update the clock of a job's gang, because news of its members begins or ceases to
+        arrive.
+        """
         job = self._jobs.get(uid)
         if job is not None:
             self.clocks.keep(job, steady)
@@ -114,7 +116,7 @@ class JobTable:
             self._effects.publish(job)
 
     def due(self, now: float, steady: float) -> str | None:
-        """Return the first job that is due for `tick`; None if none is due."""
+        """Return the job for which `tick` must be called first; None if none is due."""
         return self._alarms.due(now, steady)
 
     # ---- events ------------------------------------------------------------------------------
@@ -263,8 +265,8 @@ class JobTable:
     def _why_not_requeued(
         self, job: JobRecord, member: MemberRecord, event: ev.MemberLost, reason: str, now: float
     ) -> str:
-        """Return why the job is not requeued after a running member lost its place in this way;
-        empty if it is requeued.
+        """Return why the job is not requeued after a running member lost its place by this event;
+        "" if it is requeued.
         """
         if event.is_held_against:
             why = self._one_more_death(member, reason, now, is_of_node=True)
@@ -281,7 +283,7 @@ class JobTable:
         self, member: MemberRecord, reason: str, now: float, is_of_node: bool = False
     ) -> str:
         """Count one more death of a member's node or parent process. Returns why the member is
-        stopped because of such deaths, or "".
+        stopped because of the number of deaths; "" if it is not stopped.
         """
         member.node_deaths = with_one_more(member.node_deaths, now)
         member.parents_killed = 0 if len(member.node_deaths) == 1 else member.parents_killed
@@ -339,7 +341,7 @@ class JobTable:
         return True
 
     def _gone(self, job: JobRecord, member: MemberRecord, now: float) -> None:
-        """Handle the end of a member that was asked to end."""
+        """Handle the end of a member that the job had asked to end."""
         member.ended = now
         if member.retires:
             left = [m for m in job.groups[member.group] if m is not member]
@@ -362,7 +364,9 @@ class JobTable:
         self._policies.follow(job, None, st.JOB_UPDATED, "the job was changed", now)
 
     def _hold(self, job: JobRecord, is_held: bool, now: float) -> None:
-        """Hold a job until it is released, or release it. Running work is not affected."""
+        """Hold a job, which then waits until it is released, or release it. Running members
+        continue.
+        """
         if is_held == job.is_held:
             return
         runs = job.spec.array is None and job.count(st.RUNNING)
@@ -393,7 +397,9 @@ class JobTable:
     # ---- time --------------------------------------------------------------------------------
 
     def _runs_out_of_time(self, job: JobRecord, now: float) -> bool:
-        """End a job whose time is up, or warn it shortly before. Returns whether its time is up."""
+        """End a job whose time is up, and warn it shortly before. Returns whether the time is
+        up.
+        """
         if time_limits.is_timeless(job):
             return False
         over = time_limits.time_is_up(job, now)
@@ -462,7 +468,7 @@ class JobTable:
             self._alarms.by_day(moment, job.uid)
 
     def _ends_in_vain(self, job: JobRecord, now: float) -> bool:
-        """End a job that would wait for ever. Returns whether the job was ended."""
+        """End a job that would otherwise wait for ever. Returns whether it was ended."""
         is_waiting = job.state in (st.PENDING, st.ABORTED)
         if not is_waiting or dependencies.verdict(job, now) != NEVER:
             return False
@@ -502,7 +508,7 @@ class JobTable:
         return False
 
     def _array_step(self, job: JobRecord, now: float) -> bool:
-        """Make one change of state of an array that may continue."""
+        """Make one change of state of an array. Returns False if no change is possible."""
         if decided := judging.array_verdict(job):
             self._actions.finish(job, *decided, now)
             return True
@@ -564,7 +570,7 @@ def _ended(job: JobRecord) -> float:
 
 
 def _does(job: JobRecord) -> str:
-    """Return a verb phrase about the job, such as "runs" or "is Pending"."""
+    """Return a verb phrase that says what the job does, such as "runs" or "is Pending"."""
     return "runs" if job.count(st.RUNNING) else f"is {job.state}"
 
 

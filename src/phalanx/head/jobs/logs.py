@@ -19,7 +19,7 @@ KEEP_ASKED = 1_000
 
 
 class Logs:
-    """Requests about members that wait for a node's answer."""
+    """Requests about members that a node must answer."""
 
     def __init__(self, outbox: Outbox, nodes: NodeDirectory, jobs: JobGangs) -> None:
         self._outbox = outbox
@@ -29,7 +29,7 @@ class Logs:
         self._asked: dict[int, Asker[Any]] = {}
 
     def read(self, asker: Asker[LogPart], request: ReadJobLog) -> LogPart | Later:
-        """Answer with a part of a member's log, now or after its node has read it."""
+        """Answer with a part of a member's log, at once or after its node has read the log."""
         node_id, path = self._file(request.job, request.member, request.attempt)
         if not self._is_reached(node_id):
             return LogPart(b"", 0 if self._nodes.is_expected(node_id) else -1)
@@ -63,9 +63,7 @@ class Logs:
         return record is not None and self._outbox.is_connected(record.prefix)
 
     def _remember(self, asker: Asker[Any]) -> int:
-        """Store an asker until the node answers. Returns the token that the node's answer will
-        carry.
-        """
+        """Store an asker until the node answers. Returns the token that the answer will carry."""
         token = next(self._tokens)
         self._asked[token] = asker
         if len(self._asked) > KEEP_ASKED:

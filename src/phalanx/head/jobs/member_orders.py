@@ -1,4 +1,4 @@
-"""Orders to nodes about the members of a job: to start, warn or end a member, or to run another
+"""Orders to nodes about the members of a job: they start, warn or end a member, or run another
 program in its place.
 """
 
@@ -22,11 +22,13 @@ from phalanx.model.jobs.timing import WarningSignal
 from phalanx.protocol.bundle_messages import Command, EndMember, WarnMember
 
 Key = tuple[str, int]
-"""A member of a job: its group, and its index there."""
+"""A member of a job, as (group, index in the group)."""
 
 
 class StepOrder(NamedTuple):
-    """The order to run one more program: the program's node, and the member's index in its gang."""
+    """The order to run one more program, the node that gets it, and the member's index in its
+    gang.
+    """
 
     node_id: str
     group: GangId
@@ -47,7 +49,9 @@ class MemberOrders:
         starter: Starter,
         number: Callable[[Gang, int], int],
     ) -> None:
-        """`number` returns the number of a job's attempt in the place where it runs."""
+        """`number` returns a node's number for an attempt of a job in the place where the job
+        runs.
+        """
         self._number = number
         self._outbox = outbox
         self._registry = registry

@@ -1,4 +1,4 @@
-"""Places for members of jobs: the gang of each job, and the orders about its members."""
+"""Places for the members of jobs: each job's gang, and the orders about its members."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from phalanx.scheduler.devices.ports import RandomSource
 
 
 class GangNews(Protocol):
-    """Receives reports of what jobs do to their gangs."""
+    """Receives reports of changes that jobs make to their gangs."""
 
     def gang_changed(self, gang: Gang) -> None:
-        """Note that a gang is new, or has other members or another minimum."""
+        """Note that a gang is new, or that its members or its minimum have changed."""
         ...
 
     def gang_amended(self, gang: Gang) -> None:
@@ -65,7 +65,7 @@ class MemberPlaces:
         self.gangs: dict[str, Gang] = {}
         """The gang of each job, by the job's full name."""
         self.is_restoring = False
-        """Whether the head is starting, and stored gangs and jobs are being connected."""
+        """Whether the head is starting, and stored gangs are being connected with stored jobs."""
 
     def want(self, job: JobRecord, keys: Iterable[tuple[str, int]]) -> None:
         """Get places for these members."""
@@ -104,7 +104,6 @@ class MemberPlaces:
         self._gang_news.gang_changed(gang)
 
     def _grow(self, job: JobRecord, gang: Gang, new: list[tuple[str, int]]) -> None:
-        """Add members to the gang of a job that became larger."""
         gang.members += members_of(job.spec, new, set())
         keys = [key_of(gang, index) for index in range(len(gang.members))]
         gang.kind = kind_of(job.spec, gang.priority, keys)
@@ -112,8 +111,8 @@ class MemberPlaces:
         self._gang_news.gang_changed(gang)
 
     def hand_over(self, gang: Gang, job: JobSpec) -> None:
-        """Give the gang of an ended job to another array task. If the ended job is to start again,
-        it gets another place.
+        """Give the gang of an ended job to another array task. If the ended job starts again, it
+        gets another place.
         """
         before = self._record_of(gang.job)
         if self.gangs.get(gang.job) is gang:
@@ -173,8 +172,9 @@ class MemberPlaces:
             self._orders.warn(job, gang, signal)
 
     def end(self, job: JobRecord, ends: Iterable[tuple[str, int, int]]) -> None:
-        """End these members, regardless of the states of their places. If a member's place was last
-        started for an earlier attempt, that attempt has ended and the member was not started again.
+        """End these members, regardless of the states of their places. If the last attempt that was
+        started in a member's place is an earlier one, it has ended, and the current attempt was
+        never started.
         """
         gang = self.gangs.get(job.uid)
         gang = None if gang is None or gang.is_removed else gang

@@ -23,16 +23,16 @@ class PastJobs:
     """Collects the run times of past jobs by kind."""
 
     def __init__(self, job_of: Callable[[str], JobRecord | None]) -> None:
-        """`job_of` finds a job by its uid, which is also the uid of its podgroup."""
+        """`job_of` finds a job by its uid. The job's podgroup has the same uid."""
         self._job_of = job_of
         self.learnt = LearntRunTimes(self._kind_of)
         self._counted: dict[tuple[str, bytes, float], None] = {}
-        """The runs that were counted most recently, by job, request and duration. They are
-        remembered because an ended job may still change and be reported again.
+        """The runs that were counted last, by job, request and duration. An ended job may change
+        and be reported again, and is then not counted again.
         """
         self._kinds: dict[str, tuple[JobSpec, bytes]] = {}
-        """The kinds of the jobs that were looked up recently. Each cycle asks for all waiting jobs,
-        so the kinds are kept.
+        """The kinds of the jobs that were looked up last. They are kept because each cycle looks up
+        all waiting jobs.
         """
 
     def job_changed(self, job: JobRecord) -> None:

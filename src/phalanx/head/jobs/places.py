@@ -1,4 +1,4 @@
-"""The places of a gang's members, and the values derived from them."""
+"""The places of a gang's members, and values that follow from the places."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Ranks:
     """The members in the order of their ranks, and each member's ranks.
 
     `rank` is the rank in the whole gang, `local` the rank on the member's node, and `in_group` the
-    rank in its group. `on_node` and `of_group` are numbers of members. `number` numbers the nodes
-    in the order of their first ranks.
+    rank in its group. `on_node` and `of_group` count the members on the node and in the group.
+    `number` is the node's number, in the order of the nodes' first ranks.
     """
 
     order: list[Key]
@@ -52,10 +52,10 @@ class MemberPlace(msgspec.Struct, frozen=True, kw_only=True):
 class PlacedGang:
     """A job whose members have places.
 
-    `later`: members that start once others run or have ended; they already have ranks. `ports`:
-    ports that are free on every node of the gang. `directory`: the place of files for a member.
-    `restarts`: how many times the gang ran before. `ends`: when the gang's time is up, in seconds
-    since the epoch. Values that all members share are computed once.
+    `later`: members without places, which start once others run or have ended, and have ranks
+    already. `ports`: ports that are free on every node of the gang. `directory`: the directory of
+    the member's files. `restarts`: how many times the gang ran before. `ends`: when the gang's time
+    is up, in seconds since the epoch. Values that all members share are computed once.
     """
 
     job: JobSpec
@@ -89,15 +89,16 @@ class PlacedGang:
     @cached_property
     def ranks(self) -> Ranks:
         """The ranks of all members that have or will have places, in the manifest's order of
-        groups, then by index. Members that wait for others are ranked as well, so no rank changes
+        groups, then by index. Members that wait for others have ranks, too, so that no rank changes
         when they start.
         """
         return self._ranked([group.name for group in self.job.groups])
 
     @cached_property
     def rendezvous(self) -> Ranks:
-        """Return the members that meet in torch.distributed. Usually these are all members. With
-        the pytorch plugin they are only its master and its workers, master first, as in Volcano.
+        """The ranks of the members that meet in torch.distributed. Usually these are all members.
+        With the plugin pytorch they are only the master and the workers, master first, as in
+        Volcano.
         """
         arguments = self.job.plugin("pytorch")
         if arguments is None:
@@ -135,8 +136,8 @@ class PlacedGang:
 
     @cached_property
     def hosts(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the members' addresses by group, as variables and as files, as in Volcano's svc
-        plugin.
+        """The members' addresses by group, once as variables and once as files, as in Volcano's
+        plugin svc.
         """
         env, files = {}, {}
         for group in self.job.groups:
@@ -149,8 +150,8 @@ class PlacedGang:
 
 
 class MemberSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """The variables of a process, its files by their names in the gang's directory and, if the
-    manifest has no command, its command.
+    """The variables of a process, its files by their names in the gang's directory, and a command
+    if the manifest has none.
     """
 
     env: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""The view that scheduling has of a job: its podgroup, and the gang that is made for it."""
+"""A job as the scheduler reads it: its podgroup, and the gang that is made for it."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> Po
 
 
 def min_member_of(job: JobRecord) -> int:
-    """Return only the minimum of the same podgroup. This is cheaper, and it is needed after every
-    step of a member.
+    """Return the minimum of the job's podgroup. Computing only the minimum is cheaper, and it is
+    needed after every change of a member.
     """
     return max(gang_minimum(job) - job.count(st.SUCCEEDED, st.FAILED), 0)
 

@@ -63,8 +63,8 @@ class JobPolicies:
         return True
 
     def do_due(self, job: JobRecord, due: DueAction, now: float) -> None:
-        """Take a delayed action, unless its cause is gone: the job has restarted, or since then the
-        member runs, has succeeded or has failed again.
+        """Take a delayed action, unless its cause is gone: the job has restarted, or the member now
+        runs, has succeeded, or has failed again.
         """
         if due.version != job.version or job.state not in (st.PENDING, st.RUNNING):
             return

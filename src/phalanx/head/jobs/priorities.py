@@ -19,7 +19,7 @@ class Priorities:
         self._classes = {n: PriorityClass(name=n, value=v) for n, v in BUILT_IN.items()}
 
     def put(self, made: PriorityClass) -> None:
-        """Add a class, or change its value for later jobs."""
+        """Add a class, or change the value that later jobs of the class get."""
         self._classes[made.name] = made
         self._state_store.keep("priorities", made.name.encode(), made)
 

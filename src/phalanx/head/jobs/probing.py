@@ -27,15 +27,15 @@ class Question(NamedTuple):
 
 
 class Prober(Protocol):
-    """Probes addresses without making callers wait."""
+    """Probes addresses in the background."""
 
     def ask(self, questions: list[Question]) -> None:
-        """Start to probe. Callers must first wait for the answers to their last questions."""
+        """Start the probes. Callers must first have the answers to their previous questions."""
         ...
 
     def answers(self) -> list[Watch] | None:
-        """Return those of the last questions whose probes passed; None until all probes have
-        ended.
+        """Return the watches whose probes passed, out of the last questions; None while any probe
+        is running.
         """
         ...
 
@@ -58,7 +58,7 @@ needed.
 
 
 class Probing:
-    """Probes that have not passed yet. `passed` is called within `tick` for each one that
+    """Probes that have not passed yet. `passed` is called within `tick` for each probe that
     passes.
     """
 

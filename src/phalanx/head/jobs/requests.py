@@ -94,7 +94,7 @@ FOLLOWS = {
     "cancel": (st.TERMINATING, st.TERMINATED),
     "requeue": (st.RESTARTING, st.PENDING, st.RUNNING),
 }
-"""The states in which a job may be after each command."""
+"""For each command, the states that the job may have after the command."""
 
 
 class JobRequests:
@@ -131,13 +131,13 @@ class JobRequests:
         jobs.on_forget = self._forgotten
         self.follow: Callable[[JobRecord], None] = lambda job: None
         self.forgotten: Callable[[JobRecord], None] = lambda job: None
-        """`follow` is called with every job that changes. `forgotten` is called with every job that
-        is forgotten.
+        """`follow` is called with every job that changes, and `forgotten` with every job that is
+        forgotten.
         """
         self.within: Callable[[JobSpec], JobSpec] = lambda spec: spec
         self.submitted: Callable[[JobSpec], None] = lambda spec: None
-        """`within` returns a job with the limits of its owner applied. `submitted` is called with
-        each job before it is created. Both raise JobCommandError if the job is above a limit.
+        """`within` returns a job with its owner's limits applied. `submitted` is called with each
+        job before the job is created. Both raise JobCommandError if the job exceeds a limit.
         """
 
     def _forgotten(self, job: JobRecord) -> None:
@@ -160,7 +160,7 @@ class JobRequests:
         self.crons.tick()
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [
             ApplyManifests.handled_by(self._apply_manifests),
             CommandJob.handled_by(self._command_job),
@@ -201,8 +201,8 @@ class JobRequests:
         return done
 
     def is_repeated(self, request: ApplyManifests) -> bool:
-        """Whether an earlier head has handled the request: the last object of the request exists
-        and was created by it.
+        """Whether an earlier head has handled the request: it created the last object of the
+        request, which still exists.
         """
         if not request.manifests:
             return False
@@ -214,7 +214,7 @@ class JobRequests:
 
     def _is_made(self, kind: str, spec: Any, request: bytes) -> bool:
         """Whether this request has created the object. Only jobs, flows and cron jobs store the id
-        of their request.
+        of the request that created them.
         """
         known: JobRecord | FlowRecord | CronRecord | None = None
         if kind == "Job":
@@ -267,7 +267,7 @@ class JobRequests:
         self._jobs.handle(ev.Submitted(spec=spec, request=request))
 
     def _admitted(self, spec: JobSpec) -> JobSpec:
-        """Return the job with its queue's time limits, if the queue takes it.
+        """Return the job with its queue's time limits, if the queue accepts it.
 
         Raises QueueUnavailableError. Raises JobCommandError if the job's time is above the queue's
         limit, if the job may not use its reservation, or if a license does not exist.
@@ -411,13 +411,15 @@ class JobRequests:
         return [with_wait(row, waits.get(f"{row.namespace}/{row.name}")) for row in rows]
 
     def rows_of(self, uids: Iterable[str]) -> list[tuple[str, JobInfo]]:
-        """Return rows of those named jobs that are known, without the reasons why they wait."""
+        """Return the rows of these jobs without the reasons why they wait. Unknown names are left
+        out.
+        """
         known = ((uid, self._jobs.table.get(uid)) for uid in uids)
         now = self._clock.wall()
         return [(uid, self._row(job, now)) for uid, job in known if job is not None]
 
     def waiting(self) -> list[WaitInfo]:
-        """Return why jobs wait, and their expected starts."""
+        """Return, for each waiting job, why it waits and when it is expected to start."""
         reasons = self._explanations.reasons()
         found = []
         for job in self._jobs.table.all() if reasons else ():

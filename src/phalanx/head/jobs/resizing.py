@@ -1,4 +1,4 @@
-"""Changes the size of a job: the replicas of its groups, and the resulting members."""
+"""Changes the size of a job: the replicas of its groups, and with them its members."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from phalanx.model.jobs.spec import MAX_REPLICAS, JobSpec, TaskGroup
 
 
 def resized(spec: JobSpec, replicas: Mapping[str, int], least: int | None = None) -> JobSpec:
-    """Return the job with these numbers of replicas for the named groups; "" stands for its only
-    group.
+    """Return the job with these numbers of replicas for the named groups; "" stands for the job's
+    only group.
 
     `least`: the number of members that must run together from now on. If it is None, minimums stay
     as they are, unless the new size is below them. Members beyond the minimum run when there is

@@ -1,8 +1,8 @@
-"""Decides how long a crashed member or job rests before it starts again. Members rest in their
-places.
+"""Decides how long a crashed member or job rests before it starts again. A member keeps its place
+while it rests.
 
-The end of a member is not a crash if it was caused by a person, by preemption, or by the end of the
-member's node.
+If a person, preemption, or the end of the member's node caused the end of a member, the end is no
+crash.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import WHOLE, JobRecord, MemberRecord
 
 _ENDS = frozenset({st.POD_FAILED, st.TASK_FAILED, st.TASK_COMPLETED})
-"""Events of members that ended on their own."""
+"""Events of members that ended of their own accord."""
 
 
 def crashed(one: JobRecord | MemberRecord, lived_s: float, now: float) -> float:
-    """Count a crash of a job or member that is to start again. Returns the seconds for which it
-    rests first. `now`: the wall-clock time.
+    """Count a crash of a job or member that will start again. Returns the seconds for which it must
+    rest first. `now`: the wall-clock time.
     """
     one.crashes = 1 if lived_s >= STEADY_S else one.crashes + 1
     rest_s = pause_s(one.crashes)
@@ -27,7 +27,7 @@ def crashed(one: JobRecord | MemberRecord, lived_s: float, now: float) -> float:
 
 
 def lived_s(member: MemberRecord, now: float) -> float:
-    """Return the seconds for which a member that has just ended lived since its last start."""
+    """Return the seconds from the last start of a member to its end, which was just reported."""
     if member.started is None:
         return 0.0
     began = max(member.started, member.rests_until or member.started)
@@ -35,8 +35,8 @@ def lived_s(member: MemberRecord, now: float) -> float:
 
 
 def lived_before(job: JobRecord, event: str, group: str, index: int, now: float) -> float | None:
-    """Return the seconds for which the members lived whose end is this event; None if the event is
-    not an end.
+    """Return the seconds for which the members lived that ended with this event; None if the event
+    is not an end.
     """
     if event not in _ENDS:
         return None
@@ -45,7 +45,7 @@ def lived_before(job: JobRecord, event: str, group: str, index: int, now: float)
 
 
 def left_s(one: JobRecord | MemberRecord, now: float) -> float:
-    """Return the remaining seconds of the rest; 0 if the clock was set back."""
+    """Return the remaining seconds of the rest of a job or member; 0 if the clock was set back."""
     left = 0.0 if one.rests_until is None else one.rests_until - now
     return left if 0 < left <= LONGEST_PAUSE_S else 0.0
 
@@ -65,7 +65,7 @@ def first(job: JobRecord, now: float) -> MemberRecord | None:
 
 
 def why_rests(one: JobRecord | MemberRecord, now: float) -> str:
-    """Return a clause that tells why and until when a job or member rests; empty if it does not
+    """Return a clause that says why a job or member rests, and until when; "" if it does not
     rest.
     """
     if not left_s(one, now):

@@ -13,8 +13,7 @@ from phalanx.model.jobs.spec import JobSpec, Process
 KEPT_S = 30 * 86_400.0
 """Seconds for which a finished job and its output are kept."""
 KEPT = 10_000
-"""The largest number of finished jobs that are kept. The jobs that ended first are forgotten
-first.
+"""The largest number of finished jobs that are kept. The job that ended first is forgotten first.
 """
 
 

@@ -23,14 +23,16 @@ from phalanx.model.rows.work import (
 )
 
 _NOT_QUEUED = ("held", "dependency")
-"""Codes of reasons for which a job does not wait in its queue, and its start cannot be known."""
+"""Codes of reasons with which a job is not in its queue's order, so that its start cannot be
+forecast.
+"""
 GPU = "GPU"
 KINDS = ("mpi", "pytorch", "tensorflow", "ray")
 
 
 def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
-    """Return a job's row: Volcano's columns, and the queue, the priority, the reason and the job's
-    time. `now`: the wall-clock time.
+    """Return a job's row: Volcano's columns, and its queue, priority, reason and times. `now`: the
+    wall-clock time.
     """
     held = time_limits.why_held_back(job, now)
     is_running = job.state in time_limits.TIMED and bool(job.count(st.RUNNING))
@@ -92,7 +94,9 @@ def _gpus(spec: JobSpec) -> float:
 
 
 def _may_need_gpus(template: Template) -> bool:
-    """Return False for a form that has no GPUs; this is quicker than a look at all its needs."""
+    """Whether members of this template may need GPUs. This is quicker to compute than the
+    template's needs.
+    """
     if template.annotations:
         return True
     for process in (*template.processes, *template.before):
@@ -103,8 +107,8 @@ def _may_need_gpus(template: Template) -> bool:
 
 
 def _reason(job: JobRecord, now: float) -> str:
-    """Return the job's reason. If it has none, return the reason of the first member that is
-    resting in its place.
+    """Return the job's reason or, if it has none, the reason of the first member that rests in its
+    place.
     """
     rests = resting.first(job, now)
     return job.reason if rests is None else f"{rests.name}: {_with_rest(rests, now)}"
@@ -118,7 +122,7 @@ def _with_rest(member: MemberRecord, now: float) -> str:
 def array_task_description(
     array: JobRecord, index: int, ended: Ended, now: float
 ) -> JobDescription:
-    """Return the description of an array task that has ended, or has not begun."""
+    """Return the description of an array task that has ended or has not begun."""
     row = job_row(array, array.spec.priority, now)
     state = ended.state
     if state in (st.WAITING, st.BLOCKED):

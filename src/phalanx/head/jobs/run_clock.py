@@ -1,11 +1,12 @@
 """Measures how long the gang of each job has run, on a clock that never goes backwards.
 
-The clock of a gang starts with its first member. It runs while any member runs, stops while none
-does, and is reset once all members wait again. The job's record has the clock's value at the time
-of writing. The clock also stops while no news of any running member can arrive, because the head or
-the connections to the nodes have ended. The members may have ended in that time, too. Nodes report
-later how long each member has run, and a member never began before it was requested. From both, the
-clock is corrected.
+The clock of a gang starts when its first member starts. It runs while any member runs, stops while
+none runs, and is reset once all members wait again. The job's record has the clock's value at the
+time when the record was written.
+
+The clock also stops while no news of any running member can arrive, because no head runs or no
+connection to the nodes exists. The members may have ended in that time. Later the nodes report how
+long each member has run, and the clock is corrected by these reports.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ class RunClocks:
         """`is_here`: whether the node with this id is connected."""
         self._is_here = is_here
         self._since: dict[str, float] = {}
-        """For each running gang, the value of the steady clock when the job's `ran_s` was last
-        correct.
+        """For each running gang: the value of the steady clock when the job's `ran_s` was last
+        brought up to date.
         """
         self._first: dict[str, float] = {}
-        """The value of the steady clock at which each job was first seen."""
+        """The value of the steady clock when each job was first seen."""
 
     def begin(self, job: JobRecord, now: float, steady: float) -> None:
         """Start the clock of a new or restored job. The clock of a restored gang continues from the
@@ -56,8 +57,8 @@ class RunClocks:
         self._first.pop(job.uid, None)
 
     def set_back(self, job: JobRecord, now: float, steady: float) -> None:
-        """Correct the waiting time of a job, if the clock was set back to before the job's
-        submission while no head ran. Only the time for which this head has seen the job wait then
+        """Correct the waiting time of a job whose submission lies in the future, because the clock
+        was set back while no head ran. Only the time for which this head has seen the job wait then
         counts.
         """
         first = self._first.get(job.uid)
@@ -76,7 +77,9 @@ class RunClocks:
             self._since[job.uid] = steady
 
     def look(self, job: JobRecord, now: float, steady: float) -> None:
-        """Start, continue, stop or reset the clock after the states of members have changed."""
+        """Start, continue, stop or reset the clock. Call this after the states of members have
+        changed.
+        """
         if job.spec.array is not None:
             return  # an array has no gang
         self.keep(job, steady)
@@ -95,8 +98,8 @@ class RunClocks:
                 member.asked_s = 0.0
 
     def heard(self, job: JobRecord, member: MemberRecord, ran_s: float, now: float) -> None:
-        """Raise the measured time to the time that a node reports for a running member. Call this
-        right after `look`.
+        """Raise the measured time to the time for which, by its node's report, a running member has
+        run. Call this right after `look`.
         """
         least_s = member.asked_s + ran_s
         if job.uid in self._since and least_s > job.ran_s:

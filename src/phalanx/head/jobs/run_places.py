@@ -23,7 +23,7 @@ from phalanx.protocol.bundle_messages import RunEnd, StopRun
 
 
 class RunJobs(Protocol):
-    """The jobs to which runs belong, as RunPlaces uses them."""
+    """The jobs to which runs belong, as far as RunPlaces needs them."""
 
     def take_in(self, event: ev.Event) -> None:
         """Handle an event, but run the actions that it causes later."""
@@ -108,7 +108,7 @@ class RunPlaces:
         return uid not in self._registry.named
 
     def record(self, gang: Gang, array: JobRecord, ended: list[tuple[int, RunEnd]]) -> None:
-        """Record the ended attempts, each with the index of its array task."""
+        """Record the ended attempts, each with its array task's index."""
         self._records.run_ended(gang, array, ended, self._wall())
 
 

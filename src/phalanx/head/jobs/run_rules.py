@@ -12,7 +12,7 @@ WORK_S = 0.5
 MOST = 128
 """The largest number of tasks in one run."""
 _NEWEST = 0.1
-"""The weight of the newest run time in the mean."""
+"""The weight of the newest run time in the running mean of an array's run times."""
 _WITH_FILES = frozenset({"svc", "mpi", "ray", "pytorch", "tensorflow", "ssh"})
 """Plugins that write files, or that refer to other members."""
 _FAILURES = frozenset({st.POD_FAILED, st.POD_EVICTED, st.TASK_FAILED})
@@ -20,8 +20,8 @@ _FAILURES = frozenset({st.POD_FAILED, st.POD_EVICTED, st.TASK_FAILED})
 
 
 def is_plain(spec: JobSpec) -> bool:
-    """Whether tasks of an array may be in runs. Each task must be a single command. Neither the
-    head nor the node may have anything to do for it before it starts or after it succeeds.
+    """Whether tasks of an array may be in runs. Each task must be a single command, and neither the
+    head nor the node may have anything to do before the task starts or after it succeeds.
     """
     if len(spec.groups) != 1 or spec.array is None:
         return False
@@ -56,14 +56,14 @@ def is_plain(spec: JobSpec) -> bool:
 
 
 class Lengths:
-    """The mean run time of each array's tasks. Newer tasks weigh more."""
+    """The mean run time of each array's tasks. Newer tasks have more weight."""
 
     def __init__(self) -> None:
         self._mean_s: dict[str, float] = {}
         self._forbidden: set[str] = set()
 
     def ended(self, array: str, ran_s: float) -> None:
-        """Include a task that has succeeded in the mean."""
+        """Include the run time of a task that has succeeded in the array's mean."""
         before = self._mean_s.get(array)
         mean_s = ran_s if before is None else before + _NEWEST * (ran_s - before)
         self._mean_s[array] = max(mean_s, ran_s if ran_s > WORK_S else 0.0)

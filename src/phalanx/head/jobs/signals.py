@@ -1,4 +1,6 @@
-"""Signals that users send to running members of jobs. The members continue."""
+"""Signals that users send to running members of jobs. Sending a signal does not change the state of
+a member.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ class Signals:
         return len(orders)
 
     def _with_array_tasks(self, job: JobRecord) -> list[JobRecord]:
-        """Return the job or, for an array, its live tasks."""
+        """Return the job or, if it is an array, the jobs of its live tasks."""
         if job.spec.array is None:
             return [job]
         return [

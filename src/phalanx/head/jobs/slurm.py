@@ -11,7 +11,7 @@ from phalanx.head.jobs.places import MemberPlace, PlacedGang
 from phalanx.manifests.plugins import Options
 
 _DIGITS = 8
-"""The number of digits of the largest number of tasks."""
+"""The number of digits of the largest possible number of tasks."""
 
 
 def member_slurm_variables(gang: PlacedGang, chosen: Options, me: MemberPlace) -> dict[str, str]:
@@ -66,8 +66,8 @@ def slurm_variables(
 
 
 def own_step_variables(nodes: Sequence[str], hosts: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of all tasks of a step, which may use only some of its job's nodes.
-    `nodes`: the node of each task.
+    """Return the variables that all tasks of a step share. A step may use only some of its job's
+    nodes. `nodes`: the node of each task.
     """
     counts = {node: nodes.count(node) for node in dict.fromkeys(nodes)}
     listed = ",".join(dict.fromkeys(hosts.get(node, "") for node in counts))

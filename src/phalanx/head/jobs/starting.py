@@ -45,8 +45,8 @@ class Starter:
     ) -> dict[int, StartMember]:
         """Return the orders to start these members, by member.
 
-        Ended members keep their ranks, which no other member gets. `ends`: when the gang's time is
-        up, in seconds since the epoch.
+        No other member gets the rank of an ended member. `ends`: when the gang's time is up, in
+        seconds since the epoch.
         """
         places = {}
         for index, place in enumerate(gang.members):
@@ -83,8 +83,8 @@ class Starter:
         )
 
     def run(self, gang: Gang, first: int, tasks: Sequence[JobSpec]) -> ExtendRun:
-        """Return the order to run these array tasks one after another in a place. Each runs for the
-        first time.
+        """Return the order to run these array tasks one after another in a place. Each task runs
+        for the first time.
         """
         member = gang.members[0]
         place = self._place(gang, 0, member.node, 1)
@@ -161,8 +161,8 @@ class Starter:
 
 
 def _run_order(gang: Gang, member: Member, place: MemberPlace, spec: JobSpec) -> StartMember:
-    """Return the order for one array task of a run. It is the same as if the task were alone in the
-    place.
+    """Return the order for one array task of a run. It equals the order for a task that has a job
+    of its own.
     """
     name, index = member.of_group, member.index
     placed = PlacedGang(
@@ -201,8 +201,8 @@ class WantedStep(msgspec.Struct, frozen=True):
 
 
 def streams_of(gang: Gang, index: int, attempt: int) -> bytes:
-    """Return the id of the process that handles the streams of a member's first program. The id is
-    computed from the member, and begins with the id of the node.
+    """Return the id of the process that handles the streams of a member's first program. The id
+    follows from the member and the attempt, and begins with the id of the node.
     """
     number = (index % _WRAP).to_bytes(3, "big") + (attempt % _WRAP).to_bytes(3, "big")
     return node_prefix(gang.members[index].node) + gang.gang_id[:4] + number
@@ -216,7 +216,7 @@ def _command(
     umask: int = -1,
 ) -> Command:
     """Return the command of one process. `stands`: the process that handles the streams of the
-    member's first program, if there is one.
+    member's first program, if any.
     """
     env = process_environment(setup, process)
     argv = list(process_argv(setup, process, env)) or ["true"]

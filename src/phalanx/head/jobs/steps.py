@@ -152,7 +152,7 @@ class Steps:
 
 
 def _member_of(job: JobRecord, name: str) -> MemberRecord:
-    """Return the member with that name, or the first member for "". Raises JobCommandError for an
+    """Return the member with that name; for "", the first member. Raises JobCommandError for an
     unknown name.
     """
     found = next((member for member in job.members if name in ("", member.name)), None)

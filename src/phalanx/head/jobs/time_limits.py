@@ -1,4 +1,4 @@
-"""Pure functions on a job's time: whether it is up, whether the job waits for a given time, and
+"""Pure functions on a job's times: whether its time is up, whether it waits for a given time, and
 when to check again. `now` is the wall-clock time. The record's `ran_s` must be up to date
 (`run_clock`).
 """
@@ -15,8 +15,7 @@ from phalanx.model.jobs.records import JobRecord
 from phalanx.model.readable import length_text
 
 TIMED = (st.PENDING, st.RUNNING)
-"""The states in which the gang's time is limited. In all other states the gang is already ending or
-has ended.
+"""The states in which the gang's time is limited. In all other states the gang ends or has ended.
 """
 WITH_DEADLINE = (*TIMED, st.ABORTED)
 SOONEST_S = 0.001
@@ -28,8 +27,8 @@ not exact.
 def deadline_of(job: JobRecord) -> float | None:
     """Return the wall-clock time by which the job must have ended.
 
-    If the clock has jumped ahead since the job was submitted, a date is moved by the same amount,
-    so that no job ends because of a wrong clock.
+    If the clock was set ahead after the job was submitted, a deadline that is a date moves by the
+    same amount, so that a wrong clock ends no job.
     """
     deadline = job.spec.timing.deadline
     if deadline is None:

@@ -1,5 +1,5 @@
-"""The variables that torch.distributed and related programs read: all that torchrun sets for its
-processes. A member corresponds to one process of torchrun, and a node of the gang to one of its
+"""The variables that torchrun sets for its processes, which torch.distributed and related programs
+read. A member stands for one process of torchrun, and a node of the gang for one of torchrun's
 agents.
 """
 
@@ -10,7 +10,7 @@ from phalanx.manifests.plugins import options
 from phalanx.protocol.bundle_messages import ERROR_FILE
 
 ONE_ROLE = "default"
-"""Torchrun's name for the role when all processes are alike."""
+"""The name that torchrun gives to the role if all processes are alike."""
 
 
 def torchrun_variables(gang: PlacedGang, group: str, index: int) -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""Hypothetical changes of a cluster in the form in which people write them, and their
-consequences.
+"""Hypothetical changes of a cluster, in the form in which people write them, and the expected
+starts under these changes.
 """
 
 from __future__ import annotations
@@ -38,16 +38,18 @@ class Supposition(msgspec.Struct, frozen=True, kw_only=True):
     """Hypothetical changes, all made together."""
 
     add_nodes: tuple[str, ...] = ()
-    """Nodes to add, each as COUNT:NODE or COUNT:NAME=AMOUNT,..."""
+    """Nodes to add. Each text is COUNT:NODE, for nodes like the node NODE, or COUNT:NAME=AMOUNT,...
+    """
     remove_nodes: tuple[str, ...] = ()
     weights: tuple[str, ...] = ()
     """Weights to change, each as QUEUE=N."""
     manifests: tuple[tuple[str, bytes], ...] = ()
-    """Manifests to add, as (name for errors, text). Their jobs wait with the others."""
+    """Manifests to add, each as (name for errors, text). Their jobs wait with the cluster's jobs.
+    """
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changes."""
+        """Whether no change is supposed."""
         return not (self.add_nodes or self.remove_nodes or self.weights or self.manifests)
 
 
@@ -124,8 +126,8 @@ def _with_nodes(snapshot: Snapshot, written: str) -> Snapshot:
 def _jobs(snapshot: Snapshot, name: str, text: bytes) -> list[Submission]:
     """Return the jobs of a manifest as they would wait. Raises ValueError for an unknown queue.
 
-    Priority classes are known only to the cluster, so a job gets the priority that its manifest
-    states as a number.
+    A job gets the priority that its manifest states as a number: the priority classes are not known
+    here.
     """
     try:
         manifests, _ = read_checked(text, name)

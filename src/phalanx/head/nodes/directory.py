@@ -72,20 +72,22 @@ class NodeDirectory:
         self._prefixes: dict[bytes, str] = {}
         self._alive = NodeLiveness(limits or HealthLimits())
         self.has_commands: Callable[[str], bool] = lambda node_id: False
-        """Tells whether members of jobs have their places on a node."""
+        """Returns whether any members of jobs have their places on a node."""
         self._told: dict[str, ViewRow] = {}
-        """Rows that are sent to joining nodes. A row is kept until the node that it describes
+        """Encoded rows that joining nodes are sent. A row is kept until the node that it describes
         changes.
         """
         self._changes: ChangeLog[str] = ChangeLog()
-        """The changes that other nodes must know."""
+        """The versions at which nodes last changed in a way that other nodes must know."""
         self._news: ChangeLog[str] = ChangeLog()
-        """The changes for display. They include nodes whose connection has ended or returned."""
+        """The versions at which nodes last changed in a way that listings show. A lost or restored
+        connection is such a change.
+        """
         self._dead: deque[str] = deque()
 
     def join(self, now: float, record: NodeRecord, report: NodeReport | None = None) -> NodeRecord:
         """Add a joining node, whether it joins for the first time or again. Returns the node's
-        record. Without a `report`, the node's previous report remains in use until the next one.
+        record. Without a `report`, the node's previous report stays valid until the next report.
         Raises StaleNodeError if the node was declared dead or is no longer known, or if another
         node has its prefix.
         """
@@ -156,16 +158,16 @@ class NodeDirectory:
         return self._put(record)
 
     def disconnected(self, node_id: str, now: float) -> None:
-        """Note that a node's connection ended. Probably its process has ended, or the node will
-        soon be back.
+        """Note that a node's connection ended. Its process has ended, or the node may soon be
+        back.
         """
         if self.is_alive(node_id):
             self._alive.on_disconnected(node_id, now)
             self._news.note(node_id)
 
     def refused(self, node_id: str, reason: str, now: float) -> bool:
-        """Note that a running node may not join for this reason. Returns whether this is new. The
-        node does not count as dead while it repeats its request.
+        """Note that a running node may not join, for this reason. Returns whether the reason is
+        new. The node does not count as dead while it repeats its request.
         """
         is_news = self._alive.on_refused(node_id, reason, now)
         if is_news:
@@ -180,8 +182,8 @@ class NodeDirectory:
                 self._die(node_id, self._alive.overdue_text(node_id), LOST)
 
     def _awaits_next(self, node_id: str, now: float) -> bool:
-        """Start to wait for the next process of an overdue node whose process has probably ended.
-        Returns False if there are no members with which a next process could continue.
+        """Begin to wait for the next process of an overdue node whose process has probably ended.
+        Returns False if no members there could continue.
         """
         is_gone = self._alive.absence(node_id) == CONNECTION_ENDED
         keeps = self._records[node_id].keeps_commands
@@ -196,20 +198,23 @@ class NodeDirectory:
         return self._alive.is_expected(node_id)
 
     def succeeded(self, former: str, node_id: str) -> None:
-        """Give up a node whose next process has joined."""
+        """Declare a node dead, because its next process has joined."""
         if self.is_alive(former):
             self._records[former].next_id = node_id
             self._die(former, "its process has ended, and the next one has joined", ORDERLY)
 
     def latest(self, node_id: str) -> str:
-        """Return the id of the latest process of a node, which has the files of earlier ones."""
+        """Return the id of the latest process of a node. That process has the files of the earlier
+        ones.
+        """
         while (record := self._records.get(node_id)) is not None and record.next_id:
             node_id = record.next_id
         return node_id
 
     def hold(self, node_id: str, kind: str, hold: Hold) -> bool:
-        """Let a node start no new work, for one more reason or with another deadline. Returns False
-        if the node already has that reason. Raises ValueError for an unknown or dead node.
+        """Add a reason why a node starts no new work, or change the deadline of a reason. Returns
+        whether the node did not have the reason before. Raises ValueError for an unknown or dead
+        node.
         """
         self.check_alive(node_id)
         record = self._records[node_id]
@@ -221,7 +226,7 @@ class NodeDirectory:
         return known is None
 
     def release(self, node_id: str, kind: str) -> bool:
-        """Remove one reason why a node starts no new work. When no reasons are left, the node takes
+        """Remove one reason why a node starts no new work. Without any reason left, the node takes
         work again. Returns False if the node did not have that reason. Raises ValueError for an
         unknown or dead node.
         """
@@ -267,13 +272,13 @@ class NodeDirectory:
             raise ValueError(f"node {node_id} does not exist or is not alive")
 
     def amended(self, record: NodeRecord) -> None:
-        """Store a node's changed record. No other part needs to know about the change."""
+        """Store a node's record after a change that no other part needs to know."""
         self._note(record.node_id)
         self._effects.node_changed(record)
 
     def check_totals(self, node_id: str, wanted: Mapping[str, float]) -> None:
-        """Check new totals for a node. Raises ValueError as `check_totals` of the record does, and
-        if the node is not alive.
+        """Check new totals for a node. Raises ValueError if the node is not alive, and for the
+        reasons of `record.check_totals`.
         """
         self.check_alive(node_id)
         check_totals(self._records[node_id], self._reports[node_id].devices, wanted)
@@ -303,7 +308,7 @@ class NodeDirectory:
         return self._records.get(node_id)
 
     def of_prefix(self, prefix: bytes) -> NodeRecord | None:
-        """Return the node by the prefix of its processes' ids."""
+        """Return the node whose processes' ids have this prefix."""
         node_id = self._prefixes.get(prefix)
         return None if node_id is None else self._records[node_id]
 
@@ -323,7 +328,7 @@ class NodeDirectory:
         return (record.hostname if record is not None else "") or node_id[:8]
 
     def is_alive(self, node_id: str) -> bool:
-        """Whether the node counts as alive. Draining nodes do."""
+        """Whether the node counts as alive. A draining node does."""
         return self._alive.is_alive(node_id)
 
     def takes_work(self, node_id: str) -> bool:
@@ -379,9 +384,9 @@ class NodeDirectory:
         return node_info(record, self._reports[node_id], self._alive.absence(node_id))
 
     def changes_since(self, version: int) -> tuple[int, list[ViewRow]]:
-        """Return the current version, and the rows that changed after `version`, oldest change
-        first. For version 0, which a joining node has, these are the rows of all known nodes. All
-        nodes at the same version can be sent the same bytes.
+        """Return the current version, and the rows that changed after `version`, the oldest change
+        first. Version 0, which joining nodes have, stands for all rows. The same bytes can be sent
+        to all nodes of one version.
         """
         reached, names = self._changes.since(version)
         for node_id in names:
@@ -390,8 +395,8 @@ class NodeDirectory:
         return reached, [self._told[node_id] for node_id in names]
 
     def rows_since(self, version: int, most: int) -> tuple[int, list[NodeInfo], list[str]]:
-        """Return the version reached, the rows of nodes that changed after `version`, and the ids
-        of nodes that are no longer known. Rows and ids together are at most `most`.
+        """Return the version reached, rows of nodes that changed after `version`, and ids of nodes
+        that are no longer known: at most `most` rows and ids together.
         """
         reached, names = self._news.since(version, most)
         rows = [self._row_of(self._records[name]) for name in names if name in self._records]

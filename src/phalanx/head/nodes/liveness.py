@@ -12,16 +12,16 @@ MIN_SILENCE_S = 1.5 * REPORT_EVERY_S
 CONNECTION_ENDED = "its connection ended"
 PROCESS_ENDED = "its process ended, and its commands go on"
 LATE_S = 0.3
-"""Seconds since the previous tick above which a tick counts as late. Messages that arrived in
-between may then still be unread.
+"""Seconds between two ticks above which the second counts as late. Messages that arrived in between
+may then still be unread.
 """
 
 
 class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The time after which a silent node is dead: `misses` periods. Raises ValueError if the time
-    is infinite, or below MIN_SILENCE_S, because healthy nodes would then be given up between two
-    reports. The defaults are Ray's health checks: 3 s and 5 misses, and 5 s more for a node that
-    starts.
+    """The limits after which a silent node counts as dead: `misses` periods. Raises ValueError if
+    this time is infinite, or below MIN_SILENCE_S, because healthy nodes would then be declared dead
+    between two reports. The defaults are those of Ray's health checks: 3 s, 5 misses, and 5 s more
+    for a node that starts.
     """
 
     period_s: float = 3.0
@@ -29,14 +29,16 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
     joining_s: float = 5.0
     """Additional seconds for which a node that has just joined may be silent."""
     reconnect_s: float = 2.0
-    """Seconds after the end of its connection when a node is dead, if it has not come back."""
+    """Seconds after the end of a node's connection until the node counts as dead, if it has not
+    come back.
+    """
     restart_s: float = 60.0
-    """If a node's process has ended but its commands continue, seconds for which the members wait
-    for the node's next process; see docs/decisions/members-outlive-their-node.md.
+    """Seconds for which the members on a node wait for the node's next process, after its process
+    has ended and while its commands continue; see docs/decisions/members-outlive-their-node.md.
     """
     restored_s: float = 30.0
-    """Additional seconds for which nodes may be silent after a restart of the head, if the earlier
-    head knew them.
+    """Additional seconds for which nodes that an earlier head knew may be silent after a restart of
+    the head.
     """
 
     def __post_init__(self) -> None:
@@ -63,7 +65,8 @@ class NodeLiveness:
         self._silent_until: dict[str, float] = {}
         """The nodes that are alive, each with the time until which it may be silent."""
         self._awaited: dict[str, str] = {}
-        """The reasons why nodes that are alive are not connected. Such a node may be back soon."""
+        """For each node that is alive but not connected: the reason. Such a node may be back soon.
+        """
         self._ticked_at = float("inf")
         self._has_passed_over = False
         """Whether the last tick was late."""
@@ -95,7 +98,7 @@ class NodeLiveness:
     # ---- events --------------------------------------------------------------------------------
 
     def on_joined(self, node_id: str, now: float) -> None:
-        """Note that a node joined, whether for the first time or again."""
+        """Note that a node joined, for the first time or again."""
         self._awaited.pop(node_id, None)
         self._silent_until[node_id] = now + self._limits.silence_s + self._limits.joining_s
 
@@ -104,21 +107,22 @@ class NodeLiveness:
         self._silent_until[node_id] = now + self._limits.silence_s
 
     def on_restored(self, node_id: str, now: float) -> None:
-        """Note a node that is alive and that an earlier head knew."""
+        """Note a living node that an earlier head knew."""
         grace_s = self._limits.silence_s + self._limits.restored_s
         self._silent_until[node_id] = now + grace_s
         self._awaited[node_id] = "the head restarted"
 
     def on_disconnected(self, node_id: str, now: float) -> None:
-        """Note that the connection of a node ended. Probably its process has ended, or the node
-        will soon be back.
+        """Note that the connection of a node ended. Its process has ended, or the node may soon be
+        back.
         """
         self._awaited[node_id] = CONNECTION_ENDED
         until = now + self._limits.reconnect_s
         self._silent_until[node_id] = min(self._silent_until[node_id], until)
 
     def on_refused(self, node_id: str, reason: str, now: float) -> bool:
-        """Note that a running node may not join for this reason. Returns whether this is new.
+        """Note that a running node may not join, for this reason. Returns whether the reason is
+        new.
 
         The node does not count as dead while it repeats its request.
         """
@@ -128,8 +132,8 @@ class NodeLiveness:
         return is_news
 
     def on_process_ended(self, node_id: str, now: float) -> None:
-        """Start to wait for the next process of a node, because that process can continue with the
-        members there.
+        """Begin to wait for the next process of a node, which can continue with the members
+        there.
         """
         self._awaited[node_id] = PROCESS_ENDED
         self._silent_until[node_id] = now + self._limits.restart_s
@@ -140,9 +144,9 @@ class NodeLiveness:
         self._awaited.pop(node_id, None)
 
     def overdue(self, now: float) -> list[str]:
-        """Return the nodes that have been silent for too long. A late tick returns none, because
-        messages that were sent in time may be unread. The next tick returns them even if it is
-        late, too.
+        """Return the nodes that have been silent for too long. After a late tick there are none,
+        because messages that were sent in time may be unread. The next tick returns them even if it
+        is late, too.
         """
         is_late, self._ticked_at = now - self._ticked_at > LATE_S, now
         self._has_passed_over = is_late and not self._has_passed_over

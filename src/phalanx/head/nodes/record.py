@@ -22,8 +22,8 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     host: str
     port: int
     hostname: str = ""
-    """The name of the node's machine or, if a person gave the node a name, that name, which is then
-    also its `name`.
+    """The name of the node's machine. If a person gave the node a name, that name is here and in
+    `name`.
     """
     name: str = ""
     totals: dict[str, float] = {}
@@ -46,10 +46,10 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     cordoned: dict[int, Hold] = {}
     """The GPUs of the node that an operator has closed."""
     devices: dict[str, int] = {}
-    """The number of numbered devices of the node by resource, including closed devices."""
+    """For each resource with numbered devices: how many the node has, including closed ones."""
     limits: dict[str, int] = {}
-    """By resource, the largest number of numbered devices that the node can have, if its
-    environment hides some of the machine's devices.
+    """For each resource: the largest number of devices that the node can have, if its environment
+    hides some of the machine's devices.
     """
     machine: MachineShare | None = None
     """The node's machine; None if the node's amounts are not compared with those of other nodes on
@@ -62,7 +62,7 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def whole(self) -> dict[str, float]:
-        """The node's resources when all its devices are open."""
+        """The node's resources if all its devices were open."""
         counts = {name: float(count) for name, count in self.devices.items()}
         return {
             name: max(self.totals.get(name, 0.0), counts.get(name, 0.0))
@@ -73,7 +73,7 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
 def check_totals(
     record: NodeRecord, numbered: Collection[str], wanted: Mapping[str, float]
 ) -> None:
-    """Check new totals for a node. They may be less than the amounts in use. `numbered`: the
+    """Check new totals for a node. The new totals may be below the amounts in use. `numbered`: the
     resources of which the node has numbered devices.
 
     Raises ValueError for invalid amounts, for a fraction of a numbered device, and for more devices

@@ -1,4 +1,4 @@
-"""Rows of nodes, for other nodes and for display."""
+"""Rows of nodes: those that other nodes get, and those of listings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def reason_of(record: NodeRecord, report: NodeReport, absence: str) -> str:
 
 
 def node_info(record: NodeRecord, report: NodeReport, absence: str) -> NodeInfo:
-    """Return the row of a node for display. `absence`: as in `reason_of`."""
+    """Return the row of a node for display. `absence`: as for `reason_of`."""
     return NodeInfo(
         node_id=record.node_id,
         state=record.state,

@@ -24,12 +24,12 @@ from phalanx.scheduler.cycle.specs import Amounts, QueueSpec
 _AMOUNTS = ("capability", "deserved", "guarantee")
 
 _ANNOTATED = {"idle_gpus": ANNOTATION, "submit": SUBMIT, "admin": ADMIN}
-"""The fields that are stored as annotations."""
+"""The fields of queues that are stored as annotations."""
 _TIMES = ("default_time_s", "max_time_s")
 
 
 class TimeLimits(NamedTuple):
-    """The time limits for jobs of a queue in seconds: the default for jobs without a limit, and the
+    """The time limits of a queue's jobs in seconds: the default for jobs without a limit, and the
     maximum.
     """
 
@@ -84,7 +84,7 @@ class Queues:
 
     def create(self, name: str, fields: QueueFields, is_again: bool = False) -> QueueInfo:
         """Create a queue. `is_again`: whether the request is repeated. If so, an existing queue
-        that equals the requested one was created by this request.
+        that equals the requested queue was created by this request.
         """
         self._count_all()
         known = self.table.get(name)
@@ -167,7 +167,7 @@ class Queues:
         return self._need(name)
 
     def left(self, name: str) -> None:
-        """Count a queue's work again after some of it ended. If the queue is closing, it may now be
+        """Count a queue's work again after some of it has ended. A closing queue may become
         closed.
         """
         record = self.table.get(name)
@@ -181,16 +181,16 @@ class Queues:
     # ---- scheduling --------------------------------------------------------------------------
 
     def specs(self, busy: Collection[str], total: Mapping[str, float]) -> list[QueueSpec]:
-        """Return the queues with the amounts that they deserve now. Closing queues count as open,
-        so that their own work is scheduled.
+        """Return the queues with the amounts that they deserve now. A closing queue counts as open,
+        so that its remaining work is scheduled.
         """
         known = [q.spec for q in self.table.all()]
         opened = [msgspec.structs.replace(q, state="Open") for q in known]
         return with_deserved(opened, busy, dict(batch_amounts(dict(total))))
 
     def capability(self, name: str) -> dict[str, float]:
-        """Return the largest amounts that a queue may use within the limits of its ancestors, in
-        the units of leases.
+        """Return the largest amounts that a queue may use, in the units of leases. The limits of
+        its ancestors apply, too.
         """
         limits: dict[str, float] = {}
         record = self.table.get(name)
@@ -201,11 +201,11 @@ class Queues:
         return limits
 
     def time_limits(self, name: str) -> TimeLimits:
-        """Return the time limits for jobs of a queue, within the limits of its ancestors.
+        """Return the time limits of jobs in a queue.
 
         The maximum is the smallest maximum of the queue and its ancestors. The default is that of
-        the queue or, if it has none, of its nearest ancestor with one. It is at most the maximum.
-        If no queue has a default, the maximum is the default.
+        the queue or, if it has none, that of its nearest ancestor with a default; it is at most the
+        maximum. If none of these queues has a default, the maximum is the default.
         """
         default_s = max_s = None
         record = self.table.get(name)
@@ -220,8 +220,8 @@ class Queues:
         return TimeLimits(default_s, max_s)
 
     def idle_rule(self, name: str) -> IdleRule | None:
-        """Return the rule that decides when the GPUs of a queue's jobs count as idle. It is the
-        queue's own rule or, if it has none, that of its nearest ancestor with a rule.
+        """Return the rule by which the GPUs of a queue's jobs count as idle: the queue's own or, if
+        it has none, that of its nearest ancestor with a rule.
         """
         record = self.table.get(name)
         while record is not None:
@@ -246,8 +246,8 @@ class Queues:
         self.table.counted(record.name, podgroups, members, self._wall())
 
     def _sums(self) -> dict[str, tuple[dict[str, float], dict[str, float]]]:
-        """Return the amounts that the gangs of each queue, and of the queues below it, hold, and
-        the amounts for which they wait.
+        """Return two amounts for each queue, over the gangs of the queue and of the queues below
+        it: the amounts that they hold, and the amounts for which they wait.
         """
         sums: dict[str, tuple[dict[str, float], dict[str, float]]] = {
             record.name: ({}, {}) for record in self.table.all()
@@ -296,7 +296,7 @@ class Queues:
 
 
 def house_amounts(amounts: Amounts) -> dict[str, float]:
-    """Return amounts under the names that leases use."""
+    """Return amounts under the resource names that leases use."""
     return {HOUSE.get(name, name.removeprefix("phalanx/")): amount for name, amount in amounts}
 
 

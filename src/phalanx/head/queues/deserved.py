@@ -12,7 +12,7 @@ from phalanx.scheduler.plugin_parts.hierarchy import weight_of
 
 
 class _Level:
-    """A queue, or a step in the paths of queues, with the levels below."""
+    """A queue, or one step of the paths of queues, with the levels below it."""
 
     def __init__(self, queue: QueueSpec | None, weight: float) -> None:
         self.queue = queue
@@ -21,8 +21,8 @@ class _Level:
         self._steps: dict[str, _Level] = {}
 
     def step(self, name: str, weight: float) -> _Level:
-        """Return the step with this name below this one. The weight of a step comes from the first
-        queue that names it.
+        """Return the level below this one with this name; it is created if it does not exist. The
+        weight of a level comes from the first queue that names it.
         """
         found = self._steps.get(name)
         if found is None:
@@ -36,8 +36,8 @@ class _Level:
 
     def promised(self, name: str, busy: Collection[str]) -> float:
         """Return the least amount of a resource that the level deserves while it is busy. This is
-        the amount that its queue declares or, if it declares none, the sum of the amounts promised
-        to busy levels below. It is never less than the queue's guarantee.
+        the amount that its queue declares or, without a declaration, the sum of the amounts
+        promised to the busy levels below it. It is never less than the queue's guarantee.
         """
         if not self.is_busy(busy):
             return 0.0
@@ -60,10 +60,10 @@ def with_deserved(
     """Return the queues with `deserved` filled in if it is not set.
 
     A queue is busy if it, or a queue below it, has work. Busy siblings divide `total`, or the
-    amount that their parent deserves. A sibling with a declared `deserved` gets that amount. A
-    sibling gets more than its share if its guarantee, or the declarations of queues below it,
-    exceed the share. The others divide the rest by their weights. No queue gets less than its
-    guarantee or more than its capability. Idle queues deserve only their guarantee.
+    amount that their parent deserves. A sibling with a declared `deserved` gets that amount. The
+    others divide the rest by their weights. A sibling gets more than its share by weight if its
+    guarantee, or the declarations of queues below it, exceed that share. No queue gets less than
+    its guarantee or more than its capability. Idle queues deserve only their guarantee.
 
     Queues with a path (Volcano's annotation `volcano.sh/hierarchy`) and no parent share by the
     weights of its steps.
@@ -107,8 +107,8 @@ def _tree(queues: Sequence[QueueSpec]) -> _Level:
 def _parts(
     active: Sequence[_Level], name: str, amount: float, busy: Collection[str]
 ) -> dict[_Level, float]:
-    """Return each level's part of one resource: the amount promised to the level, or more according
-    to its weight. A queue that declares only other resources shares by its weight, too.
+    """Return each level's part of one resource: the amount that is promised to the level, or more
+    by its weight. A queue that declares only other resources shares this one by its weight, too.
     """
     parts = {level: level.promised(name, busy) for level in active}
     sharing = [level for level in active if not level.declares(name)]

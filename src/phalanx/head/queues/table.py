@@ -26,7 +26,7 @@ from phalanx.model.lifecycle import move
 from phalanx.scheduler.cycle.specs import QueueSpec
 
 LIVE_PHASES = ("pending", "inqueue", "running", "unknown")
-"""Phases of podgroups that keep a closing queue from being closed."""
+"""Phases of podgroups. A closing queue is not closed while it has a podgroup in one of them."""
 
 
 class QueueRecord(msgspec.Struct, kw_only=True, eq=False):
@@ -37,7 +37,9 @@ class QueueRecord(msgspec.Struct, kw_only=True, eq=False):
     members: int = 0
     """The number of members of jobs that hold resources in the queue."""
     closed_by: str = ""
-    """The ancestor whose closing closed the queue. The queue opens again with this ancestor."""
+    """The ancestor of the queue that was closed and thereby closed this queue, too. This queue
+    opens again when that ancestor opens.
+    """
     history: list[Transition] = []
 
     @property
@@ -77,8 +79,7 @@ class QueueTable:
         for name in (ROOT, DEFAULT):
             self._queues[name] = QueueRecord(spec=QueueSpec(name=name))
         self._tree: QueueTree | None = None
-        """The tree of the queues as last published. It is kept because each submitted job is
-        checked against it.
+        """The tree of the queues as last published. It is not built again for each submitted job.
         """
 
     def get(self, name: str) -> QueueRecord | None:
@@ -106,7 +107,7 @@ class QueueTable:
         self._tree = None
 
     def require_open(self, name: str) -> None:
-        """Raise JobCommandError unless the queue takes jobs."""
+        """Raise JobCommandError unless the queue accepts jobs."""
         _raise_for(submit_faults(name, self.tree()))
 
     def create(self, spec: QueueSpec, now: float) -> QueueRecord:
@@ -153,8 +154,8 @@ class QueueTable:
         self._effects.forget(queue)
 
     def open(self, name: str, now: float) -> None:
-        """Open a queue to jobs, or reopen it. The queues below that were closed together with this
-        queue are opened, too.
+        """Open a queue to jobs, for the first time or again. The queues below that were closed
+        together with it are opened, too.
         """
         queue = self._need(name)
         above = self._queues.get(queue.spec.parent)
@@ -169,7 +170,7 @@ class QueueTable:
                 self._open(record, f"{name} was opened", now)
 
     def close(self, name: str, now: float) -> None:
-        """Close this queue and the queues below it to new jobs. Jobs that are already in them
+        """Close a queue, and the queues below it, to new jobs. Jobs that are in these queues
         continue until they end.
         """
         queue = self._need(name)
@@ -190,8 +191,8 @@ class QueueTable:
                 self._publish(record)
 
     def counted(self, name: str, podgroups: Mapping[str, int], members: int, now: float) -> None:
-        """Store the current number of the queue's podgroups in each phase (pending, inqueue,
-        running, unknown, completed).
+        """Store how many podgroups the queue now has in each phase (pending, inqueue, running,
+        unknown, completed).
         """
         queue = self._queues.get(name)
         if queue is None or (queue.podgroups == podgroups and queue.members == members):

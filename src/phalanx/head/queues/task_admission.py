@@ -1,12 +1,13 @@
 """Admits ordinary tasks of queues to an engine that does its own scheduling.
 
-Tasks come in batches of equal tasks. Waiting batches are ordered by priority, then by the amount
-that their queue has had in relation to its weight (smallest first), then by age. The amount that a
-queue has had is its share of the cluster over time, in the resource of which it holds the largest
-share. A queue that was idle continues at the level of the others, as in start-time fair queueing.
-Batches are admitted while the admitted ones hold less than twice what the cluster has. So the
-engine does not run out of work while ends of tasks are being reported. It also never has so much
-work that urgent tasks find it full.
+Tasks come in batches of equal tasks. Waiting batches are ordered by priority, then by what their
+queue has had in relation to its weight (the smallest first), then by age. A queue has had its share
+of the cluster, summed over time; its share is the largest of its shares of single resources. A
+queue that was idle continues at the level of the others, as in start-time fair queueing.
+
+Batches are admitted while the admitted tasks request less than twice the cluster's resources. So
+the engine does not run out of work while ends of tasks are being reported, and an urgent task does
+not wait behind a long backlog.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ class Batch(msgspec.Struct, kw_only=True, eq=False):
 
 
 AHEAD = 2.0
-"""How many times the cluster's resources may be admitted at once."""
+"""The multiple of the cluster's resources that may be admitted at once."""
 FIRST_HOLD_S = 0.1
 NEW_PART = 0.2
-"""The weight of a new value in the average time for which batches hold their resources. The average
-is exponential and starts at FIRST_HOLD_S.
+"""The weight of a new value in the exponential average of the time for which batches hold their
+resources. The average starts at FIRST_HOLD_S.
 """
 
 
@@ -65,10 +66,10 @@ class AdmissionTable:
         self._arrivals: dict[bytes, int] = {}
         self._count = 0
         self._busy: Counter[str] = Counter()
-        """The number of batches of each queue that has any."""
+        """For each queue that has batches: how many."""
         self._had: dict[str, float] = {}
-        """For each queue, the use of the whole cluster that it has had, in seconds, divided by its
-        weight.
+        """For each queue: the integral over time of the share of the cluster that it used, in
+        seconds, divided by its weight.
         """
         self._now = 0.0
         self._hold_s = FIRST_HOLD_S
@@ -94,16 +95,14 @@ class AdmissionTable:
         self._waiting.setdefault(_kind(batch), deque()).append(batch)
 
     def restore(self, batch: Batch) -> None:
-        """Restore a batch that an earlier table admitted, with `size` tasks left."""
+        """Restore a batch that an earlier table admitted, of which `size` tasks have not ended."""
         if batch.ticket not in self._batches:
             self._know(batch)
             batch.is_admitted = True
             self._charge(batch, batch.size)
 
     def sized(self, ticket: bytes, size: int) -> None:
-        """Fix the batch's size, because no more tasks will join. A repeated call changes
-        nothing.
-        """
+        """Fix the batch's size: no more tasks will join it. A repeated call changes nothing."""
         batch = self._batches.get(ticket)
         if batch is None or batch.is_admitted or batch.size:
             return
@@ -171,8 +170,8 @@ class AdmissionTable:
         return -batch.priority, had, self._arrivals[batch.ticket]
 
     def _share(self, queue: str) -> float:
-        """Return the largest share that a queue holds of any of the cluster's resources, divided by
-        the queue's weight.
+        """Return the largest of the queue's shares of the cluster's resources, divided by the
+        queue's weight.
         """
         parts = [
             amount / self.capacity[name]
@@ -182,8 +181,8 @@ class AdmissionTable:
         return max(parts, default=0.0) / self.shares.get(queue, _PLAIN).weight
 
     def _has_room(self, batch: Batch) -> bool:
-        """Whether a batch may be admitted now. Resources that no node has do not prevent it: the
-        engine may start a node for them.
+        """Whether a batch may be admitted now. A resource that no node has does not prevent it,
+        because the engine may start a node for it.
         """
         limits = self.shares.get(batch.queue, _PLAIN).capability
         own = self._used.get(batch.queue, {})

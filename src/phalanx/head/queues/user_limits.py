@@ -36,14 +36,16 @@ from phalanx.protocol.requests.request import Asker, Entry
 from phalanx.protocol.requests.user_limits import ListLimits, SetLimits
 
 BURST_S = 10.0
-"""A user may submit as many jobs at once as the limit allows in this many seconds."""
+"""Seconds: a user may submit at once as many jobs as the limit allows in this time."""
 MOST_BUCKETS = 100_000
 Key = tuple[str, str]
-"""A user of a queue."""
+"""A queue and a user."""
 
 
 class _Load(msgspec.Struct, frozen=True):
-    """The amounts that a job adds to the counts of its user, in each of the job's queues."""
+    """The amounts that a job adds to its user's counts, in the job's queue and in each ancestor of
+    that queue.
+    """
 
     queues: tuple[str, ...]
     user: str
@@ -63,15 +65,15 @@ class UserLimitsControl:
         self._waiting: Counter[Key] = Counter()
         self._running: Counter[Key] = Counter()
         self._arrays: dict[Key, dict[str, JobRecord]] = {}
-        """The arrays that have not ended. Their records count their tasks."""
+        """The arrays that have not ended. Their records count their array tasks."""
         self._array_places: dict[str, tuple[tuple[str, ...], str]] = {}
         self._buckets: dict[Key, tuple[float, float]] = {}
-        """For each user of a queue with a limit on submissions: the number of submissions left, and
-        when it was computed.
+        """For each user of a queue with a limit on submissions: how many submissions are left, and
+        when this was computed.
         """
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [
             SetLimits.handled_by(self._set_limits),
             ListLimits.handled_by(lambda _, request: self.rows(request.queue)),
@@ -95,7 +97,6 @@ class UserLimitsControl:
                 self._arrays.setdefault((queue, job.spec.user), {})[job.uid] = job
 
     def job_forgotten(self, job: JobRecord) -> None:
-        """Stop counting a job."""
         self._count(job.uid, None)
         self._forget_array(job.uid)
 
@@ -166,8 +167,8 @@ class UserLimitsControl:
         return min((one for one in found.values() if one is not None), default=None)
 
     def within(self, spec: JobSpec) -> JobSpec:
-        """Return the job with its owner's time limit, if the job has no limit. Raises
-        JobCommandError if the job's own time limit is longer.
+        """Return the job with a time limit: its own or, if it has none, its owner's. Raises
+        JobCommandError if its own limit is longer than its owner's.
         """
         for queue, limits in self._of(spec.queue, spec.user):
             most_s, asked_s = limits.time_s, spec.timing.limit_s
@@ -183,8 +184,8 @@ class UserLimitsControl:
         return spec
 
     def submitted(self, spec: JobSpec) -> None:
-        """Count a submission. If the submission exceeds a limit, raises JobCommandError and does
-        not count it.
+        """Count a submission. Raises JobCommandError, and counts nothing, if the submission exceeds
+        a limit.
         """
         taken: list[tuple[Key, float, float]] = []
         now = self._clock.now()

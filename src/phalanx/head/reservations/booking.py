@@ -1,8 +1,9 @@
 """Picks the nodes of a reservation: the nodes that it names, or enough of the nodes that are free
 at its times.
 
-This is pure arithmetic on running work with its latest ends, and on other reservations. A part of a
-node includes the same share of all resources of the node, so that jobs find CPUs for their GPUs.
+This is pure arithmetic on other reservations, and on running work and the times by which it must
+end. A part of a node includes the same share of all resources of the node, so that jobs find CPUs
+for their GPUs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _SHORTEST_ID = 4
 
 
 class Run(NamedTuple):
-    """Work on a node: its job, its resources there, its latest possible end, and its
+    """Work on a node: its job, its resources there, the latest time at which it ends, and its
     reservation.
     """
 
@@ -49,7 +50,7 @@ class Book:
         take: Callable[[], Snapshot],
         reservations: Sequence[ReservationSpec],
     ) -> None:
-        """`take` returns a snapshot of the running work, with its start times. `reservations`: all
+        """`take` returns a snapshot with the running work and its start times. `reservations`: all
         other reservations.
         """
         self._nodes = nodes
@@ -73,8 +74,8 @@ class Book:
     def begin(
         self, spec: Reservation, start: float, latest: float, length_s: float | None
     ) -> float:
-        """Return the earliest time from `start` on at which the reservation can begin. Raises
-        JobCommandError if it can begin only after `latest`, or never.
+        """Return the earliest time, not before `start`, at which the reservation can begin. Raises
+        JobCommandError if it cannot begin by `latest`.
         """
         times = {start}
         for runs in self._runs.values():
@@ -95,7 +96,7 @@ class Book:
     def places(
         self, spec: Reservation, windows: Sequence[Window], kept: Mapping[str, object] = {}
     ) -> Places:
-        """Return the amounts that the reservation gets on each node, for all of its windows. If the
+        """Return the amounts that the reservation gets on each node in all its windows. If the
         reservation does not name its nodes, nodes in `kept` are preferred. Raises JobCommandError
         with the reasons if there is not enough.
         """
@@ -136,8 +137,8 @@ class Book:
     # ---- which nodes -------------------------------------------------------------------------
 
     def named(self, spec: Reservation) -> list[NodeRecord]:
-        """Return the nodes that the reservation names, or those with its labels if it names none.
-        Raises JobCommandError for an unknown name or label.
+        """Return the nodes that the reservation names or, if it names none, the nodes with its
+        labels. Raises JobCommandError for an unknown name or label.
         """
         if not spec.nodes:
             return self.labelled(spec)
@@ -220,15 +221,15 @@ class Book:
     def _meeting(
         self, spec: Reservation, node: str, windows: Sequence[Window]
     ) -> Iterable[tuple[ReservationSpec, Mapping[str, float]]]:
-        """Yield the other reservations that keep a part of the node during one of these windows."""
+        """Yield the other reservations that keep a part of the node in any of these windows."""
         for one in () if spec.maintenance else self._reserved:
             has = dict(one.places).get(node)
             if has is not None and any(_meet(a, b) for a in windows for b in one.windows):
                 yield one, dict(has)
 
     def _running(self, spec: Reservation, node: str, windows: Sequence[Window]) -> list[Run]:
-        """Return the work that may still be on the node when the reservation begins, without jobs
-        of the reservation.
+        """Return the work that may still be on the node when the reservation begins, without the
+        reservation's own jobs.
         """
         if spec.ignores_jobs or not windows:
             return []
@@ -250,8 +251,8 @@ class Book:
     def _room(
         self, spec: Reservation, node: NodeRecord, resource: str, windows: Sequence[Window]
     ) -> float:
-        """Return the amount of a resource that the reservation can have on a node together with the
-        same share of all other resources.
+        """Return how much of a resource the reservation can have on a node, if it takes the same
+        share of all other resources there.
         """
         has = dict(batch_amounts(node.totals))
         most = has.get(resource, 0.0)
@@ -300,7 +301,7 @@ def _part_of(has: Mapping[str, float], resource: str, amount: float) -> dict[str
 
 
 def _richness(node: NodeRecord) -> tuple[float, str]:
-    """Return the sort key by which nodes with fewer GPUs are reserved first."""
+    """Return the sort key by which nodes are chosen: nodes with fewer GPUs first."""
     return node.totals.get("GPU", 0.0), node.hostname + node.node_id
 
 

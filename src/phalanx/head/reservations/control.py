@@ -46,12 +46,10 @@ PLACES = frozenset({"nodes", "labels", "node_count", "amounts"})
 ENDS = frozenset({"end", "length_s"})
 _NAMED = 5
 _ID = 12
-"""The number of characters of a node's id that are displayed."""
+"""The number of characters of a node's id that are shown."""
 
 
 class Jobs(Protocol):
-    """Answers questions about jobs."""
-
     def all_jobs(self) -> list[JobRecord]:
         """Return every known job."""
         ...
@@ -92,7 +90,7 @@ class CalendarControl:
         self.on_keep: Callable[[str, ReservationRecord | None], None] = lambda name, record: None
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [
             Reserve.handled_by(self._reserve),
             DeleteReservation.handled_by(self._delete),
@@ -141,8 +139,8 @@ class CalendarControl:
         self.table.tick(now)
 
     def ends(self, spec: JobSpec) -> float | None:
-        """Return the end of the reservation of a job that starts now. Returns None if the job names
-        no reservation, or if the reservation never ends.
+        """Return the time at which a job that starts now must end because its reservation ends.
+        None if the job names no reservation, or if the reservation never ends.
         """
         record = self.table.get(spec.reservation) if spec.reservation else None
         window = None if record is None else window_now(record, self._clock.wall())
@@ -189,8 +187,8 @@ class CalendarControl:
         return done
 
     def _book(self, name: str, now: float) -> Book:
-        """Return a book of the nodes, their running work, and all reservations except for the one
-        with this name.
+        """Return a book of the nodes, their running work, and all reservations except the one with
+        this name.
         """
         others = [spec for spec in self.table.specs(now) if spec.name != name]
         return Book(self._nodes.living(), self._snapshot, others)
@@ -259,8 +257,8 @@ class CalendarControl:
         )
 
     def _names(self) -> dict[str, str]:
-        """Return the host name of each living node. If several nodes have the same host name, the
-        start of the node's id is added.
+        """Return the host name of each living node. If several nodes share a host name, the
+        beginning of the node's id is added.
         """
         nodes = self._nodes.living()
         often = Counter(node.hostname for node in nodes)
@@ -328,7 +326,7 @@ class CalendarControl:
         self.on_keep(name, record)
 
     def changed(self) -> None:
-        """Report that the set of jobs that may start has changed."""
+        """Note that other jobs may start than before."""
         self._changed()
 
     def close_node(self, node_id: str, reason: str) -> bool:
@@ -346,8 +344,8 @@ class CalendarControl:
 
 
 def _changed(known: Reservation, given: Reservation, fields: frozenset[str]) -> Reservation:
-    """Return the reservation with these fields changed. Fields that state the same thing in another
-    way are cleared.
+    """Return the reservation with these fields changed. A field that states the same fact as a
+    changed field in another way is cleared.
     """
     there = set(Reservation.__struct_fields__) - {"name"}
     if unknown := sorted(fields - there):

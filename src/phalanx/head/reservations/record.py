@@ -13,8 +13,8 @@ from phalanx.model.reservations import Reservation
 from phalanx.scheduler.cycle.specs import ReservationSpec
 
 WINDOWS = 16
-"""The number of windows of a recurring reservation that are computed ahead. After them the
-reservation counts as in force without end, because later windows are not known.
+"""The number of future windows of a recurring reservation that are computed. The windows after them
+are not known, so the reservation then counts as in force without end.
 """
 
 Window = tuple[float, float | None]
@@ -32,13 +32,13 @@ class ReservationRecord(msgspec.Struct, kw_only=True, eq=False):
     deleted.
     """
     places: dict[str, dict[str, float]] = {}
-    """The amounts that the reservation keeps on each node, by node id and resource name of `batch`;
-    {} means the whole node.
+    """The amounts that the reservation keeps on each node, by node id and by resource name as in
+    `batch`; {} means the whole node.
     """
     begun: float | None = None
-    """When the current window began."""
+    """The time when the current window began."""
     last: float | None = None
-    """When the latest window that has ended began."""
+    """The time when the latest window that has ended began."""
     drained: list[str] = []
     """The nodes that drain for the reservation."""
 
@@ -48,8 +48,8 @@ class ReservationRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 def windows(record: ReservationRecord, now: float) -> list[Window]:
-    """Return the current window of the reservation and the windows that follow. The list is empty
-    if the reservation is over.
+    """Return the reservation's current window, if any, and the windows that follow. If the
+    reservation is over, there are none.
     """
     length_s = record.length_s
     if not record.spec.schedule:

@@ -1,6 +1,6 @@
 """The life cycle of reservations, which are created, changed, begun, ended and deleted.
 
-Pure: `now` is the wall-clock time. All further consequences are requested through
+Pure: `now` is the wall-clock time. The table requests all other consequences through
 `ReservationEffects`.
 """
 
@@ -30,7 +30,7 @@ from phalanx.scheduler.cycle.specs import ReservationSpec
 
 _HEX = frozenset("0123456789abcdef")
 SLACK_S = 60.0
-"""The largest number of seconds by which a start may be in the past and still count as now."""
+"""Seconds: a start that is at most this far in the past counts as now."""
 
 
 class ReservationEffects(Protocol):
@@ -61,7 +61,7 @@ class ReservationTable:
         self._records: dict[str, ReservationRecord] = {}
         self._specs: tuple[ReservationSpec, ...] | None = None
         self._made_at = self._valid_until = 0.0
-        """When `_specs` was computed, and until when it is valid."""
+        """The time when `_specs` was computed, and the time until which it is valid."""
 
     def get(self, name: str) -> ReservationRecord | None:
         """Return the reservation with this name."""
@@ -196,8 +196,8 @@ class ReservationTable:
 
     def clock_stepped(self, step_s: float) -> None:
         """Shift noted moments after the clock was stepped by this many seconds. Reservations that
-        have begun keep their length. Reservations that begin a given time after their creation keep
-        that wait. A begin at a date does not change.
+        have begun keep their length. A reservation that begins a given time after its creation
+        keeps that wait. One that begins at a date still begins at that date.
         """
         for record in self.all():
             record.created += step_s
@@ -214,8 +214,9 @@ class ReservationTable:
             self._look(record, now)
 
     def nodes_changed(self, book_for: Callable[[str], Book], now: float) -> None:
-        """Choose places again after nodes came or left. Named nodes are looked up again, and other
-        nodes are replaced. `book_for` returns the book for the reservation with this name.
+        """Choose places again after nodes came or left. If a reservation names nodes, they are
+        looked up again; otherwise lost nodes are replaced. `book_for` returns the book for the
+        reservation with this name.
         """
         for record in self.all():
             book = book_for(record.name)
@@ -223,7 +224,7 @@ class ReservationTable:
                 places = book.again(record.spec, windows(record, now), record.places)
             except JobCommandError:
                 places = {}  # no node is left that could hold a part of the reservation
-            if not places and _is_of_nodes_that_are_gone(record.spec):
+            if not places and _names_only_ids(record.spec):
                 self._over(record)
                 continue
             if places != record.places:
@@ -267,8 +268,8 @@ class ReservationTable:
     # ---- draining nodes ----------------------------------------------------------------------
 
     def _drain(self, record: ReservationRecord) -> None:
-        """Drain the nodes of a maintenance that has begun, and reopen nodes that it no longer
-        needs.
+        """Drain the nodes of a maintenance that has begun. Reopen nodes that the maintenance no
+        longer needs.
         """
         if not record.spec.maintenance or record.begun is None:
             return
@@ -301,10 +302,10 @@ class ReservationTable:
         return is_known and record.spec.maintenance and node in record.places
 
 
-def _is_of_nodes_that_are_gone(spec: Reservation) -> bool:
-    """Whether a maintenance names its nodes only by their ids, so that it can be dropped once the
-    nodes are gone. A node never comes back with an old id, but may come back with the same host
-    name.
+def _names_only_ids(spec: Reservation) -> bool:
+    """Whether a maintenance names its nodes only by their ids. Once these nodes are gone, it can be
+    dropped, because a node never comes back with an old id. (It may come back with the same host
+    name.)
     """
     return spec.maintenance and bool(spec.nodes) and all(map(_is_id, spec.nodes))
 

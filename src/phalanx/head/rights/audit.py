@@ -1,4 +1,6 @@
-"""The audit log: every change and every refusal, with who asked, from where, and the result."""
+"""The audit log: every change and every refusal, with the asker, the asker's address, and the
+result.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from phalanx.model.rights import Verb
 from phalanx.model.rows.rights import AuditInfo
 
 DONE, FAILED, DENIED = "done", "failed", "denied"
-"""The results of requests."""
+"""The possible results of a request."""
 CHANGING = frozenset({Verb.SUBMIT, Verb.CHANGE, Verb.RAISE, Verb.OPERATE, Verb.ADMINISTER})
 """The verbs whose requests are recorded even when they are allowed."""
 MAX_TEXT = 500
-"""The number of characters of a text that are kept. The limit exists because askers control a part
-of the text.
+"""The largest number of characters of a text that are kept. The text is cut because askers control
+a part of it.
 """
 MAX_LATEST = 10_000
 """The largest number of records that one query returns."""
@@ -25,9 +27,7 @@ MAX_LATEST = 10_000
 class AuditJournal(Protocol):
     """Keeps the records of the audit log."""
 
-    def add(self, record: AuditInfo) -> None:
-        """Append a record."""
-        ...
+    def add(self, record: AuditInfo) -> None: ...
 
     def latest(self, count: int, is_meant: Callable[[AuditInfo], bool]) -> list[AuditInfo]:
         """Return the last `count` records that satisfy `is_meant`, oldest first."""
@@ -35,7 +35,7 @@ class AuditJournal(Protocol):
 
 
 class RecentAudit:
-    """Keeps the last records in memory, for a head without a file."""
+    """Keeps the last records in memory, for a head without a file for its audit log."""
 
     def __init__(self, most: int = 1_000) -> None:
         self._records: deque[AuditInfo] = deque(maxlen=most)
@@ -52,7 +52,7 @@ class RecentAudit:
 def record_of(
     principal: Principal, origin: str, verb: Verb, what: str, result: str, why: str, at: float
 ) -> AuditInfo:
-    """Return a record, with its texts cut to length."""
+    """Return a record; texts that are too long are cut."""
     return AuditInfo(
         at=at,
         principal=str(principal)[:MAX_TEXT],
@@ -66,7 +66,9 @@ def record_of(
 
 
 def described(request: Any, objects: str) -> str:
-    """Return a request's name, the names of its objects, and the command in it, if any."""
+    """Return a description of a request: its name, the names of its objects and, if it contains a
+    command, the command.
+    """
     command = getattr(request, "command", "")
     words = (type(request).__name__, str(command) if command else "", objects)
     return " ".join(word for word in words if word)

@@ -3,8 +3,8 @@ object.
 
 It implements the table in docs/explanation/security.md. A queue administrator is a person in the
 `admin` list of the queue or of a queue above it. A job has its owner's rights to see and to submit.
-It may change only itself and the jobs that it has submitted, and never administers anything,
-whatever its owner's rights are.
+It may change only itself and the jobs that it has submitted. It may never administer anything, even
+if its owner may.
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ class Asking(msgspec.Struct, frozen=True, dict=True):
     principal: Principal
     role: Role
     queues: tuple[str, ...] | None = None
-    """The queues in which a token may act; queues below them are included. None means all
-    queues.
+    """The queues in which a token may act, including the queues below them. None means all queues.
     """
     priority: int = 0
-    """If a job asks: its own priority, which is the highest that it may give to jobs that it
-    submits.
+    """If the principal is a job: the job's priority. The job may give no higher priority to jobs
+    that it submits.
     """
 
     @cached_property
@@ -49,33 +48,33 @@ class Asking(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def names(self) -> Names:
-        """The words in lists of people that mean the principal."""
+        """The words in lists of people that name this principal."""
         return self.principal.names
 
 
 class Object(msgspec.Struct, frozen=True, kw_only=True):
-    """The thing that a request concerns, with all that rights depend on."""
+    """The thing that a request concerns, with everything about it that decides on rights."""
 
     kind: str = CLUSTER
     name: str = ""
     owner: str = ""
     """The user who owns the work."""
     lineage: tuple[str, ...] = ()
-    """For work: its own name, then the name of the job that submitted it, then that of the job
-    which submitted that job, and so on.
+    """For work: its own name, then the name of the job that submitted it, then that job's
+    submitter, and so on.
     """
     path: tuple[str, ...] = ()
-    """The queues from the root to the object's queue or, if the object is a queue, to that
+    """The queues from the root down to the object's queue or, if the object is a queue, to that
     queue.
     """
     submit: tuple[Names, ...] = ()
-    """The lists of people who may submit, one for each queue of the path that has such a list."""
+    """The lists of people who may submit, one from each queue of the path that has such a list."""
     admin: Names = frozenset()
-    """The people who administer the queue or one of its ancestors."""
+    """The lists of people who administer the queue or one of its ancestors."""
     admin_above: Names = frozenset()
-    """The people who administer an ancestor of the queue."""
+    """The lists of people who administer an ancestor of the queue."""
     priority: int = 0
-    """The priority that the work is to get."""
+    """The priority that the request gives to the work."""
     max_priority: int | None = None
     """The highest priority that the owner may give to work in the queue; None if any is allowed."""
 
@@ -84,17 +83,17 @@ class Object(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EVERYTHING = Object()
-"""The object that means the whole cluster."""
+"""The object that stands for the whole cluster."""
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """The request may be carried out. `rule` names the right that allows it."""
+    """The decision that the request may be carried out. `rule` names the right that allows it."""
 
     rule: str
 
 
 class Denied(msgspec.Struct, frozen=True):
-    """The request is refused. `rule` names the right that it would need."""
+    """The decision that the request is refused. `rule` names the right that it needs."""
 
     rule: str
 
@@ -103,7 +102,7 @@ Decision = Allowed | Denied
 
 
 def authorize(asking: Asking, verb: Verb, thing: Object) -> Decision:
-    """Return whether the principal may do this to the object, and the rule that decides."""
+    """Return whether the principal may do this to the object, and the rule that decided."""
     return _RULES[verb](asking, thing)
 
 
@@ -155,7 +154,7 @@ def _submit(asking: Asking, thing: Object) -> Decision:
 
 
 def _takes(asking: Asking, thing: Object) -> Decision:
-    """Return whether the queue takes work of this person."""
+    """Return whether the queue accepts work of this person."""
     if asking.role >= Role.OPERATOR:
         return _BY_ROLE[asking.role] if _is_meant(asking, thing) else _other_queue(thing)
     if asking.role < Role.USER:

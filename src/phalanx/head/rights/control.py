@@ -1,4 +1,4 @@
-"""The one place where each request to the head is checked against the rights of its asker."""
+"""Checks every request to the head against the rights of its asker. No other module does this."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ GroupsOf = Callable[[str], tuple[str, ...]]
 
 
 class RightsSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of rights in a cluster, and the functions that the head's shell provides for
-    them. The default is a cluster of one person, without a file for the audit log.
+    """The settings of rights in a cluster, and the functions of the head's shell that rights need.
+    The defaults are for a cluster of one person, without a file for the audit log.
     """
 
     is_shared: bool = False
@@ -49,10 +49,9 @@ class RightsSetup(msgspec.Struct, frozen=True, kw_only=True):
     audit: AuditJournal | None = None
     groups_of: GroupsOf = lambda user: ()
     know_tokens: Callable[[Hashes], None] = lambda hashes: None
-    """Tells the gateway the tokens of people and robots."""
+    """Tells the gateway the valid tokens of people and robots."""
     grants: Grants | None = None
-    """Lets work run under its owners' accounts; None if work runs under the accounts of its
-    nodes.
+    """Makes work run under its owner's account; None if work runs under the accounts of its nodes.
     """
 
 
@@ -76,7 +75,7 @@ class Rights:
         priority_of: Callable[[str], int],
     ) -> None:
         """`wall` returns the wall-clock time. `priority_of` returns the priority of a job by its
-        full name, or of a driver's job by its name in hex.
+        full name, or of a driver's job by its id in hex.
         """
         self._objects = objects
         self._roles = roles
@@ -87,9 +86,9 @@ class Rights:
         self._priority_of = priority_of
 
     def asked(self, principal: Principal, process: bytes, origin: str) -> Asked:
-        """Return the record of an asker's request, before the request is decoded. `process`: the id
-        of the asking process, if it belongs to the cluster. Raises AuthenticationError for a token
-        that is no longer valid.
+        """Return the record of a request that was not decoded yet. `process`: the id of the asking
+        process, if it belongs to the cluster. Raises AuthenticationError for a token that is no
+        longer valid.
         """
         return Asked(self, self._asking(principal), self._within(principal, process), origin)
 
@@ -104,7 +103,7 @@ class Rights:
         return self._job(principal)
 
     def _job(self, principal: Principal) -> Asking:
-        """Return the rights of a job: those rights of its owner that jobs get."""
+        """Return the rights of a job: those of its owner's rights that jobs have."""
         name = principal.name
         record = self._objects.job(name) if "/" in name else None
         if record is not None:
@@ -125,8 +124,8 @@ class Rights:
     # ---- deciding ----------------------------------------------------------------------------
 
     def refusal(self, asking: Asking, request: Request[Any]) -> tuple[str, str]:
-        """Return the names of the request's objects, and why the request is refused. The reason is
-        empty if it is allowed.
+        """Return the names of the request's objects, and why the request is refused; "" if it is
+        allowed.
         """
         needs = self._needs(asking, request)
         names = ", ".join(dict.fromkeys(str(thing) for _, thing in needs if thing.name))
@@ -152,7 +151,7 @@ class Rights:
     # ---- requests ----------------------------------------------------------------------------
 
     def entries(self) -> Iterable[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return (
             AskRight.handled_by(self._ask_right),
             ListAudit.handled_by(self._list_audit),
@@ -248,7 +247,7 @@ class Asked:
         self.asking = asking
         self.within = within
         self.verb: Verb | None = None
-        """The verb of the request, if the request must be recorded once it is answered."""
+        """The verb of the request, if its result must be recorded; otherwise None."""
 
     @property
     def principal(self) -> Principal:
@@ -267,7 +266,7 @@ class Asked:
         return self.asking.role >= Role.ADMIN and not self.asking.is_job
 
     def check(self, request: Request[Any]) -> None:
-        """Raise NotAllowedError if the asker has no right to make this request."""
+        """Raise NotAllowedError if the asker may not make this request."""
         is_change = request.verb in CHANGING and type(request).effect is not Effect.READS
         if not is_change and request.verb is not Verb.JOIN and _is_free(self.asking):
             return  # allowed and not recorded, like nearly all requests in the mode *mine*
@@ -291,7 +290,7 @@ class Asked:
 
 
 _NAMES = ("name", "job", "node_id", "queue", "user")
-"""The fields of requests that name the object."""
+"""The fields of requests that contain the name of the object."""
 
 
 def _is_free(asking: Asking) -> bool:

@@ -1,8 +1,9 @@
 """Decides which messages the head accepts from nodes that have their own keys.
 
-A node with the cluster's token is trusted with every message, including the identity of the people
-who ask through it. A node with a key joins and reports only as itself. It may report on the work
-that the head has given it, but not on other nodes or on people.
+A node with the cluster's token may send every message, and the head believes it about the identity
+of the people who ask through it. A node with a key of its own can join and report only as itself.
+It may report on the work that the head has given it, but the head believes it about no other node
+and no person.
 """
 
 from __future__ import annotations
@@ -49,28 +50,28 @@ _OF_ITSELF = (
     *(Prepared, Committed, BundlesGone, DevicesSeen, ActorPlaced, ActorRefused),
     *(StateReported, EventsReported, NodeLogRead, NodeNumbers),
 )
-"""Messages that the head accepts when they concern only the node that sends them."""
+"""Messages that the head accepts if they concern only the node that sends them."""
 _ASKS = (GetViewChanges.kind, WatchGroup.kind)
-"""Kinds of requests that a node sends for itself."""
+"""Requests that a node makes for itself."""
 
 
 class NodeKeys:
-    """Decides which messages of nodes with keys are accepted."""
+    """Decides which messages of nodes with their own keys are accepted."""
 
     def __init__(self, tokens: Tokens, nodes: NodeDirectory) -> None:
         self._tokens = tokens
         self._nodes = nodes
 
     def is_own_prefix(self, key: str, prefix: bytes) -> bool:
-        """Whether the node with this key may connect under a prefix. The prefix must be new, or
-        must already belong to the node.
+        """Whether the node with this key may connect with this prefix of its processes' ids. The
+        prefix must be new, or must belong to this node already.
         """
         name, record = self._tokens.node_of(key), self._nodes.of_prefix(prefix)
         return name is not None and (record is None or record.hostname == name)
 
     def refusal(self, key: str, prefix: bytes, message: Any) -> NotAllowedError | None:
-        """Return why a message is refused; None if it is accepted. `key`: empty for the cluster's
-        token.
+        """Return why a message is refused; None if it is accepted. `key`: the id of the token that
+        is the node's key; "" if the node has the cluster's token.
 
         If a node's name has a key, only the node with that key may use the name.
         """

@@ -1,7 +1,7 @@
 """The objects that requests concern, as rights see them, and the verbs that each request needs.
 
-Most requests concern the whole cluster, and need the verb of their type. This module has a function
-for each of the others.
+Most types of requests concern the whole cluster, and need the verb that their type names. This
+module has a function for each of the other types.
 """
 
 from __future__ import annotations
@@ -58,9 +58,11 @@ if TYPE_CHECKING:
 Need = tuple[Verb, Object]
 """A verb that a request needs, and the object to which the verb applies."""
 _JOB = slice(12, 16)
-"""The position, in a process's id, of the bytes that name the driver's job."""
+"""The bytes of a process's id that name the driver's job, as a slice."""
 _LINEAGE = 50
-"""The largest number of jobs above a job, or of queues in a path, that are followed."""
+"""The largest number of steps that are followed from a job to its submitter, or from a queue to its
+parent.
+"""
 _ANYBODY = (frozenset((EVERYBODY,)),)
 
 
@@ -77,9 +79,9 @@ class Objects:
         is_open: bool,
         max_priority: Callable[[str, str], int | None],
     ) -> None:
-        """`gangs` returns the gang scheduler. `is_open`: whether queues without a list take
-        everybody's work. `max_priority(queue, user)`: the highest priority that the user may give
-        to work there; None if any is allowed.
+        """`gangs` returns the gang scheduler. `is_open`: whether queues without a list of
+        submitters accept everybody's work. `max_priority(queue, user)`: the highest priority that
+        the user may give to work there; None if any is allowed.
         """
         self._gangs = gangs
         self._drivers = drivers
@@ -88,7 +90,7 @@ class Objects:
         self._is_open = is_open
         self._max_priority = max_priority
         self._user = ""
-        """The user whose request `needs` is looking at."""
+        """The user who made the request that `needs` is looking at."""
         """The user whose request is being checked. Submitted work belongs to this user."""
         work, queue = self._named_work, self._named_queue
         self._of: dict[type[Request[Any]], Callable[[Any], list[Need]]] = {
@@ -123,8 +125,8 @@ class Objects:
         }
 
     def needs(self, request: Request[Any], user: str) -> list[Need]:
-        """Return the needs of a request of this user. For a thing that does not exist there are no
-        needs, because the request's handler reports that it does not exist.
+        """Return the needs of a request that this user makes. A request about a thing that does not
+        exist needs nothing, because its handler reports the error.
         """
         found = self._of.get(type(request))
         self._user = user
@@ -144,8 +146,8 @@ class Objects:
     def _lists(
         self, name: str, parent: str | None = None
     ) -> tuple[tuple[str, ...], tuple[Names, ...], Names, Names]:
-        """Return the path of a queue, its lists of submitters, and two lists of administrators:
-        those of the queue and its ancestors, and those of the ancestors only.
+        """Return the path of a queue, its lists of submitters, and two lists of administrators: for
+        the queue and its ancestors, and for the ancestors only.
         """
         get = self._gangs().queues.table.get
         path = [name]
@@ -196,8 +198,8 @@ class Objects:
         return [(Verb.SUBMIT, self.submission(request.name, 0))]
 
     def submission(self, queue: str, priority: int, owner: str = "", name: str = "") -> Object:
-        """Return, as an object of rights, work that is to be submitted to a queue. Without an
-        owner, the work belongs to the asker.
+        """Return work that will be submitted to a queue, as an object of rights. Without an owner,
+        the work belongs to the asker.
         """
         path, submit, admin, above = self._lists(queue)
         owner = owner or self._user
@@ -236,7 +238,7 @@ class Objects:
             yield self._in_queue(uid, gang.queue, gang.user, self.driver_lineage(gang.creator))
 
     def job(self, name: str) -> JobRecord | None:
-        """Return the record of a job. For an array task's name, return that of its array."""
+        """Return the record of a job; for an array task's name, the record of its array."""
         gangs = self._gangs()
         found = gangs.jobs.table.get(_uid(name))
         if found is None and (array := split_element(name)) is not None:
@@ -263,7 +265,7 @@ class Objects:
 
     def _above(self, spec: JobSpec | FlowSpec) -> tuple[str, ...]:
         """Return the names of the jobs above a job: the array of an array task, the job that
-        submitted the job, and so on.
+        submitted the job, that job's submitter, and so on.
         """
         found: list[str] = []
         if isinstance(spec, JobSpec) and spec.element:
@@ -283,7 +285,7 @@ class Objects:
         return principal.name if principal is not None and principal.kind == JOB else ""
 
     def driver_lineage(self, process: bytes) -> tuple[str, ...]:
-        """Return the driver's job of a process, and the jobs above it."""
+        """Return the job of the driver to which a process belongs, and the jobs above that job."""
         found: list[str] = []
         at = process[_JOB].hex()
         while at and at not in found and len(found) < _LINEAGE:
@@ -377,7 +379,7 @@ class Objects:
         return Object(kind=WORK, name=name, owner=self.owner_of_driver(name), lineage=lineage)
 
     def owner_of_driver(self, name: str) -> str:
-        """Return the user of a driver's job; empty if the job is unknown."""
+        """Return the user of a driver's job; "" if the job is unknown."""
         principal = self._drivers.principal_of(name)
         if principal is None:
             return ""
@@ -423,8 +425,8 @@ _SPECS: dict[str, Any] = {
     "Queue": _QueueHead,
 }
 _KINDS = {"Reservation": Verb.OPERATE}
-"""The verbs of those manifests that concern the whole cluster but need a verb other than
-ADMINISTER.
+"""Kinds of manifests that concern the whole cluster and need a verb other than ADMINISTER, each
+with its verb.
 """
 
 

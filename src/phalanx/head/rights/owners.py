@@ -1,4 +1,4 @@
-"""Sets the owner of submitted work: the asker, as the head has authenticated it."""
+"""Sets the owner of submitted work to its asker, as the head has authenticated the asker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def owned_by(spec: Any, asker: Asker[Any]) -> Any:
 
 
 def owner_for(named: str, asker: Asker[Any]) -> str:
-    """Return the owner of work. `named`: the user whom the sender named; empty if none."""
+    """Return the owner of work. `named`: the user whom the sender named; "" if none."""
     principal = asker.principal
     if principal is None or named == principal.user:
         return named
@@ -51,6 +51,8 @@ def signed(by: str, asker: Asker[Any]) -> str:
 
 
 def sees(asker: Asker[Any], owner: str) -> bool:
-    """Whether the asker sees work of this owner in lists. A job sees only the work of its owner."""
+    """Whether the asker sees work of this owner in listings. A job sees only the work of its
+    owner.
+    """
     principal = asker.principal
     return principal is None or principal.kind != JOB or owner in ("", principal.user)

@@ -1,4 +1,4 @@
-"""The roles of users: roles that were assigned, and default roles."""
+"""The roles of users: those that an administrator gave them, and the default roles."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Roles:
     """The roles of one cluster's users.
 
     A cluster in the mode *mine* has one user, its owner, whose role is admin. In the mode *shared*
-    the owner and the superuser are admins. All others have the role that they were given or, if
-    none, the role `user`.
+    the owner and the superuser are admins. Everybody else has the role that an admin has given, or
+    the role `user`.
     """
 
     def __init__(self, state_store: StateStore, *, is_alone: bool, owner: str) -> None:
@@ -45,7 +45,7 @@ class Roles:
         return self._given.get(user, Role.USER if user else Role.VIEWER)
 
     def put(self, user: str, role: str) -> list[RoleInfo]:
-        """Give a user a role. An empty role removes the user's role. Returns all rows."""
+        """Give a user a role; an empty role takes the user's role away. Returns all rows."""
         fault = free_fault("user", user)
         if fault is not None:
             raise JobCommandError(fault)

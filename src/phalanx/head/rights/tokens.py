@@ -20,17 +20,17 @@ from phalanx.model.rows.tokens import TokenInfo
 
 TABLE = "tokens"
 SECRETS = 2
-"""The number of a token's secrets that are valid at the same time."""
+"""The number of secrets of a token that are valid at the same time."""
 USED_EVERY_S = 60.0
-"""The shortest time between two records of a token's last use, in seconds."""
+"""The shortest time, in seconds, between two records of a token's last use."""
 _ID = re.compile(r"[0-9a-f]{16}")
 _HASH_BYTES = 32
 MOST = 10_000
 NODE_ROLE = "node"
-"""The role of a token that is the key of a node. The node has the token's name."""
+"""The role of a token that is the key of a node. The token has the name of the node."""
 
 Hashes = dict[str, list[bytes]]
-"""The hashes of tokens' secrets, by the tokens' ids."""
+"""The hashes of each token's secrets, by the token's id."""
 
 
 class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
     expires: float | None = None
     last_used: float = 0.0
     hashes: tuple[bytes, ...] = ()
-    """The SHA-256 of each secret, with the newest secret first."""
+    """The SHA-256 of each secret, newest first."""
 
 
 class Tokens:
@@ -81,8 +81,8 @@ class Tokens:
         return [row.id for row in self._rows.values() if row.role == NODE_ROLE]
 
     def node_of(self, token_id: str) -> str | None:
-        """Return the name of the node whose key this is, and record the key's use; None if the key
-        is no longer valid.
+        """Record a use of a node's key. Returns the name of the node; None if the key is no longer
+        valid.
         """
         row = self._rows.get(self._names.get(token_id, ""))
         if row is None or row.role != NODE_ROLE:

@@ -16,7 +16,7 @@ from phalanx.protocol.requests.shares import GetShares, SetShares
 from phalanx.scheduler.plugin_parts.fair_tree import Member, standings
 
 MAX_SHARES = 1_000_000
-"""The largest number of shares that a user may have."""
+"""The largest number of shares that one user may have."""
 
 
 class SharesControl:
@@ -38,7 +38,7 @@ class SharesControl:
         self._changed = changed
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [
             GetShares.handled_by(lambda _, request: self.rows(request.queue)),
             SetShares.handled_by(lambda _, request: self.put(request.queue, request.shares)),
@@ -54,8 +54,8 @@ class SharesControl:
         return [row for name in named for row in self._of_queue(name)]
 
     def put(self, queue: str, shares: Mapping[str, float | None]) -> list[ShareInfo]:
-        """Set the shares of users in a queue. On an error, no user's shares change. The value None
-        resets a user to the default.
+        """Set the shares of users in a queue. None resets a user to the default. On an error,
+        nothing changes.
         """
         self._check_queue(queue)
         for user, number in shares.items():

@@ -1,7 +1,7 @@
 """The usage of every user in every queue, kept as work begins and ends, and across restarts.
 
-Usage is computed and never sampled. A row is written when work ends. A restarted head charges
-running work from the time of the row.
+Usage is computed from starts and ends, and never sampled. A row is written whenever work ends. A
+restarted head charges running work from the time of the user's last row.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from phalanx.scheduler.plugin_parts.billing import terms_in
 
 TABLE = "shares"
 MAX_BOOKS = 10_000
-"""The largest number of users that are remembered; a user counts once for each queue."""
+"""The largest number of pairs of a queue and a user that are remembered."""
 _CHARGED = frozenset({PLACING, HELD})
-"""The states in which a member counts as running for the scheduler."""
+"""The states of members that the scheduler counts as running."""
 
 Keep = Callable[[str, bytes, "UsageRow | None"], None]
 """Writes a row to a table, under its key; None deletes the row."""
@@ -52,8 +52,8 @@ class UsageLedger:
         config: Configuration,
         shape_of: Callable[[Gang, int], Shape],
     ) -> None:
-        """`wall` returns seconds since the epoch. `config`: the scheduler's rules, which define the
-        billing. `shape_of` returns the shape of a member's request.
+        """`wall` returns seconds since the epoch. `config`: the scheduler's rules, which define
+        billing units. `shape_of` returns the shape of a member's request.
         """
         self._shape_of = shape_of
         self._keep = keep
@@ -62,7 +62,7 @@ class UsageLedger:
         self._books: dict[str, dict[str, UserUsage]] = {}
         """The usage by queue and user."""
         self._charged: dict[Key, tuple[str, str]] = {}
-        """The queue and the user that are charged for a member."""
+        """The queue and the user that are charged for each member."""
         self._count = 0
 
     def rules_changed(self, config: Configuration) -> None:
@@ -169,7 +169,7 @@ class UsageLedger:
 
     def _forget_least(self) -> None:
         """Forget a tenth of the users at once, so that this happens seldom. Users with running work
-        or set shares are kept. Among the others, those with the least usage are forgotten.
+        or with set shares are kept; of the others, those with the least usage are forgotten.
         """
         now = self._wall()
         idle = [

@@ -8,11 +8,13 @@ from phalanx.scheduler.plugin_parts.billing import Terms
 from phalanx.scheduler.plugin_parts.past_use import Use, accrued
 
 Key = tuple[bytes, int]
-"""A member, as the group of its gang and the index in it."""
+"""A member, as (group of its gang, index in the gang)."""
 
 
 class Running(NamedTuple):
-    """Work that is charged: `rate` billing units since `began` (seconds since the epoch)."""
+    """Work that is charged: `rate` billing units per second since `began` (seconds since the
+    epoch).
+    """
 
     began: float
     rate: float
@@ -22,7 +24,7 @@ class UserUsage:
     """The usage of a user in a queue.
 
     The rate of all running work is integrated over time, so the usage is exact no matter how often
-    it is read. For the penalty, work that has just begun counts with at least a minimum.
+    it is read. Until work has run for `terms.penalty_s` seconds, it is charged as if it had.
     """
 
     __slots__ = (
@@ -44,15 +46,15 @@ class UserUsage:
         self.rate = 0.0
         self.running: dict[Key, Running] = {}
         self._recent: dict[Key, Running] = {}
-        """The running work that began most recently, oldest first."""
+        """The running work that began last, oldest first."""
         self._recent_rate = self._began = 0.0
-        """Two sums over recently begun work: the rates, and each rate times the start time of its
+        """Two sums over the work in `_recent`: the rates, and each rate times the start of its
         work.
         """
 
     def begin(self, key: Key, running: Running, now: float, terms: Terms) -> None:
-        """Charge for work from its start or, if its usage was stored, from the time of the stored
-        row.
+        """Charge for work from its start or, if an earlier head charged for it, from the time of
+        the stored row.
         """
         self._advance(now, terms)
         since = max(running.began, self.kept_at)
@@ -84,8 +86,8 @@ class UserUsage:
         self._began += self._recent_rate * step_s
 
     def used(self, now: float, terms: Terms) -> float:
-        """Return the usage up to `now` in billing units times seconds, including the penalty for
-        work that has just begun.
+        """Return the usage up to `now` in billing units times seconds, with the penalty for work
+        that has just begun.
         """
         left = Use(self.use, self.at).left(now, terms.half_life_s)
         return left + accrued(self.rate, now - self.at, terms.half_life_s) + self._ahead(now, terms)
