@@ -1,1 +1,3 @@
-"""The actions, one file each. They use the session, but know no plugin and no other action."""
+"""The actions of a cycle, one file each. They use the session. No action knows a plugin or another
+action.
+"""

@@ -4,13 +4,13 @@ Source: Volcano's allocate action. An overused queue is skipped. In each turn th
 queue gets places for as many of its tasks as it needs to become ready. The places are kept if the
 job becomes ready. If it will be ready only once evictions end, its promises stay for this cycle.
 Otherwise all its places and promises are taken back. Tasks above the minimum are placed in later
-turns. Jobs with a network bound or subgroups go through `domains`.
+turns. `domains` places jobs with a network bound or subgroups.
 
 Two rules go beyond Volcano. The first: jobs that were promised room take their turns before all
 others, together with jobs of higher priority in the same queues. Otherwise evicted work, whose
-queue now holds less, could take that room back and be evicted again (volcano#4947). The second
-rule: if a role finds no room after other roles were placed, the gang is tried once more with that
-role first, since the other roles may fit elsewhere.
+queue now holds less, could take that room back and be evicted again (volcano#4947). The second: if
+a role finds no room after other roles were placed, the gang is tried once more with that role
+first, because the other roles may fit elsewhere.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ def run(session: Session) -> None:
 
 
 def _rounds(candidates: list[Job]) -> Iterable[list[Job]]:
-    """Return two rounds of candidates. The first round has the jobs that were promised room, and
-    jobs of higher priority in the queues of these jobs. The second round has all others.
+    """Return two lists of candidates, which take their turns one after the other. The first has the
+    jobs that were promised room, and jobs of higher priority in the queues of these jobs. The
+    second has all others.
     """
     lowest: dict[int, int] = {}
     for job in candidates:
@@ -86,10 +87,10 @@ def _take_turns(
 
 
 def _candidates(session: Session, ceilings: Ceilings) -> list[Job]:
-    """Return the valid jobs that were let in and have tasks to place. If the configuration lacks
-    the action enqueue, jobs are let in here.
+    """Return the jobs that were let in, are valid and have tasks to place. If the configuration
+    lacks the action enqueue, jobs are let in here.
 
-    Jobs that cannot have room are left out, unless the plan must explain why they wait.
+    Jobs that certainly find no room are left out, unless the plan must explain why they wait.
     """
     out = []
     gated = "enqueue" in session.config.actions
@@ -111,7 +112,7 @@ def _candidates(session: Session, ceilings: Ceilings) -> list[Job]:
 
 def _turn(session: Session, fitting: Fitting, job: Job, sheet: Worksheet, *, hopeful: bool) -> bool:
     """Let one job take its turn. Returns whether it has tasks left for another turn. `hopeful`: as
-    in `fill`.
+    for `fill`.
     """
     if job.is_hard() or job.has_subgroups:
         statement = DomainAllocation(session, fitting).allocate(job, sheet, TOP)
@@ -139,7 +140,7 @@ def _turn(session: Session, fitting: Fitting, job: Job, sheet: Worksheet, *, hop
 
 
 def _settle(session: Session, job: Job) -> None:
-    """Record the job's present domain: the smallest domain that holds all parts of the job."""
+    """Record the smallest network domain that holds all parts of the job."""
     found = job.allocated_hypernode
     for sub in job.subjobs.values():
         found = session.cluster.hypernodes.common(found, sub.allocated_hypernode)

@@ -1,7 +1,7 @@
 """The action backfill: places tasks that request nothing on any node that passes the filters.
 
-Source: Volcano's backfill action. Queues and jobs take their turns in order. A promise made to such
-a task earlier in the cycle is taken back first.
+Source: Volcano's backfill action. Queues and jobs take their turns in order. A promise that such a
+task got earlier in the cycle is taken back first.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def _bind_with_gang(session: Session, job: Job) -> None:
 
 
 def _best(session: Session, ask: Ask) -> int:
-    """Return the best node that every filter passes. Room is not checked, since the task requests
-    nothing.
+    """Return the node with the best score among those that pass every filter. Room is not checked,
+    because the task requests nothing.
     """
     cluster = session.cluster
     rows = Rows(cluster, np.arange(len(cluster.nodes)))

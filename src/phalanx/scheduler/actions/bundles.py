@@ -1,13 +1,15 @@
-"""Groups of a gang's tasks that can be evicted together: the tasks above its minimum, or the whole
-gang.
+"""Divides the tasks of a gang into bundles that can be evicted together: the tasks above its
+minimum, or the whole gang.
 
-Source: Volcano's gang-aware eviction. The tasks above the minimum of a job, and above the minimums
-of its roles and subgroups, can be evicted without harm. In each domain, such tasks form a safe
-bundle. The other tasks form a whole bundle, whose eviction breaks the gang. A subgroup may be
-broken while its policy has more ready subgroups than it needs; a broken subgroup protects none of
-its tasks. All tasks of a job that is already below its minimum are safe. Bundles are ordered by
-kind, then by the order of jobs or queues, then by return. The return is the needed resources that
-are freed in the domain, divided by the resources that are freed everywhere if the gang breaks.
+Source: Volcano's gang-aware eviction. The tasks above the minimums of a job, of its roles and of
+its subgroups can be evicted without harm. In each domain, such tasks form a safe bundle. The job's
+other tasks there form a whole bundle, whose eviction breaks the gang.
+
+A policy may have more ready subgroups than it needs. That many of them may be broken, and a broken
+subgroup protects none of its tasks. All tasks of a job that is already below its minimum are safe.
+
+Bundles are ordered by kind, then by the order of jobs or queues, then by return: the needed
+resources that are freed in the domain, divided by all resources that are freed if the gang breaks.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from phalanx.scheduler.cycle.jobs import Job, SubJob
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """Tasks of one job to evict together. `elsewhere`: the amounts that the whole job holds, if the
-    eviction breaks the job.
+    """Tasks of one job that are evicted together. `elsewhere`: if the eviction breaks the job, the
+    amounts that the whole job holds.
     """
 
     whole: bool
@@ -35,7 +37,7 @@ class Bundle:
 
 
 def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]:
-    """Divide the job's tasks in a domain into a safe bundle and a whole bundle."""
+    """Return the job's tasks in a domain, divided into a safe bundle and a whole bundle."""
     tasks = sorted(local, key=lambda t: (cluster.tasks[t].priority, t))
     surplus = job.ready_count() - job.min_available
     by_role: dict[str, int] = {}
@@ -67,7 +69,7 @@ def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]
 
 
 class _Parts:
-    """The number of tasks and subgroups that the parts of a job can still give up."""
+    """How many tasks and subgroups each part of a job can still give up."""
 
     def __init__(self, job: Job) -> None:
         self._left = {sub.uid: sub.ready_count() for sub in job.subjobs.values()}
@@ -90,8 +92,8 @@ class _Parts:
 
 
 def approved(cluster: Cluster, bundles: Sequence[Bundle], allowed: set[int]) -> list[Bundle]:
-    """Return the bundles without tasks that are not allowed. A whole bundle is kept entirely or
-    dropped.
+    """Return the bundles without tasks that are not allowed. If a whole bundle has such a task, all
+    of the bundle is dropped.
     """
     out = []
     for b in bundles:
@@ -118,8 +120,8 @@ def one_by_one(cluster: Cluster, bundles: Iterable[Bundle]) -> list[Bundle]:
 def ordered(
     bundles: Sequence[Bundle], need: Vector, compare: Callable[[Job, Job], int]
 ) -> list[Bundle]:
-    """Sort bundles: safe ones before whole ones, then by `compare` of the jobs, then by the best
-    return.
+    """Sort bundles: safe ones before whole ones, then by `compare` of their jobs, then those with
+    the highest return first.
     """
 
     def order(a: Bundle, b: Bundle) -> int:

@@ -1,9 +1,9 @@
-"""Upper bounds that rule out gangs without trying them: the number of tasks that queues admit and
-that nodes can hold.
+"""Finds gangs that certainly cannot be placed, without trying them: their queue admits too few of
+their tasks, or nodes can hold too few.
 
-Most waiting gangs fail for one of these two reasons, and equal gangs fail alike. As long as work is
-only placed and not evicted, the room in queues and nodes only shrinks. So a job that is ruled out
-once stays ruled out for the rest of the action.
+Most waiting gangs fail for one of these two reasons, and equal gangs fail alike. While work is only
+placed and not evicted, the room in queues and nodes only shrinks. So a job that is ruled out once
+stays ruled out for the rest of the action.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from phalanx.scheduler.cycle.jobs import PENDING, PIPELINED, Job
 from phalanx.scheduler.cycle.session import Session
 
 _MANY = 1 << 30
-"""A number above the number of tasks of any gang."""
+"""A number that exceeds the number of tasks of any gang."""
 
 
 class Ceilings:
-    """The number of tasks of each class that queues and nodes could take. It is computed again
-    after each move.
+    """How many tasks of each class the queues and the nodes could take. The numbers are computed
+    again after each move.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._everywhere = session.placer.mask_of(None)
         self._admitted: dict[tuple[int, int], tuple[int, int]] = {}
-        """By queue and class: the version of the cluster, and the number of tasks that the queue
-        admits at that version.
+        """By queue and class: a version of the cluster, and how many tasks the queue admits at that
+        version.
         """
         self._held: dict[tuple[int, int], tuple[int, int, int]] = {}
-        """By class and scope: the version of the cluster, the requested number of tasks, and how
-        many of them nodes could hold at that version.
+        """By class and scope: a version of the cluster, the requested number of tasks, and how many
+        of them the nodes could hold at that version.
         """
 
     def stop(self, job: Job) -> bool | None:
         """Whether the job cannot become ready, even alone: its queue or the nodes take too few
         tasks.
 
-        Returns None where the answer is unknown: for jobs with unequal tasks, parts or promises,
-        and for filters whose answers depend on other placed work. Also returns None where the plan
-        must explain why the job waits, because the job must then be tried.
+        Returns None if the answer is unknown: for jobs with unequal tasks, parts or promises, and
+        for filters whose answers depend on other placed work. Also returns None if the plan must
+        explain why the job waits, because then the job must be tried.
         """
         eq_class = job.eq_class
         if (

@@ -2,10 +2,10 @@
 fits again.
 
 Modelled on KAI's consolidation. If a starving job finds no node, a node may be cleared of its
-preemptable tasks, provided that each of them has room on another node at once. These tasks are
-evicted, each with a node to which it returns, and their places are promised to the job. If any of
-the tasks does not fit, nothing moves. Tasks whose place depends on their neighbours (affinity,
-spread, ports) stay.
+preemptable tasks, if each of them has room on another node now. These tasks are evicted, each with
+a node on which it starts again, and their room is promised to the job. If any of the tasks fits
+nowhere, nothing moves. Tasks whose place depends on their neighbours (affinity, spread, ports)
+stay.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run(session: Session) -> None:
 
 
 def _for_job(session: Session, job: Job, idle: Counts, most: int) -> Counts:
-    """Make room for a job. Return the room that other nodes have left after the moves."""
+    """Make room for a job. Returns the room that other nodes have left after the moves."""
     statement = Statement(session)
     before, homes = idle, {}
     for t in session.sort_tasks(session.pending(job)):
@@ -62,8 +62,8 @@ def _for_job(session: Session, job: Job, idle: Counts, most: int) -> Counts:
 def _clear_for(
     session: Session, statement: Statement, t: int, idle: Counts, most: int
 ) -> tuple[Counts, dict[int, int]] | None:
-    """Clear a node for the task. Return the room left on other nodes, and the new nodes of the
-    moved tasks.
+    """Clear a node for the task. Returns the room that other nodes have left, and the new node of
+    each moved task; None if the node cannot be cleared.
     """
     cluster = session.cluster
     ask = session.placer.ask(t)
@@ -90,7 +90,7 @@ def _clear_for(
 
 
 def _movable(session: Session, node: int) -> list[int]:
-    """Return the tasks of the node that may move, smallest first."""
+    """Return the tasks on the node that may move, smallest first."""
     cluster = session.cluster
     out = []
     for t in sorted(cluster.on_node[node]):
@@ -103,7 +103,7 @@ def _movable(session: Session, node: int) -> list[int]:
 
 
 def _home(session: Session, t: int, left: Counts) -> int:
-    """Return the fullest node that passes the filters and has room now; of equal nodes the first by
+    """Return the fullest node that passes the filters and has room now; among equals, the first by
     name; -1 if there is none.
     """
     eq_class = session.cluster.eq_class[t]

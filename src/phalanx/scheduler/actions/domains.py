@@ -1,9 +1,8 @@
-"""Places a job within a network domain: domains are tried from the closest, and the best one is
-kept.
+"""Places a job within one network domain. Closer domains are tried first, and the best one is kept.
 
 Source: Volcano's allocateForJob and allocateForSubJob. Domains are tried in levels, closest first.
-The first level with a domain that works decides, and in this level the domain with the best score
-wins. All trials are undone.
+The first level in which a domain works decides; the domain of this level with the best score wins.
+All trials are undone.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ ALLOCATE, EVICT = "allocate", "evict"
 def levels_for(
     session: Session, hook: str, part: Job | SubJob, within: str, purpose: str
 ) -> list[list[str]]:
-    """Return the domains to try for a job (hook job_gradient) or a subjob (subjob_gradient), level
-    by level.
+    """Return the domains to try, level by level, for a job (hook job_gradient) or a subjob (hook
+    subjob_gradient).
     """
     levels: list[list[str]] | None = session.hooks.first(hook, part, within, purpose)
     return [[within]] if levels is None else levels
@@ -120,8 +119,8 @@ class DomainAllocation:
         return best, scores[best]
 
     def _nominated(self, sub: SubJob, tasks: Tasks) -> Statement | None:
-        """Use the room that a gang eviction set aside, if every task still fits its node. Otherwise
-        give the room up.
+        """Use the room that a gang eviction set aside for the subjob, if every task still fits its
+        node. Otherwise give the room up, and return None.
         """
         session, cluster = self._session, self._session.cluster
         pinned = sub.nominated_hypernode

@@ -1,4 +1,4 @@
-"""The action enqueue: lets pending podgroups in, queue by queue, unless a plugin votes against one.
+"""The action enqueue: lets pending podgroups in, queue by queue, unless a plugin votes against it.
 
 Source: Volcano's enqueue action. A podgroup without minimum resources is always let in.
 """

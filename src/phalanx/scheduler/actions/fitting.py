@@ -1,8 +1,8 @@
 """Places a part's tasks on the nodes of a domain until the part is ready.
 
-Source: Volcano's allocateResourcesForTasks. Its quirk is kept: within one pass, a node that turned
-a task away is not tried again for tasks of the same (named) role. Once a role fits nowhere, its
-other tasks are not tried.
+Source: Volcano's allocateResourcesForTasks. One of its quirks is kept: within one pass, a node that
+turned a task away is not tried again for tasks of the same named role. Once a task of a role fits
+nowhere, the role's other tasks are not tried.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Fitting:
     def fill(
         self, sub: SubJob, tasks: Tasks, domain: str, *, hopeful: bool = False
     ) -> Statement | None:
-        """Place tasks until the part is ready. Returns the moves. If the part is not ready and will
-        not be once evictions end, changes nothing and returns None. `hopeful`: whether it is known
-        that the job's ceilings do not stop it.
+        """Place tasks until the part is ready. Returns the moves. If the part neither is ready nor
+        will be once evictions end, undoes everything and returns None. `hopeful`: whether ceilings
+        are known not to stop the job.
         """
         session = self._session
         job = sub.job
@@ -80,7 +80,8 @@ class Fitting:
         return None
 
     def _too_little(self, job: Job, tasks: Tasks, mask: Flags) -> _Lack | None:
-        """If it is certain that a gang cannot be placed, return how many of its tasks could be.
+        """Return how many of the gang's tasks could be placed, if it is certain that too few of
+        them could.
 
         A gang of equal tasks cannot be placed if too few of them would fit even without other
         waiting work, or if quotas admit too few. Returns None for all other gangs.
@@ -105,7 +106,7 @@ class Fitting:
         return _Lack(room, of_quota=room == admitted) if room < least else None
 
     def fail(self, job: Job, sub: SubJob, t: int) -> None:
-        """Record that no node had room for a task's role."""
+        """Record that no node had room for a task of the role."""
         role = self._session.cluster.eq_class[t].shape.role
         job.failed_roles.setdefault(sub.uid, set()).add(role)
 
@@ -135,14 +136,14 @@ class Fitting:
 
 
 class _Lack(NamedTuple):
-    """How many tasks of a gang could be placed, and whether a quota stops the next task."""
+    """How many tasks of a gang could be placed, and whether a quota prevents more."""
 
     room: int
     of_quota: bool
 
 
 class _Filling:
-    """One pass over a part's tasks."""
+    """One pass over the tasks of a part."""
 
     def __init__(
         self,
@@ -164,25 +165,23 @@ class _Filling:
         self._mask = mask
         self._remember = remember
         self._refused: dict[str, Flags] = {}
-        """For each role, the nodes that turned away one of its tasks."""
+        """For each role: the nodes that turned away one of its tasks."""
         self._unnoted: tuple[Ask, Flags, Flags, list[int]] | None = None
-        """The last placement: the asking class, the mask of nodes, the nodes that suited the first
-        task, and the nodes that were used.
+        """The last placement, which is not recorded yet: the asking class, the mask of nodes, the
+        nodes that suited the first task, and the nodes that were used.
         """
         self._at = sub.allocated_hypernode
         """The smallest network domain that holds the part's tasks so far."""
         self._failed = -1
         """The first task that found no room; -1 if none."""
         self._why: tuple[Rejection, ...] = ()
-        """The reasons why the failed task was turned away, if it was turned away before any node
-        was asked.
-        """
+        """Why the failed task was turned away, if no node was asked."""
 
     def run(self) -> tuple[int, tuple[Rejection, ...]]:
         """Place as many tasks as possible.
 
-        Returns the first task that found no room (-1 if none), and the reasons if it was turned
-        away before any node was asked.
+        Returns the first task that found no room (-1 if none), and the reasons if no node was asked
+        about it.
         """
         self._fill()
         return self._failed, self._why
@@ -260,7 +259,7 @@ class _Filling:
             self._session.note_choice(ask, node, candidates)
 
     def _nominated(self, t: int, mask: Flags) -> int | None:
-        """Return the node that an earlier cycle's preemption set aside for the task, if the task
+        """Return the node that preemption of an earlier cycle set aside for the task, if the task
         still fits there.
         """
         cluster = self._session.cluster
@@ -280,8 +279,8 @@ class _Filling:
             self._at = cluster.hypernodes.common(self._at, cluster.hypernodes.lowest_of(node))
 
     def _note(self) -> None:
-        """Record which nodes turned away the first and the last task of the last placement. Only a
-        later task needs this record, so it is made when such a task is tried.
+        """Record which nodes turned away the first and the last task of the last placement. This is
+        done only when another task is tried, because only that task needs the record.
         """
         if self._unnoted is None:
             return

@@ -1,12 +1,11 @@
 """Makes room for a whole gang in one domain by evicting bundles of other gangs.
 
 Source: Volcano's gangpreempt and gangreclaim. Domains are tried from the widest to the closest.
-Bundles are added until the idle room and the freed room could hold the gang. Then the gang is
-placed on trial. If the gang is then pipelined, the evictions and promises are kept, and the nodes
-are remembered for the next cycle's allocate. Two quirks of Volcano are off with compat "none".
-Volcano evicts a safe bundle as a whole, even if a part of it would be enough. It also evicts
-something where idle room is enough; this seldom matters, because allocate runs before these
-actions.
+Bundles are evicted until the idle room and the freed room together could hold the gang. Then the
+gang is placed on trial. If the gang is then pipelined, the evictions and promises are kept, and the
+next cycle's allocate tries the same nodes first. Two quirks of Volcano are off with compat "none".
+Volcano evicts a safe bundle as a whole, even if a part of it would be enough. It also evicts a
+bundle where idle room is enough; this seldom happens, because allocate runs before these actions.
 """
 
 from __future__ import annotations
@@ -222,8 +221,8 @@ class GangEviction:
         return places
 
     def _place_part(self, attempt: Statement, sub: SubJob, tasks: Tasks, within: str) -> str | None:
-        """Place the part in the first domain where that is possible, and return the domain. The
-        part's placed tasks are taken from `tasks`.
+        """Place the part in the first domain in which it fits, and return that domain; None if it
+        fits in none. The placed tasks are removed from `tasks`.
         """
         session = self._session
         hard = sub.job.is_hard()

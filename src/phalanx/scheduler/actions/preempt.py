@@ -2,11 +2,11 @@
 queue.
 
 Source: Volcano's preempt action. Queues take their turns in order. In each queue, jobs first get
-room from other jobs, then from their own tasks. The best nodes are tried first, and the least
-deserving victims are evicted first. After each eviction the queue's room, the node's room and the
-filters are checked again. The moves for a job are kept only if the job is then pipelined. Jobs with
-a network bound and tasks with the policy Never are skipped. With `enableTopologyAwarePreemption`
-evictions on several nodes are tried first (see `trial`).
+room from other jobs, then from their own tasks. The nodes with the best scores are tried first, and
+on each node the victims that would be placed last are evicted first. After each eviction the
+queue's room, the node's room and the filters are checked again. The moves for a job are kept only
+if the job is then pipelined. Jobs with a network bound and tasks with the policy Never are skipped.
+With `enableTopologyAwarePreemption` evictions on several nodes are tried first (see `trial`).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Preemption:
             statement.commit()
 
     def _allowed(self, preemptor: int, *, within: bool) -> Allowed:
-        """Return the test for the task's victims: tasks of other jobs in its queue or, with
+        """Return a test for victims of the task: tasks of other jobs in its queue or, with
         `within`, of its own job.
         """
         cluster = self._session.cluster
@@ -163,25 +163,24 @@ class _Preemption:
 
 
 def _nobody(_: int) -> bool:
-    """Allow no task as a victim."""
     return False
 
 
 class _Rooms:
-    """The nodes with room for each class of tasks. They are computed again only for nodes that have
-    changed.
+    """The nodes with room for each class of tasks. After changes, only the changed nodes are
+    computed again.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._known: dict[int, tuple[Flags, Flags]] = {}
         self._marks: dict[int, int] = {}
-        """The version of the cluster for which the answers about a class are valid."""
+        """The version of the cluster at which the masks of each class were computed."""
 
     def of(self, eq_class: EquivalenceClass) -> tuple[Flags, Flags]:
-        """Return two masks of nodes for a task of the class: those whose future room holds it, and
-        those that would hold it if all tasks except promised ones had left. Callers must not keep
-        the masks: the next call changes both.
+        """Return two masks of nodes for a task of the class. The first has the nodes whose future
+        room holds the task. The second has the nodes that would hold it without all their tasks
+        except promised ones. Callers must not keep the masks: the next call changes both.
         """
         cluster = self._cluster
         known = self._known.get(eq_class.index)
@@ -207,7 +206,7 @@ class _Rooms:
 
 
 def _enough(session: Session, t: int, node: int, victims: Sequence[int]) -> bool:
-    """Whether the node's future room would hold the task once all the victims are gone."""
+    """Whether the node's future room would hold the task without these victims."""
     cluster = session.cluster
     eq_class = cluster.eq_class[t]
     room = cluster.future[node].copy()

@@ -1,11 +1,12 @@
 """The action reclaim: gives a queue what it deserves by evicting work of other queues.
 
 Source: Volcano's reclaim action. Queues that are not overused take their turns in order, with their
-starving jobs. Each task for which its queue may reclaim gets the first node where victims of other,
-reclaimable queues leave enough room. The moves for a job are kept only if the job is then
+starving jobs. A task whose queue may reclaim gets the first node where victims of other queues,
+which must be reclaimable, leave enough room. The moves for a job are kept only if the job is then
 pipelined. Unlike in Volcano:
-- Plugins may also name victims of the task's own queue, where one place holds work of both kinds.
-  With such a plugin, the rest of a gang for which something was evicted may also use free room.
+- Plugins may also name victims of the task's own queue, so that a place can be made of work of
+  several queues. With such a plugin, once work was evicted for a gang, its other tasks may use free
+  room, too.
 - Jobs with a network bound are skipped, as in preempt, because room that is reclaimed node by node
   may not be in one domain.
 """
@@ -97,8 +98,8 @@ def _for_task(session: Session, statement: Statement, t: int, job: Job, barren: 
 
 
 def _in_free_room(session: Session, statement: Statement, t: int) -> None:
-    """Promise a task the first node with free room. Allocate placed nothing there, because the
-    free room does not suffice for the whole gang.
+    """Promise a task the first node with free room. The action allocate left that room free,
+    because it is too small for the whole gang.
     """
     cluster, placer = session.cluster, session.placer
     eq_class, ask = cluster.eq_class[t], placer.ask(t)
@@ -110,7 +111,9 @@ def _in_free_room(session: Session, statement: Statement, t: int) -> None:
 
 
 def _candidates(session: Session, node: int, job: Job) -> list[int]:
-    """Return the node's running, preemptable tasks of other queues whose room may be reclaimed."""
+    """Return the running, preemptable tasks of other queues on the node whose room may be
+    reclaimed.
+    """
     cluster = session.cluster
     out = []
     for t in sorted(cluster.on_node[node]):
@@ -125,8 +128,8 @@ def _candidates(session: Session, node: int, job: Job) -> list[int]:
 
 
 def _own_victims(session: Session, node: int, t: int) -> list[int]:
-    """Return the node's victims of the task's own queue, which plugins may name so that one place
-    can be made of work of several queues.
+    """Return the node's victims from the task's own queue. Plugins name them so that a place can be
+    made of work of several queues.
     """
     if not session.hooks.all("own_reclaimable"):
         return []

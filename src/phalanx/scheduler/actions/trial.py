@@ -1,11 +1,13 @@
 """Tries evictions on several nodes, and makes the least harmful ones.
 
 Source: Volcano's topology-aware preemption, after kube-scheduler's default preemption. On each
-tried node, victims leave one by one until the task would run. Then each victim is put back, in the
-same order, if the task would still run. The search stops once it has found enough nodes (10 % of
-all nodes, at least 1 and at most 100). The best of them is the node whose first victim has the
-lowest priority; then the node with the lowest sum of priorities, the fewest victims, and the latest
-start of its most important victims.
+tried node, victims leave one by one until the task could run. Then the victims are put back in the
+same order, except those without whose room the task could not run. The search stops once it has
+found enough nodes (10 % of all nodes, at least 1 and at most 100).
+
+The best node is the one whose first victim has the lowest priority. Among equals, the sum of its
+victims' priorities decides (lowest first), then their number (fewest first), then the start of its
+most important victims (latest first).
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.statement import Statement
 
 _LOWEST = 1 << 31
-"""A number that is added to each priority before priorities are summed, so that more victims never
-look better than fewer.
+"""A number that is added to each priority before priorities are summed. No summand is then
+negative, so more victims never look better than fewer.
 """
 
 
@@ -29,8 +31,8 @@ class Trial:
     """Tries evictions on several nodes, and evicts on the best one.
 
     Arguments: `minCandidateNodesPercentage` (10), `minCandidateNodesAbsolute` (1),
-    `maxCandidateNodesAbsolute` (100). The number of workers, another of Volcano's arguments, has no
-    effect here.
+    `maxCandidateNodesAbsolute` (100). Volcano's argument for the number of workers has no effect
+    here.
     """
 
     def __init__(self, session: Session, arguments: Mapping[str, Any]) -> None:
@@ -70,8 +72,8 @@ class Trial:
         return True
 
     def _victims(self, ask: Ask, node: int, allowed: Callable[[int], bool]) -> list[int]:
-        """Return the fewest tasks that must leave the node. Afterwards the cluster is in the same
-        state as before.
+        """Return the fewest tasks that must leave the node. The cluster's state is the same
+        afterwards as before.
         """
         session, cluster = self._session, self._session.cluster
         candidates = [v for v in sorted(cluster.on_node[node]) if allowed(v)]

@@ -13,10 +13,9 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class Tasks:
-    """The tasks of one part in the order in which they are tried, with the position of the next
-    one.
+    """The tasks of one part, in the order in which they are tried. A position marks the next task.
 
-    The tasks are sorted only when the next one is first requested, because most waiting gangs are
+    The tasks are sorted when a task is first taken or peeked at, because most waiting gangs are
     ruled out before that.
     """
 
@@ -54,7 +53,7 @@ class Tasks:
         self._at = len(self._listed)
 
     def run_length(self, eq_class_of: list[EquivalenceClass]) -> int:
-        """Return how many of the next tasks, in sequence, are of one class."""
+        """Return how many of the next tasks, without a gap, are of the same class."""
         listed, at = self._ordered(), self._at
         eq_class = eq_class_of[listed[at]]
         end = at + 1
@@ -98,9 +97,8 @@ class Worksheet:
 def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
     """Sort tasks so that those needed for the minimums of roles come first.
 
-    Among the needed tasks, those come first that the fewest nodes could hold. So the room that a
-    role needs is not taken by spare tasks, by roles without a minimum, or by tasks that fit
-    anywhere.
+    Among the needed tasks, those come first that the fewest nodes could hold. So spare tasks, roles
+    without a minimum, and tasks that fit anywhere do not take the room that a role needs.
     """
     listed = session.sort_tasks(tasks)
     short = job.roles_short(pipelined=True)
@@ -120,11 +118,10 @@ def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
 
 
 def other_order(session: Session, job: Job, tasks: Tasks, turned_away: int) -> Tasks | None:
-    """Return the tasks with the turned-away task's role first, if this order may help.
+    """Return the tasks with those of the turned-away task's role first, if this order may help.
 
-    The order may help if the role's minimum still needs tasks, and if tasks of other roles came
-    before them. Returns None if it cannot help, or if no task was turned away (`turned_away` is
-    -1).
+    The order may help if the role's minimum still needs tasks, and tasks of other roles came before
+    them. Otherwise, and if no task was turned away (`turned_away` is -1), returns None.
     """
     if turned_away < 0:
         return None

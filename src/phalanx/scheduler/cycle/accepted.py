@@ -1,8 +1,8 @@
 """The arguments that plugins and actions declare, and the checks of a configuration against them.
 
 A value of the wrong kind is refused with its line. A value of the right kind but out of bounds is
-left to the plugin, which treats it as Volcano does. If an argument is unknown, or has no effect
-here, the plan warns of it.
+left to the plugin, which treats it as Volcano does. The plan warns of arguments that are unknown or
+have no effect here.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from phalanx.scheduler.cycle.documents import MOST, Place
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of value: its name in messages, and the test for it."""
+    """A kind of value: its name in messages, and a test whether a value is of this kind."""
 
     says: str
     good: Callable[[Any], bool]
 
 
 Accepted: TypeAlias = "Mapping[str, Kind | Accepted]"
-"""For each argument's name the kind of its value or, if the value is a mapping, the accepted
-members. A name that ends in `*` stands for all names with that beginning, and `[]` for the items of
-a list.
+"""The kind of value of each argument, by the argument's name. If the value is a mapping, its
+accepted members stand in place of a kind. A name that ends in `*` stands for all names that begin
+in this way, and `[]` stands for the items of a list.
 """
 
 
 class Together(dict[str, "Kind | Accepted"]):
-    """Arguments that are also checked together. `fault` returns what is wrong with all of them, ""
-    if nothing is.
+    """Arguments that are also checked together. `fault` returns what is wrong with them in
+    combination, or "".
     """
 
     def __init__(
@@ -70,7 +70,7 @@ NUMBER = Kind(says="a number", good=_number)
 WHOLE = Kind(says="a whole number", good=lambda v: _number(v) and float(v).is_integer())
 FLAG = Kind(says="true or false", good=_flag)
 ONLY_ONE = Kind(says="true or false", good=_flag)
-"""Like FLAG, but at most one of a plugin's arguments of this kind may be true."""
+"""Like FLAG, but at most one argument of this kind may be true in a plugin."""
 TEXT = Kind(says="text", good=lambda v: isinstance(v, str))
 DURATION = Kind(
     says="a duration such as 1h30m", good=lambda v: isinstance(v, str) and seconds(v) is not None
@@ -89,7 +89,7 @@ def one_of(*words: str) -> Kind:
 
 
 def check_arguments(at: Place, accepted: Accepted) -> None:
-    """Refuse values of the wrong kind. Raises BatchFileError with the line."""
+    """Raise BatchFileError, with the line, for a value of the wrong kind."""
     alone = [
         k for k, v in at.members().items() if accepted.get(k) is ONLY_ONE and _is_true(v.value)
     ]
@@ -114,7 +114,7 @@ def check_arguments(at: Place, accepted: Accepted) -> None:
 
 
 def strange(name: str, arguments: Mapping[str, Any], accepted: Accepted) -> Iterator[str]:
-    """Yield a sentence for each argument that has no effect here."""
+    """Yield a warning for each argument that has no effect here."""
     for key, value in arguments.items():
         kind = _of(accepted, key)
         if kind is None:

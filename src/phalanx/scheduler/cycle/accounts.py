@@ -1,5 +1,5 @@
-"""The sums that quotas are checked against: the amounts that each queue holds, requests, was
-promised and could free.
+"""The sums that quotas are checked against. For each queue: the amounts that its jobs hold,
+request, were promised and could free.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def queue_accounts(cluster: Cluster) -> dict[int, QueueAccount]:
     accounts = {q: QueueAccount(cluster.dims) for q in dict.fromkeys(x.queue for x in cluster.jobs)}
     waiting: dict[int, list[Counts]] = {}
     unlike: dict[int, Counts] = {}
-    """By queue, the amounts that are held by jobs which are entered one by one."""
+    """By queue: the amounts held by those jobs that are entered one by one."""
     for job in cluster.jobs:
         pending = job.counts[j.PENDING]
         if job.min_resources is not None or 0 < pending < len(job.tasks):
@@ -64,7 +64,6 @@ def _amount(counts: Counts) -> Amount:
 
 
 def enter(cluster: Cluster, account: QueueAccount, job: Job) -> None:
-    """Add one job's sums to an account."""
     if job.counts[j.PENDING]:
         account.request.add(pending_of(cluster, job))
     if job.holding_count():
@@ -100,7 +99,7 @@ def promised_to(cluster: Cluster, job: Job) -> Amount:
     """Return the amounts set aside for a job that was let in: its minimum minus the amounts that it
     holds.
 
-    A running job counts only while it has its minimum number of tasks.
+    If the job runs, it must have its minimum number of tasks; otherwise nothing is set aside.
     """
     least = job.min_resources
     waiting = job.phase == "Inqueue"
@@ -111,8 +110,8 @@ def promised_to(cluster: Cluster, job: Job) -> Amount:
 
 
 def limitless(limit: Amount) -> Amount:
-    """Return a capability as users mean it: cpu or memory that is missing or zero counts as
-    unlimited.
+    """Return a capability with infinite cpu or memory where it names none or zero, because users
+    mean no limit then.
     """
     out = limit.copy()
     for r in (0, 1):

@@ -1,5 +1,5 @@
-"""The snapshot that a plan leads to if everything in it succeeds, so that several cycles can be run
-in sequence.
+"""Computes the snapshot that follows if everything in a plan succeeds, so that several cycles can
+be run one after another.
 """
 
 from __future__ import annotations
@@ -45,5 +45,7 @@ def _task(task: TaskSpec, plan: Plan, evicted: set[str]) -> TaskSpec:
 
 
 def _phase(phase: str) -> str:
-    """Return the phase for the next cycle. A gang in phase Unknown is let in again."""
+    """Return the podgroup's phase for the next cycle. A gang in the phase Unknown is let in
+    again.
+    """
     return "Inqueue" if phase in ("Unknown",) else phase

@@ -19,12 +19,12 @@ from phalanx.scheduler.cycle.specs import Amounts
 
 CPU, MEMORY, PODS = 0, 1, 2
 EPSILON = 0.1
-"""Quotas that differ by less than this many milli-cores or bytes count as equal (Volcano's
+"""Quotas count as equal if they differ by less than this many milli-cores or bytes (Volcano's
 `minResource`).
 """
 INFINITE = 1e300
 _OFTEN = 1 << 30
-"""An upper bound for the number of times that any request fits."""
+"""A number that is greater than the number of times that any request fits anywhere."""
 
 Vector = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -34,15 +34,18 @@ MAX_OF_ONE = 10**16
 smallest unit. A hundred times this amount still fits into 64 bits.
 """
 MAX_IN_ALL = 4 * 10**18
-"""The largest amount that a quota may name, and that all nodes or all tasks may have together."""
+"""The largest amount of one resource in a quota, of all nodes together, and of all tasks
+together.
+"""
 
 ALIASES = {"gpu": "nvidia.com/gpu"}
 
 
 def units(name: str) -> float:
-    """Return how many of the smallest counted units make one unit.
+    """Return how many counted units make one unit of the resource.
 
-    Bytes and pod slots are counted whole; everything else is counted in thousandths.
+    Bytes and pod slots are counted whole, so the result is 1. Everything else is counted in
+    thousandths.
     """
     plain = name in ("memory", "pods", "ephemeral-storage") or name.startswith("hugepages-")
     return 1.0 if plain else 1000.0
@@ -75,7 +78,9 @@ class Dimensions:
         self.scale = tuple(units(n) for n in self.names)
         self.scalar = np.array([i >= PODS for i in range(len(self.names))])
         self.weighed = np.array([i != PODS for i in range(len(self.names))])
-        """False for `pods`. Every task takes one slot, so most rules ignore slots."""
+        """Whether rules compare the resource. This is false only for `pods`: every task takes one
+        slot, so most rules ignore slots.
+        """
         self._always: Flags = np.arange(len(self.names)) < PODS
         """The resources that every quota names: cpu and memory."""
 
@@ -83,7 +88,7 @@ class Dimensions:
         return len(self.names)
 
     def counts(self, amounts: Amounts) -> Counts:
-        """Return `amounts` in smallest units.
+        """Return `amounts` in counted units (see `units`).
 
         Resources that are not counted are left out. Amounts above MAX_IN_ALL count as MAX_IN_ALL.
         """
@@ -97,8 +102,8 @@ class Dimensions:
         return out
 
     def _count_memory(self, out: Counts, amounts: dict[str, float]) -> None:
-        """Count GPUs that are requested by memory as fractions of the largest GPU. Sums of GPUs
-        then never exceed the GPUs of the nodes. The plugin gpu-sharing finds a card that has room.
+        """Count GPUs that are requested by memory as fractions of the largest GPU. Such sums never
+        exceed the GPUs of the nodes. The plugin gpu-sharing finds a card that has room.
         """
         i = self.index.get("gpu")
         if i is not None and self.card_memory:
@@ -118,13 +123,13 @@ class Dimensions:
         return Amount(np.zeros(len(self.names)), self._always.copy())
 
     def written(self, i: int, x: float) -> float:
-        """Return the number to display for the amount `x` of resource number `i`."""
+        """Return the number to display for the amount `x` of the resource with index `i`."""
         return x / self.scale[i]
 
 
 class Amount:
-    """A quota. `v` has the amount of each resource; `has` tells which resources the quota names
-    (always cpu and memory).
+    """A quota. `v` has an amount for each resource. `has` tells which resources the quota names; it
+    always names cpu and memory.
     """
 
     __slots__ = ("has", "v")
@@ -149,7 +154,7 @@ class Amount:
         return Amount(self.v * ratio, self.has.copy())
 
     def is_empty(self) -> bool:
-        """Whether the amount has nothing except pod slots."""
+        """Whether the quota names no amount above zero except of pod slots."""
         v = self.v
         return not (v[CPU] >= EPSILON or v[MEMORY] >= EPSILON or bool((v[3:] >= EPSILON).any()))
 
@@ -161,31 +166,33 @@ class Amount:
         return bool(((self.v - other.v < EPSILON) | ~self.has).all())
 
     def cap(self, other: Amount, *, missing_is_zero: bool) -> Amount:
-        """Lower self to `other` in place, resource by resource."""
+        """Lower the amounts of self, in place, to those of `other`. If self names a resource that
+        `other` does not name, it becomes zero with `missing_is_zero`, and otherwise stays.
+        """
         low = np.minimum(self.v, other.v)
         unnamed = 0.0 if missing_is_zero else self.v
         self.v = np.where(other.has, low, np.where(self.has, unnamed, self.v))
         return self
 
     def raise_to(self, other: Amount) -> Amount:
-        """Return the larger amount of each resource, as a new amount."""
+        """Return, as a new quota, the larger amount of each resource."""
         return Amount(np.maximum(self.v, other.v), self.has | other.has)
 
     def excess_over(self, other: Amount) -> Amount:
-        """Return how much self exceeds `other`, as a new amount that is never below zero."""
+        """Return, as a new quota, how much self exceeds `other`; zero where it does not."""
         return Amount(np.maximum(self.v - other.v, 0.0), self.has | other.has)
 
     def same(self, other: Amount) -> bool:
         return bool((self.v == other.v).all() and (self.has == other.has).all())
 
     def named(self) -> list[int]:
-        """Return the resources whose amounts are above zero."""
+        """Return the indexes of the resources whose amounts are above zero."""
         return [int(i) for i in np.flatnonzero(self.v >= EPSILON)]
 
 
 def over_requested(dims: Dimensions, used: Vector, limit: Vector, request: Vector) -> list[int]:
-    """Return the requested resources, without pods, of which `used` is above `limit`. There is no
-    tolerance.
+    """Return the requested resources of which `used` is above `limit`, without pods. Amounts are
+    compared exactly.
     """
     return [int(i) for i in np.flatnonzero((request > 0) & dims.weighed & (used > limit))]
 
@@ -228,13 +235,13 @@ def above_where_named(dims: Dimensions, used: Amount, limit: Amount, request: Ve
 
 
 def shares_resource(dims: Dimensions, a: Vector, b: Vector, *, pods: bool = False) -> bool:
-    """Whether both have some amount of the same resource. Pod slots count only with `pods`."""
+    """Whether both amounts of some resource are above zero. Pod slots count only with `pods`."""
     both = (a >= EPSILON) & (b >= EPSILON)
     return bool(both.any() if pods else (both & dims.weighed).any())
 
 
 def share(used: float, of: float) -> float:
-    """Return used / of. If `of` is zero, the share is 1 for any use and 0 for none."""
+    """Return used / of. If `of` is zero: 0 if nothing is used, and 1 otherwise."""
     if of == 0:
         return 0.0 if used == 0 else 1.0
     return used / of

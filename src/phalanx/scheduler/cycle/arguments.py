@@ -1,4 +1,6 @@
-"""Readers of a plugin's or action's arguments, which YAML may give as numbers, flags or text."""
+"""Readers of the arguments of plugins and actions, which YAML may give as numbers, flags or
+text.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 
 Arguments = Mapping[str, Any]
 MAX_DURATION = 100
-"""The largest number of characters of a duration."""
+"""The largest number of characters in the text of a duration."""
 LONGEST_S = 2.0**63 / 1e9
 """The longest duration that Volcano can read, in seconds: 292 years."""
 _TRUE, _FALSE = frozenset({"true", "1", "t"}), frozenset({"false", "0", "f"})
@@ -54,13 +56,13 @@ def within(arguments: Arguments, key: str, default: float, low: float, high: flo
 
 
 def table(arguments: Arguments, key: str) -> Arguments:
-    """Return the mapping at `key`, or an empty one if it is missing."""
+    """Return the mapping at `key`; an empty mapping if it is missing."""
     given = arguments.get(key)
     return given if isinstance(given, dict) else {}
 
 
 def names(arguments: Arguments, key: str) -> list[str]:
-    """Return the names at `key`, which are separated by commas."""
+    """Return the names at `key`, a text with commas between the names."""
     return [n.strip() for n in text(arguments, key).split(",") if n.strip()]
 
 
@@ -95,7 +97,7 @@ def quantity(written: str | float) -> float | None:
 
 
 def clock_minutes(written: str) -> int | None:
-    """Return the minutes since midnight of a text "HH:MM"; None for any other text."""
+    """Return the minutes from midnight to the time in a text "HH:MM"; None for any other text."""
     found = re.fullmatch(r"([0-9]{1,2}):([0-9]{2})", written.strip())
     if not found:
         return None
@@ -104,14 +106,14 @@ def clock_minutes(written: str) -> int | None:
 
 
 def count(written: str) -> int | None:
-    """Return the value of a text that consists of digits; None for any other text."""
+    """Return the number that a text of digits stands for; None for any other text."""
     is_plain = written.isascii() and written.isdigit() and len(written) <= 15
     return int(written) if is_plain else None
 
 
 def part_of(written: str, whole_count: int) -> int:
-    """Return the number for a text: 3 for "3", that part of `whole_count`, rounded up, for "40%",
-    and 0 for any other text.
+    """Return the number that a text stands for: 3 for "3", and for "40%" that part of
+    `whole_count`, rounded up. Any other text stands for 0.
     """
     found = re.fullmatch(r"([0-9]{1,15})(%?)", written.strip())
     if not found:

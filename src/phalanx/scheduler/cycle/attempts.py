@@ -1,5 +1,5 @@
-"""How far an attempt to place a gang got before it was undone. Explanations of waiting gangs use
-this.
+"""Records how far an attempt to place a gang got before it was undone. Explanations of waiting
+gangs use the record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Attempt:
     """One attempt to place a gang.
 
     `failed`: the first task that found no room, or -1. `placed`: the number of tasks that had found
-    room by then, or needed none. `why`: the reasons, if a quota stopped the attempt. `roles` and
+    room by then or request nothing. `why`: the reasons, if a quota stopped the attempt. `roles` and
     `subgroups`: the numbers of missing tasks or subgroups, by name.
     """
 
@@ -32,8 +32,8 @@ def attempt_of(
     job: Job, failed: int = -1, why: tuple[Rejection, ...] = (), *, besides: int = 0
 ) -> Attempt:
     """Return a record of the attempt from the job's current state, before its places are taken
-    back. `besides`: the number of tasks that could also have been placed but were not. It is above
-    zero only for gangs whose tasks all have the same role.
+    back. `besides`: the number of tasks that were not placed although they could have been. It is
+    above zero only for gangs whose tasks all have one role.
     """
     short = job.roles_short(pipelined=True)
     placed = job.min_available - job.shortfall() + job.counts[j.PIPELINED] + besides

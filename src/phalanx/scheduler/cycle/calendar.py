@@ -1,9 +1,8 @@
-"""Reservations as one session reads them: the amounts that are kept on each node, the times, and
+"""Reservations as one session reads them: the amounts that they keep on each node, their times, and
 the jobs that may use them.
 
 A job that names a reservation is its guest: it runs inside the reservation while the reservation
-lasts. All other jobs are strangers: they may use the reserved nodes only if they leave the reserved
-amounts free.
+lasts. All other jobs are strangers: they may use the reserved nodes, but not the reserved amounts.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ class Window(NamedTuple):
 
 
 class Kept:
-    """One reservation with the nodes that it keeps.
+    """One reservation and what it keeps.
 
-    `claim`: the amounts that the reservation keeps, an array of (nodes, resources). `whole` marks
-    the nodes that it keeps entirely.
+    `claim`: the amounts that the reservation keeps, as an array with a row for each node and a
+    column for each resource. `whole`: a mask of the nodes that it keeps entirely.
     """
 
     def __init__(self, spec: ReservationSpec, cluster: Cluster) -> None:
@@ -57,7 +56,7 @@ class Kept:
         return next((w for w in self.windows if w.begin_s <= time_s < w.end_s), None)
 
     def following(self, time_s: float) -> Window | None:
-        """Return the window that contains this time, or the first one after it."""
+        """Return the window that contains this time; otherwise the first window after it."""
         return next((w for w in self.windows if time_s < w.end_s), None)
 
     def admits(self, group: PodGroupSpec) -> bool:
@@ -78,8 +77,8 @@ def owners(users: Sequence[str], queues: Sequence[str]) -> str:
 
 
 def _part(cluster: Cluster, node: int, claim: Counts) -> Counts:
-    """Return the claim with added task slots. Their share of the node's slots is the claim's
-    largest share of any of the node's resources.
+    """Return the claim with pod slots added: the same share of the node's slots as the claim's
+    largest share of any other resource.
     """
     has = np.maximum(cluster.capacity[node], 1)
     claim[PODS] = math.ceil(float((claim / has).max()) * float(has[PODS]))
@@ -95,7 +94,7 @@ class Calendar:
         self.kept: Mapping[str, Kept] = {spec.name: Kept(spec, cluster) for spec in specs}
 
     def host(self, job: Job) -> Kept | None:
-        """Return the reservation inside which a job runs. None if the job names none, or one that
+        """Return the reservation inside which a job runs; None if the job names none, or one that
         it may not use.
         """
         if not job.spec.reservation:
@@ -105,8 +104,8 @@ class Calendar:
         return kept if is_guest else None
 
     def ends(self, job: Job) -> float:
-        """Return when a job that runs, or starts now, will have ended at the latest; infinite if it
-        has no time limit.
+        """Return the latest time at which a job that runs, or starts now, ends; infinite if it has
+        no time limit.
         """
         group = job.spec
         if group.run_time_s is None:

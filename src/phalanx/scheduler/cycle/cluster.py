@@ -1,8 +1,8 @@
 """The state that a cycle works on, as columns: nodes in arrays, tasks in lists, jobs in objects.
 
-Everything is sorted by name, so that the order of entries in a snapshot has no influence. All moves
-go through `place`, `unplace`, `evict` and `unevict`; `unplace` is the exact inverse of `place`, and
-`unevict` of `evict`.
+Everything is sorted by name, so the order of entries in a snapshot changes nothing. All moves go
+through four methods: `place` and its exact inverse `unplace`, `evict` and its exact inverse
+`unevict`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PHASE_STATUS = {
 
 
 def card_memory(nodes: Sequence[NodeSpec]) -> float:
-    """Return the bytes of the largest GPU of all nodes; 0 where none is known."""
+    """Return the memory of the largest GPU of all nodes in bytes; 0 if no node states any."""
     return max(
         (x for node in nodes for name, x in node.capacity if name == GPU_MEMORY), default=0.0
     )
@@ -59,9 +59,9 @@ class Cluster:
 
     Node arrays have one row per node and one column per resource. A column is contiguous in memory,
     because rules read one resource of many nodes. `idle`, `used`, `releasing` and `promised` are
-    Volcano's amounts. `future` is the room that will be idle once evictions end. kube-scheduler's
-    scores use `asked` and `weighed`, which count promised tasks and no evicted tasks. `seats`, the
-    number of tasks on a node, is counted in the same way.
+    Volcano's amounts. `future` is the room that will be idle once evictions end. `asked` and
+    `weighed` are for kube-scheduler's scores: they include promised tasks, and no evicted ones. So
+    does `seats`, the number of tasks on each node.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -92,13 +92,13 @@ class Cluster:
         bound_and_settle(self.jobs, self.hypernodes, self.node_of, self.status, is_strict)
         self.version = 0
         self._others: dict[str, Counts] = {}
-        """The amounts on each node that work outside the columns takes (see `occupy`)."""
+        """The amounts on each node that work outside the columns holds (see `occupy`)."""
         self.changed_at = np.zeros(len(self.nodes), dtype=np.int64)
-        """The version at which the amounts of each node last changed. Caches compute only those
-        nodes again that have changed since the cache was last filled.
+        """The version at which the amounts of each node last changed. A cache computes a node's
+        answers again only if the node has changed since the cache was filled.
         """
         self.answers: dict[tuple[int, int], Any] = {}
-        """Answers of the placer about classes and nodes. They stay valid after a cycle."""
+        """The placer's answers about classes and nodes. They stay valid for later cycles."""
         self._described: dict[str, Any] = {}
         self._of_queues: dict[str, Any] = {}
         self.is_apart = bool(self.releasing.any())
@@ -159,18 +159,18 @@ class Cluster:
         """The amounts that each queue's jobs hold at the start of the cycle."""
 
     def _hold_more(self, job: Job, load: Counts) -> None:
-        """Record that a job holds more (or, with a negative number, less) at the start of the next
+        """Note that a job will hold more (or, with negative numbers, less) at the start of the next
         cycle.
         """
         job.held += load
         self.held_in_queue[job.queue] += load
 
     def _tasks(self, snapshot: Snapshot, shapes: dict[int, Shape]) -> tuple[Counts, Counts, Counts]:
-        """Fill one list for each attribute of tasks, because a snapshot may have a hundred thousand
-        tasks.
+        """Fill the columns of tasks: one list for each attribute, because a snapshot may have a
+        hundred thousand tasks.
 
-        Returns the status and the node of each task, and the tasks sorted by job, tasks without a
-        job first.
+        Returns the status and the node of each task, and the tasks sorted by job. Tasks without a
+        job come first.
         """
         self.tasks: Sequence[TaskSpec] = snapshot.tasks
         self.task_uid = [f"{t.shape.namespace}/{t.name}" for t in snapshot.tasks]
@@ -283,8 +283,8 @@ class Cluster:
         return self._on_node
 
     def _subjobs(self) -> None:
-        """Make the parts of each job: one part that shares the job's counts, or one part for each
-        subgroup.
+        """Make the parts of each job: one part for each subgroup, or a single part that shares the
+        job's counts.
         """
         self._sub_of: dict[int, SubJob] = {}
         for job in self.jobs:
@@ -338,8 +338,8 @@ class Cluster:
         return [labels.get(key) for labels in self.labels]
 
     def labelled(self, *matches: Match) -> Flags:
-        """The nodes whose labels satisfy every match. The key metadata.name means the node's
-        name.
+        """Return a mask of the nodes whose labels satisfy every match. The key metadata.name stands
+        for the node's name.
         """
         good = np.ones(len(self.nodes), dtype=np.bool_)
         for match in matches:
@@ -434,7 +434,9 @@ class Cluster:
     def _move(
         self, eq_class: EquivalenceClass, nodes: Sequence[int], status: int, sign: int
     ) -> None:
-        """Add a task of the class to the amounts of each of these nodes, or subtract it."""
+        """Add the request of the class to the amounts of each of these nodes, or subtract it, as
+        `sign` says.
+        """
         if len(nodes) == 1:
             at: int | Counts = nodes[0]
             load: Counts = eq_class.request * sign
@@ -463,7 +465,7 @@ class Cluster:
         self.changed_at[at] = self.version
 
     def occupy(self, node: str, amounts: Amounts) -> None:
-        """Set the amounts that work outside the columns takes on a node. The node's free amounts
+        """Set the amounts that work outside the columns holds on a node. The node's free amounts
         change by the difference.
         """
         at = self.node_index[node]
@@ -481,7 +483,7 @@ class Cluster:
         self.changed_at[at] = self.version
 
     def held_by_others(self, resource: str, nodes: Flags) -> float:
-        """Return the amount of a resource that work outside the columns takes on all of these nodes
+        """Return how much of a resource work outside the columns holds on all of these nodes
         together.
         """
         r = self.dims.index.get(resource)
@@ -491,15 +493,15 @@ class Cluster:
         return self.dims.written(r, float(sum(int(x[r]) for x in loads)))
 
     def taken_by_others(self, node: int, resource: int) -> int:
-        """Return the amount of a resource that work outside the columns takes on one node, in
-        smallest units.
+        """Return how much of a resource work outside the columns holds on one node, in counted
+        units.
         """
         load = self._others.get(self.node_names[node])
         return 0 if load is None else int(load[resource])
 
     def evict(self, t: int) -> None:
-        """Mark a running task as leaving. The node's future room grows at once, and its idle room
-        only when the task has left.
+        """Mark a running task as leaving. The node's future room grows at once; its idle room grows
+        when the task has left.
         """
         self._leave(t, 1)
         self.set_status(t, j.RELEASING)

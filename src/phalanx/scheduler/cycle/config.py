@@ -1,5 +1,5 @@
-"""The configuration: the actions to run, the plugins in each tier, and the hooks that are switched
-on.
+"""The configuration of cycles: the actions to run, the plugins in each tier, and the hooks that are
+switched on.
 
 The file format is Volcano's scheduler configuration.
 """
@@ -36,11 +36,11 @@ ACTIONS: Mapping[str, Accepted] = {
     "gangreclaim": _OF_GANGS,
     "consolidate": {"maxMoves": WHOLE, **_EVICTING},
 }
-"""The actions, and the arguments that each takes."""
+"""The actions by name, each with the arguments that it takes."""
 
 Known: TypeAlias = "Mapping[str, Accepted | None]"
-"""The plugins that a configuration may name, with the arguments of each; None for a plugin that
-declares no arguments.
+"""The plugins that a configuration may name, each with its arguments; None for a plugin that does
+not declare its arguments.
 """
 
 SWITCHES = (
@@ -96,8 +96,8 @@ preemption.
 
 
 class PluginOption(msgspec.Struct, frozen=True, kw_only=True):
-    """One plugin in a tier. `enabled` lists the switches that are on. None means the defaults: all
-    except hierarchy.
+    """One plugin in a tier. `enabled`: the switches that are on; None for the default, which is all
+    switches except hierarchy.
     """
 
     name: str
@@ -113,8 +113,8 @@ class PluginOption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of a cycle. `compat` is "volcano" for the same outcomes as Volcano, including its
-    quirks, or "none".
+    """The rules of a cycle. `compat`: with "volcano", the outcomes are the same as Volcano's,
+    including its quirks; with "none", the quirks are avoided.
     """
 
     actions: tuple[str, ...]
@@ -186,7 +186,7 @@ def read_config(at: Place, known_plugins: Known) -> Configuration:
 
 
 def check(config: Configuration, at: Place, known: Known) -> None:
-    """Refuse plugins that no session could open, and arguments for unknown actions."""
+    """Refuse plugins that do not exist, and arguments of unknown actions."""
     for tier, place in zip(config.tiers, at.get("tiers").items(), strict=True):
         for option, spot in zip(tier, place.get("plugins").items(), strict=True):
             if option.name not in known:
@@ -232,8 +232,8 @@ def _volcano_plugin(at: Place) -> PluginOption:
 
 
 def _switch_of(key: str) -> str | None:
-    """Return the switch that a key of a plugin's entry sets: jobOrder for enableJobOrder, and
-    victim for enabledVictim.
+    """Return the switch that a key of a plugin's entry sets: jobOrder for enableJobOrder, victim
+    for enabledVictim. None for any other key.
     """
     for prefix in ("enabled", "enable"):
         if key.startswith(prefix) and len(key) > len(prefix):

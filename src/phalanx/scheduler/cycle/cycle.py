@@ -39,8 +39,8 @@ def run_cycle(
     `clock` (in seconds) measures the parts of the cycle, and the plugins' hooks unless
     `times_hooks` is False. `shells`: connections to the outside for plugins that need them, such as
     the extender's sender. `cluster`: the columns kept from an earlier cycle (see `kept`), used in
-    place of columns made from the snapshot. Unless `explains` is true, the plan's rejections are
-    only those that plugins gave during the cycle.
+    place of columns made from the snapshot. Unless `explains` is true, the plan has only those
+    rejections that plugins gave during the cycle.
     """
     with uncollected():
         session, plan = decide(
@@ -61,8 +61,8 @@ def decide(
     cluster: Cluster | None = None,
     explains: bool = True,
 ) -> tuple[Session, Plan]:
-    """Run one cycle as `run_cycle` does. Returns the session with its plan, so that callers can ask
-    more about it.
+    """Run one cycle like `run_cycle`. Returns the session with its plan, so that callers can ask
+    the session for more.
     """
     with uncollected():
         watch = None if clock is None else Stopwatch(clock)
@@ -142,7 +142,7 @@ def _plan(session: Session, why: Reasons, timings: tuple[Timing, ...]) -> Plan:
 
 
 def _choices(session: Session) -> dict[str, Choice]:
-    """Return the recorded choices of the podgroups that kept their places."""
+    """Return the recorded choices of those podgroups that kept their places."""
     cluster, binds = session.cluster, session.binds
     return {
         uid: choice
@@ -152,7 +152,7 @@ def _choices(session: Session) -> dict[str, Choice]:
 
 
 def _nominations(session: Session, promised: list[int]) -> dict[str, str]:
-    """Return the nodes on which evictions made room, by task. The next cycle tries these nodes
+    """Return, by task, the nodes on which evictions made room. The next cycle tries these nodes
     first.
     """
     cluster = session.cluster

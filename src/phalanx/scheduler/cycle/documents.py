@@ -1,4 +1,4 @@
-"""A reader of YAML and JSON documents. All its errors name the file and the line."""
+"""A reader of YAML and JSON documents. Each of its errors names the file and the line."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from phalanx.model.nearest import nearest
 MOST = 10**18
 """The largest accepted number. Sums of larger numbers would be inexact."""
 MAX_VALUES = 10_000_000
-"""The largest number of values in a file. Values that an alias repeats are counted each time,
-because a few lines with aliases could expand to more values than any memory holds.
+"""The largest number of values in a file. Values that an alias repeats count each time, because a
+few lines with aliases could expand to more values than fit into memory.
 """
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -89,8 +89,7 @@ def _load(text: str) -> Any:
 def _values_beyond(value: Any, most: int) -> bool:
     """Whether the value contains more than `most` other values.
 
-    A value that an alias repeats is counted each time. A cycle of aliases exceeds any number,
-    because it never ends.
+    Values that an alias repeats count each time. An alias that contains itself exceeds any number.
     """
     waiting = [value] if isinstance(value, dict | list) else []
     while waiting and most >= 0:
@@ -114,7 +113,7 @@ def _strict_json(text: str) -> Any:
 
 
 class Place:
-    """A value in a document, with the path to it."""
+    """A value in a document, and the path to it."""
 
     __slots__ = ("document", "path", "value")
 
@@ -142,7 +141,7 @@ class Place:
         return self.get(key)
 
     def keys(self, *allowed: str) -> Place:
-        """Refuse all keys except for these. Returns self."""
+        """Raise BatchFileError if the mapping has a key other than these. Returns self."""
         for key, place in self.members().items():
             if key not in allowed:
                 hint = nearest(key, allowed)

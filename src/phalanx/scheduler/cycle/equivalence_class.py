@@ -9,7 +9,7 @@ from phalanx.scheduler.cycle.specs import Shape
 
 UNASKED_CPU = 100
 UNASKED_MEMORY = 200 * 1024 * 1024
-"""Amounts that kube-scheduler's scores assume for a task that requests no cpu or no memory."""
+"""The amounts that kube-scheduler's scores assume for a task that requests no cpu, or no memory."""
 
 
 class EquivalenceClass:
@@ -30,9 +30,11 @@ class EquivalenceClass:
         self.request[PODS] = 1
         self.vector: Vector = self.request.astype(np.float64)
         self.asked = [int(i) for i in np.flatnonzero(self.request)]
-        """The resources that the class requests, including pod slots."""
+        """The indexes of the resources that the class requests, including pod slots."""
         self.under_quota = [(r, float(self.request[r])) for r in self.asked if r != PODS]
-        """The amount that the class requests of each resource that quotas limit."""
+        """The requested amounts of the class, as (resource, amount), without pod slots: quotas do
+        not limit slots.
+        """
         self.best_effort = not bool((self.request[dims.weighed] > 0).any())
         self.weighed: Counts = np.array(
             [
@@ -47,15 +49,15 @@ class EquivalenceClass:
 
 
 def column_sums(rows: Counts, ends: Counts) -> Counts:
-    """Return the sum of the rows between each two neighbouring numbers in `ends`."""
+    """Return sums of consecutive rows: one for each two neighbouring indexes in `ends`."""
     running = np.zeros((len(rows) + 1, rows.shape[1]), dtype=np.int64)
     np.cumsum(rows, axis=0, out=running[1:])
     return np.asarray(running[ends[1:]] - running[ends[:-1]], dtype=np.int64)
 
 
 def sums_by_node(at: Counts, loads: Counts, n: int) -> Counts:
-    """Return the sum of the loads on each node. The sums are exact, because no machine has 2**53 of
-    anything.
+    """Return the sum of the loads on each node. The sums are exact, because every amount is below
+    2**53.
     """
     columns = [np.bincount(at, weights=column, minlength=n) for column in loads.T]
     return np.asarray(np.column_stack(columns), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The request of a gang for room, which an action makes by evictions."""
+"""The request of a gang for room, which actions make by evictions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from phalanx.scheduler.cycle.jobs import Job
 
 @dataclass(frozen=True, kw_only=True)
 class EvictionAsk:
-    """A whole gang's request for room in one domain, which is taken from its own queue
+    """A gang's request for room in one domain. The room is taken from the gang's own queue
     (`within_queue`) or from other queues.
     """
 

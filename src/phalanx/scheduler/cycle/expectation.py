@@ -1,4 +1,4 @@
-"""Sentences about the differences between plans and the result that a snapshot expects."""
+"""Describes in sentences how plans differ from the result that a snapshot expects."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from phalanx.scheduler.cycle.specs import Expectation, Snapshot
 
 
 def differences(snapshot: Snapshot, plans: Sequence[Plan]) -> Iterator[str]:
-    """Yield every difference from the expected result. The binds and evictions of several cycles
-    are merged.
+    """Yield a sentence for every difference from the expected result. The binds and evictions of
+    several cycles count together.
     """
     expect = snapshot.expect
     if expect is None:
@@ -78,8 +78,8 @@ def _per_domain(snapshot: Snapshot, binds: dict[str, str]) -> list[int]:
 def _allocated(
     snapshot: Snapshot, expect: Expectation, binds: dict[str, str], evicted: set[str]
 ) -> Iterator[str]:
-    """Yield the differences between the numbers of tasks, or the amounts, that podgroups hold after
-    the cycle and those expected.
+    """Yield a sentence for each podgroup whose number of tasks, or held amounts, after the cycle
+    differ from the expected ones.
     """
     for group, want in (expect.allocated_per_podgroup or {}).items():
         holding = [

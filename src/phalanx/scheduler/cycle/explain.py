@@ -1,4 +1,4 @@
-"""Typed reasons why tasks and gangs were not placed, and the sentences that state them."""
+"""Collects typed reasons why tasks and gangs were not placed, and puts them into sentences."""
 
 from __future__ import annotations
 
@@ -116,19 +116,19 @@ REASONS: dict[str, str] = {
     "waiting-for-gang": "it could run on {node} once the rest of its gang has room",
     "fits-alone": "{count} nodes have room for it alone: its gang's reasons say why it waits",
 }
-"""The sentence for each reason. `count` and the rejection's detail fill the placeholders."""
+"""The sentence for each reason. `count` and the rejection's details fill its placeholders."""
 _OF_ALL = {
     "labels": "no node has the labels asked for: {labels}",
     "taints": "every node has a taint that it does not tolerate",
     "gpu-type": "no node has a GPU of the type it asks for",
     "unschedulable": "no node is open to new tasks",
 }
-"""The sentences for reasons that turned all nodes away."""
+"""The sentences for reasons for which every node was turned away."""
 
 
 class Reasons(NamedTuple):
-    """Why each task, and each podgroup with waiting tasks, was not placed. Podgroups have all
-    reasons and, separately, the main ones.
+    """Why each task, and each podgroup with waiting tasks, was not placed. For podgroups, `main`
+    has the main reasons.
     """
 
     rejections: dict[str, tuple[Rejection, ...]]
@@ -138,8 +138,8 @@ class Reasons(NamedTuple):
 def explain(session: Session) -> Reasons:
     """Return the reasons why waiting work was not placed.
 
-    Tasks of one class in one job share an answer. Jobs whose tasks are of the same class also share
-    the counts of nodes.
+    The answer is the same for tasks of one class in one job. Jobs with tasks of the same class also
+    share the counts of nodes.
     """
     out: dict[str, tuple[Rejection, ...]] = {}
     main: dict[str, tuple[Rejection, ...]] = {}
@@ -169,7 +169,7 @@ def explain(session: Session) -> Reasons:
 
 
 class _Kind(NamedTuple):
-    """The waiting tasks of one class of a job: the first of them, and how many of them the job's
+    """The waiting tasks of one class of a job: their reasons, and how many of them the job's
     minimum needs.
     """
 
@@ -224,8 +224,8 @@ def _waits(job: Job) -> bool:
 
 
 def _needed(job: Job, eq_class: EquivalenceClass, count: int, spare: int) -> int:
-    """Return how many of `count` tasks of a class the job's minimum needs. `spare`: how many of the
-    job's waiting tasks the minimum does not need.
+    """Return how many of `count` waiting tasks of a class the job's minimum needs. `spare`: how
+    many of all the job's waiting tasks the minimum does not need.
     """
     role = eq_class.shape.role
     least = job.role_min.get(role, 0) if job.roles_matter() else 0
@@ -259,8 +259,8 @@ def _of_job(session: Session, job: Job, position: int, kinds: Sequence[_Kind]) -
 
 
 def _too_many(session: Session, kind: _Kind) -> Rejection | None:
-    """Return the rejection of a gang that needs more tasks of a class than the nodes that it may
-    use could hold, even if they were empty.
+    """Return the rejection of a gang that needs more tasks of a class than its allowed nodes could
+    hold even if they were empty.
     """
     nodes = kind.nodes
     if nodes is None or not 0 < nodes.most < kind.needed:
@@ -270,8 +270,8 @@ def _too_many(session: Session, kind: _Kind) -> Rejection | None:
 
 
 def _of_gang(session: Session, job: Job, kinds: Sequence[_Kind]) -> list[Rejection]:
-    """Return how many members of the gang found room when the gang was tried, and the first member
-    without room.
+    """Return why the gang as a whole did not start: how many members found room when it was tried,
+    and the first member without room.
     """
     if job.counts[j.PIPELINED] and session.job_pipelined(job):
         detail = {"minimum": job.min_available}
@@ -301,8 +301,8 @@ def _of_gang(session: Session, job: Job, kinds: Sequence[_Kind]) -> list[Rejecti
 def _quotas(
     session: Session, job: Job, attempt: Attempt, kinds: Sequence[_Kind]
 ) -> list[Rejection]:
-    """Return the quotas that stopped the gang, with the request of the whole gang. The attempt has
-    only the request of the task at which it stopped.
+    """Return the quotas that stopped the gang, each with the request of the whole gang. The attempt
+    itself has only the request of the task at which it stopped.
     """
     if not attempt.why:
         return []
@@ -353,8 +353,8 @@ def _of_class(
 def _nothing_taken(
     session: Session, job: Job, eq_class: EquivalenceClass, away: Sequence[Rejection]
 ) -> list[Rejection]:
-    """Return why reclaim made no room for a task, if other queues hold the amounts that no node has
-    free.
+    """Return the reason why reclaim made no room for a task, if other queues hold the amounts that
+    no node has free.
     """
     if "reclaim" not in session.config.actions:
         return []

@@ -1,9 +1,9 @@
 """All hooks: each hook's signature, its switch, and how the plugins' answers combine.
 
-`HOOKS` is the one table. `HookRegistry` collects what the plugins of a session registered and
-combines answers by the declared rule. The rules follow Volcano's session_plugins.go. Order
-functions return sort keys. Filters return a mask over all nodes, and scorers a vector over all
-nodes, for a class of equal tasks.
+`HOOKS` is the table of all hooks. `HookRegistry` collects the functions that the plugins of a
+session register, and combines their answers by the hook's rule. The rules follow Volcano's
+session_plugins.go. Order functions return sort keys. For a class of equal tasks, filters return a
+mask over all nodes, and scorers a vector over all nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from phalanx.scheduler.cycle.config import Configuration
 
 PERMIT, ABSTAIN, REJECT = 1, 0, -1
-"""The votes of a plugin."""
+"""The votes that a plugin can give."""
 
 
 class Rule(Enum):
@@ -44,8 +44,8 @@ class Rule(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Hook:
-    """One hook. `signature` is for display. `switch` is None for a hook that no configuration can
-    turn off.
+    """A hook. `signature` is for display. `switch`: the name that turns the hook off in a
+    configuration; None if it cannot be turned off.
     """
 
     signature: str
@@ -113,8 +113,8 @@ _tier = itemgetter(0)
 
 
 class HookRegistry:
-    """The functions that the session's plugins registered, tier by tier. The registry also combines
-    the functions' answers.
+    """The functions that the session's plugins registered, tier by tier. The registry combines
+    their answers.
     """
 
     def __init__(self, config: Configuration) -> None:
@@ -123,11 +123,11 @@ class HookRegistry:
         self._options = {p.name: p for tier in config.tiers for p in tier}
         # Entries are made when a hook is first used, since every cycle makes a registry.
         self._added: dict[str, list[tuple[int, str, Callable[..., Any]]]] = defaultdict(list)
-        """The functions registered for each hook, each with its tier and its plugin."""
+        """The functions of each hook, each with its tier and its plugin."""
         self._flat: dict[str, list[Callable[..., Any]]] = defaultdict(list)
         self._tiers: dict[str, list[list[Callable[..., Any]]]] = {}
-        """The functions of each hook, in one list for each tier that has any. Computed on first
-        use.
+        """The functions of each hook, in one list for each tier that has any. They are computed on
+        first use.
         """
         self.strict = config.compat == "none"
         """Whether Volcano's quirks are avoided."""
@@ -167,7 +167,7 @@ class HookRegistry:
         return found
 
     def named(self, hook: str) -> Iterator[tuple[str, Any]]:
-        """Return the functions of a hook, each with the plugin that registered it."""
+        """Yield the functions of a hook, each with the name of its plugin."""
         return ((plugin, fn) for _, plugin, fn in self._added[hook])
 
     def key(self, hook: str, *args: Any) -> tuple[Any, ...]:
@@ -181,7 +181,7 @@ class HookRegistry:
         return 0
 
     def first(self, hook: str, *args: Any) -> Any:
-        """Return the first answer that is not None; None if there is no such answer."""
+        """Return the first answer that is not None; None if every answer is None."""
         for fn in self._flat[hook]:
             answer = fn(*args)
             if answer is not None:

@@ -51,7 +51,7 @@ class HyperNodes:
                 self._lowest_of.setdefault(i, name)
 
     def lowest_of(self, node: int) -> str:
-        """Return the closest domain of a node; "" if the node is in no domain."""
+        """Return the closest domain that contains a node; "" if none does."""
         return self._lowest_of.get(node, "")
 
     def ancestors(self, name: str) -> list[str]:
@@ -63,7 +63,9 @@ class HyperNodes:
         return out
 
     def common(self, a: str, b: str) -> str:
-        """Return the smallest domain that contains both; "" stands for no domain yet."""
+        """Return the smallest domain that contains both; "" as `a` or `b` stands for no domain, and
+        the result is then the other.
+        """
         if not a or not b:
             return a or b
         of_a = set(self.ancestors(a))

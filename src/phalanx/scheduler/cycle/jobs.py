@@ -1,5 +1,4 @@
-"""Gangs and their parts during a cycle: the number of tasks in each state, and the number that a
-gang lacks.
+"""Gangs and their parts during a cycle: how many tasks are in each state, and how many are missing.
 
 The counting rules follow Volcano's JobInfo and SubJobInfo (pkg/scheduler/api).
 """
@@ -22,12 +21,12 @@ STATUS_NAMES = (
 HOLDING = frozenset({ALLOCATED, BINDING, BOUND, RUNNING})
 """States in which a task keeps its node's resources (Volcano's AllocatedStatus)."""
 IDLE_PENDING = 10
-"""The slot of `counts` for pending tasks that request nothing."""
+"""The index in `counts` of pending tasks that request nothing."""
 SLOTS = 11
 
 
 class Counted:
-    """The number of tasks in each state. Jobs and subjobs have this in common."""
+    """The number of tasks in each state, which jobs and subjobs have in common."""
 
     __slots__ = ("counts", "min_available")
 
@@ -87,7 +86,9 @@ class SubJob(Counted):
 
 
 class Job(Counted):
-    """A podgroup with its tasks. `failed_roles`: for each subjob, the roles that fit on no node."""
+    """A podgroup with its tasks. `failed_roles`: for each subjob, the roles for which no node had
+    room.
+    """
 
     __slots__ = (
         "allocated_hypernode",
@@ -130,7 +131,7 @@ class Job(Counted):
         self.subjobs: dict[str, SubJob] = {}
         self.tasks: list[int] = []
         self.eq_class: EquivalenceClass | None = None
-        """The class of all tasks of the job. None if the job has no tasks, or tasks of several
+        """The class of all tasks of the job; None if the job has no tasks, or tasks of several
         classes.
         """
         self.held = zero.copy()
@@ -140,8 +141,8 @@ class Job(Counted):
         self.amend(spec)
 
     def amend(self, spec: PodGroupSpec) -> None:
-        """Take over the podgroup's current description. The queue, the topology and the division
-        into subgroups must be the same as before.
+        """Replace the podgroup's description. The queue, the topology and the division into
+        subgroups must be the same as before.
         """
         self.spec = spec
         self.min_available = spec.min_member
@@ -177,8 +178,8 @@ class Job(Counted):
         return self.phase == "Pending"
 
     def roles_matter(self) -> bool:
-        """Whether the minimums of roles count. They count only if the job's own minimum is at least
-        their sum.
+        """Whether the minimums of roles count. They do if the job's own minimum is at least their
+        sum.
         """
         return self.min_available >= self.role_min_total
 
@@ -195,7 +196,7 @@ class Job(Counted):
         return ready + c[PIPELINED] * pipelined + c[IDLE_PENDING] * idle
 
     def roles_short(self, *, pipelined: bool) -> dict[str, int]:
-        """Return the roles below their minimums, with the number of tasks that each lacks."""
+        """Return how many tasks each role lacks, for the roles below their minimums."""
         if not self.role_min or not self.roles_matter():
             return {}
         lacks = {
@@ -240,8 +241,7 @@ class Job(Counted):
         return all(found.get(gid, 0) >= n for gid, n in self.min_subjobs.items())
 
     def subjobs_short(self, *, pipelined: bool) -> dict[str, int]:
-        """Return the policies with too few ready subgroups, with the number of subgroups that each
-        lacks.
+        """Return how many ready subgroups each policy lacks, for the policies that have too few.
 
         With `pipelined`, subgroups that will be ready once evictions end count as ready.
         """

@@ -7,7 +7,7 @@ head that runs for months, the simulator) keeps the columns instead, and patches
     put_group, drop_group   a podgroup is new, has changed, or is gone
     add_rows, drop_rows     tasks become known, or are forgotten
     stand                   tasks wait, run, leave their nodes, or take no part
-    set_nodes, set_queues   the nodes, the queues, from now on
+    set_nodes, set_queues   the nodes or the queues have changed
 
 After each call the columns equal columns that are read from a snapshot of the same state. Only the
 order of the lists differs: entries that were added later come later, whatever their names are.
@@ -42,14 +42,14 @@ from phalanx.scheduler.cycle.specs import (
 )
 
 _SPARE = 64
-"""The number of rows of forgotten tasks that may always stay, so that small clusters seldom compact
-their rows.
+"""The number of rows of forgotten tasks that may always remain, so that small clusters seldom
+compact their rows.
 """
 
 OUT: Final = j.SUCCEEDED
 """The state of a task that takes no part in a cycle. Its job does not count the task."""
 _MARKS = (j.ALLOCATED, j.BINDING)
-"""States that a plan gives to tasks. A task keeps such a state until `stand` sets another one."""
+"""States that a plan gives to tasks. A task keeps such a state until `stand` sets another."""
 _BOOKS = (
     *("idle", "future", "used", "releasing", "promised", "asked", "weighed", "seats"),
     *("held_in_queue", "changed_at"),
@@ -65,7 +65,7 @@ _BY_NAME = (
 
 
 class NotPatchableError(ValueError):
-    """A change that the columns cannot take over, so that the whole snapshot must be read again."""
+    """A change that cannot be made in the columns. The whole snapshot must be read again."""
 
 
 class Standing(NamedTuple):
@@ -80,10 +80,11 @@ class Standing(NamedTuple):
 
 
 class KeptCluster(Cluster):
-    """A cluster that starts from a snapshot without network domains, topologies or subgroups.
+    """A cluster that can be patched. It starts from a snapshot without network domains, topologies
+    or subgroups.
 
-    Raises NotPatchableError for a snapshot with any of those, because the cycle decides about them
-    once, when it starts.
+    Raises NotPatchableError for a snapshot with any of these, because a cycle handles them once,
+    when it starts.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -125,8 +126,8 @@ class KeptCluster(Cluster):
     # -- podgroups ------------------------------------------------------------------------------
 
     def put_group(self, spec: PodGroupSpec) -> None:
-        """Add a podgroup, or take over the changed description of a known one. A known podgroup
-        stays in its queue.
+        """Add a podgroup, or replace the description of a known one. A known podgroup stays in its
+        queue.
 
         Raises NotPatchableError for an unknown queue, and for a podgroup with a topology or
         subgroups.
@@ -168,7 +169,7 @@ class KeptCluster(Cluster):
             job.min_resources = self.dims.amount(spec.min_resources)
 
     def drop_group(self, uid: str) -> None:
-        """Remove a podgroup after all its tasks have ceased to take part."""
+        """Remove a podgroup. None of its tasks may take part any more."""
         index = self.job_index.pop(uid, None)
         if index is None:
             return
@@ -259,8 +260,8 @@ class KeptCluster(Cluster):
         status: int,
         nodes: list[int],
     ) -> None:
-        """Move tasks of one job and class that have the same current state and had the same state
-        before the plan. `nodes`: the new nodes; -1 for none.
+        """Move tasks of one job and class from one state to another. All of them must have the same
+        state now, and have had the same state before the plan. `nodes`: the new nodes; -1 for none.
         """
         before = [self.node_of[t] for t in rows]
         if old in _MARKS and (status != j.RUNNING or before != nodes):
@@ -293,7 +294,9 @@ class KeptCluster(Cluster):
     def _rebook(
         self, eq_class: EquivalenceClass, nodes: Sequence[int], status: int, sign: int
     ) -> None:
-        """Add tasks in this state to the amounts of their nodes, or subtract them."""
+        """Add the requests of tasks in this state to the amounts of their nodes, or subtract
+        them.
+        """
         if status not in (j.RUNNING, j.RELEASING):
             return
         self._move(eq_class, nodes, j.RUNNING, sign)
@@ -348,7 +351,7 @@ class KeptCluster(Cluster):
         """Withdraw the promises of a plan that was made on these columns, and set the podgroups'
         new phases.
 
-        Tasks that the plan bound or evicted stay marked until `stand` sets their outcome.
+        Tasks that the plan bound or evicted keep the plan's state until `stand` sets another.
         """
         for uid in plan.pipelined:
             t = self._row_of[uid]
@@ -372,8 +375,8 @@ class KeptCluster(Cluster):
     def set_nodes(self, specs: Iterable[NodeSpec]) -> None:
         """Set the nodes.
 
-        Raises NotPatchableError for a resource that nothing here names, and when a task stands on a
-        node that is gone.
+        Raises NotPatchableError for a resource that nothing here names, and if a node is gone on
+        which a task stands.
         """
         nodes = sorted(specs, key=lambda node: node.name)
         if nodes == self.nodes:
@@ -413,8 +416,8 @@ class KeptCluster(Cluster):
     def set_queues(self, specs: Iterable[QueueSpec]) -> None:
         """Set the queues.
 
-        Raises NotPatchableError for a resource that nothing here names, and when a podgroup is in a
-        queue that is gone.
+        Raises NotPatchableError for a resource that nothing here names, and if a queue is gone in
+        which a podgroup is.
         """
         queues = sorted(specs, key=lambda queue: queue.name)
         if queues == self.queues:
@@ -429,7 +432,6 @@ class KeptCluster(Cluster):
         self._of_queues = {}
 
     def _reorder(self, names: list[str]) -> None:
-        """Put the queues into the order of these names."""
         if self.strays:
             raise NotPatchableError("a podgroup waits for its queue to exist")
         now = {name: index for index, name in enumerate(names)}
@@ -502,7 +504,7 @@ class KeptCluster(Cluster):
 
 
 def _rows(books: Counts, was: list[int]) -> Counts:
-    """Return these rows of an array of amounts as a new array, with zeros for row -1."""
+    """Return a copy of these rows of an array of amounts. Row -1 stands for zeros."""
     out = np.zeros((len(was), *books.shape[1:]), dtype=np.int64, order="F")
     index = np.array(was, dtype=np.int64)
     there = index >= 0

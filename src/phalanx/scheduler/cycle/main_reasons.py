@@ -28,7 +28,7 @@ OF_QUOTAS = frozenset(
         ),
     }
 )
-"""Reasons that keep a task waiting even where there is room."""
+"""Reasons that make a task wait even where there is room."""
 OF_ITSELF = frozenset(
     {
         *("podgroup-missing", "gang-tasks-missing", "gang-role-short", "gang-subgroups-short"),
@@ -36,7 +36,7 @@ OF_ITSELF = frozenset(
         *("reservation-closed", "promised", "cluster-overcommitted"),
     }
 )
-"""Reasons that keep a podgroup waiting even if there is room now."""
+"""Reasons that make a podgroup wait even if there is room now."""
 OF_OTHERS = frozenset({"fits-alone", "waiting-for-gang"})
 """Reasons of tasks that could start if their gang could, or once evictions end."""
 HINTS = frozenset(
@@ -57,8 +57,8 @@ FIXED = frozenset(
 """Reasons that remain even when other work ends."""
 _CAPS = frozenset({"queue-quota", "queue-capability", "namespace-quota", "user-limit"})
 _SUBJECTS = ("resource", "queue", "who", "labels", "license", "role", "policy", "task")
-"""Details by which two reasons of one kind differ. Amounts are not among them, so that a quota is
-named only once, with the request of the gang and not of each task.
+"""The details by which two reasons of one kind differ. Amounts are not among them: a quota is named
+once, with the request of the gang and not with that of each task.
 """
 _ROUNDING = 1e-9
 _MAIN = 3
@@ -66,8 +66,8 @@ _MAIN = 3
 
 
 class WaitingTasks(NamedTuple):
-    """Tasks of a gang that wait for the same reasons: the number of tasks, and how many of them the
-    gang needs for its minimum.
+    """Tasks of a gang that wait for the same reasons: their number, and how many of them the gang's
+    minimum needs.
     """
 
     reasons: tuple[Rejection, ...]
@@ -107,8 +107,8 @@ def fixed_reasons(found: Sequence[Rejection]) -> list[Rejection]:
 
 
 def is_fixed(one: Rejection) -> bool:
-    """Whether the reason remains even when other work ends: it is of a fixed kind, or the request
-    exceeds a cap.
+    """Whether the reason remains even when other work ends, because it is of a fixed kind or
+    because the request exceeds a cap.
     """
     if one.reason in _CAPS:
         return "asked" in one.detail and one.detail["asked"] > one.detail["limit"] * (1 + _ROUNDING)
@@ -116,8 +116,8 @@ def is_fixed(one: Rejection) -> bool:
 
 
 def _of_nodes(found: Sequence[Rejection]) -> Sequence[Rejection]:
-    """Return the reasons that turned away all nodes, followed by the static reasons. If no reason
-    turned away all nodes, return all reasons except hints.
+    """Return the reasons for which all nodes were turned away, then the static reasons. If there is
+    no reason of the first kind, return all reasons except hints.
     """
     own = _telling(found)
     full = [one for one in own if one.count == one.detail.get("of")]
@@ -127,8 +127,8 @@ def _of_nodes(found: Sequence[Rejection]) -> Sequence[Rejection]:
 def _named(
     found: Sequence[Rejection], some: WaitingTasks, waiting: Sequence[WaitingTasks]
 ) -> Sequence[Rejection]:
-    """Return the reasons. If other tasks have other reasons, the details also have the number of
-    tasks to which these reasons apply.
+    """Return the reasons. If other tasks wait for other reasons, the details say how many tasks
+    these reasons concern.
     """
     if len(waiting) == 1:
         return found

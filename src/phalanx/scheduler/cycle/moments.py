@@ -10,11 +10,13 @@ import math
 _DAY_S = 86_400
 _ERA_DAYS = 146_097
 _EPOCH = 719_468
-"""Days from 1 March of the year 0 to the epoch."""
+"""The number of days from 1 March of the year 0 to the epoch."""
 
 
 def moment(at_s: float) -> str:
-    """Return a time, given in seconds since the epoch, in UTC: `2026-11-23 14:00:00 UTC`."""
+    """Return a time, given in seconds since the epoch, as text in UTC: `2026-11-23 14:00:00
+    UTC`.
+    """
     days, second = divmod(math.floor(at_s), _DAY_S)
     era, day = divmod(days + _EPOCH, _ERA_DAYS)
     year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365

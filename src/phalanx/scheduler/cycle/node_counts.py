@@ -15,16 +15,17 @@ from phalanx.scheduler.cycle.specs import Match
 STATIC = frozenset({"labels", "taints", "gpu-type", "node-group", "spread-label", "cpu-only"})
 """Filters whose answer about a node does not change when work comes and goes."""
 _SCARCE_LAST = ("cpu", "memory", "pods")
-"""Resources that are named after devices, if several resources leave room for equally few tasks."""
+"""Resources that are named after devices if several resources leave room for equally few tasks."""
 
 
 class NodeCounts(NamedTuple):
     """Counts of nodes for one class of tasks.
 
-    `away`: the reasons why nodes were turned away; if no node passes the static filters, only the
-    reasons of these filters. `room`: the number of nodes that can take one task now. `most`: the
-    number of tasks that all nodes allowed by static filters would hold together if they were empty.
-    `scarce`: the resource that leaves room for the fewest tasks; "" if nothing is requested.
+    `away`: the reasons why nodes were turned away. If no node passes the static filters, these are
+    only the reasons of the static filters. `room`: the number of nodes that can take one task now.
+    `most`: the number of tasks that all nodes allowed by static filters would hold together if they
+    were empty. `scarce`: the resource that leaves room for the fewest tasks; "" if nothing is
+    requested.
     """
 
     away: tuple[Rejection, ...]
@@ -72,7 +73,7 @@ def allowed_nodes(session: Session, ask: Ask) -> Flags:
 
 
 def _turned_away(session: Session, ask: Ask) -> list[tuple[Rejection, Flags]]:
-    """Return the rejection of each filter, and the nodes that the filter lets pass."""
+    """Return the rejection of each filter, with a mask of the nodes that the filter accepts."""
     n = len(session.cluster.nodes)
     rows = Rows(session.cluster, np.arange(n))
     out = []
@@ -91,7 +92,7 @@ def _turned_away(session: Session, ask: Ask) -> list[tuple[Rejection, Flags]]:
 
 
 def _labels(session: Session, ask: Ask) -> str:
-    """Describe each condition on labels, with the number of nodes that meet it."""
+    """Return a text with each condition on labels, and the number of nodes that meet it."""
     shape, cluster = ask.eq_class.shape, session.cluster
     conditions = [
         (f"{key}={value}", Match(key=key, op="In", values=(value,)))
@@ -140,7 +141,7 @@ def _lack(session: Session, ask: Ask, r: int, lacks: Flags, allowed: Flags) -> R
 
 def _held_at_most(session: Session, ask: Ask, allowed: Flags, left: Flags) -> tuple[int, str]:
     """Return how many tasks the allowed nodes would hold if they were empty, and the scarcest
-    resource. This is the resource whose free amounts leave room for the fewest tasks.
+    resource: the one whose free amounts leave room for the fewest tasks.
     """
     cluster = session.cluster
     asked = ask.eq_class.asked
@@ -156,5 +157,5 @@ def _held_at_most(session: Session, ask: Ask, allowed: Flags, left: Flags) -> tu
 
 
 def scarcity(resource: str) -> int:
-    """Return a sort key by which devices come before CPUs, memory and pods."""
+    """Return the sort key of a resource: devices come before CPUs, memory and pods."""
     return _SCARCE_LAST.index(resource) + 1 if resource in _SCARCE_LAST else 0

@@ -1,4 +1,4 @@
-"""Heaps that pop jobs, tasks and queues in the session's orders."""
+"""Heaps from which jobs, tasks and queues are taken in the session's orders."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 class Heap(Generic[T]):
-    """Pops the item with the smallest `key`.
+    """A heap from which the item with the smallest `key` is taken first.
 
-    The key is computed when an item is pushed. If an item's key changes, push it again.
+    The key is computed when an item is pushed. If an item's key changes, push the item again.
     """
 
     __slots__ = ("_entries", "_key", "_sequence")
@@ -43,7 +43,7 @@ class Heap(Generic[T]):
 
 
 class QueueHeap:
-    """Pops the queue that `compare` puts first.
+    """A heap from which the queue that `compare` puts first is taken first.
 
     A queue's position is found when the queue is pushed. If a queue changes, push it again.
     """

@@ -1,4 +1,4 @@
-"""The part of a job to which a task belongs, and the network domains of parts."""
+"""The parts of jobs: the part to which a task belongs, and the network domains of parts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from phalanx.scheduler.cycle.specs import NetworkTopology
 
 
 def part_for(job: Job, labels: Mapping[str, str]) -> SubJob:
-    """Return the subgroup by the first policy whose labels the task has. If there is none, return
-    the job's own part.
+    """Return the subgroup of the first policy whose labels the task has; if there is none, the
+    job's own part.
     """
     for policy in job.spec.subgroups:
         values = [labels.get(key, "") for key in policy.match_label_keys]
@@ -42,9 +42,9 @@ def bound_and_settle(
     """Turn soft topologies into hard ones that allow the whole cluster, and fix the domains of
     running parts.
 
-    If there are network domains, a part that is already running stays in the smallest domain that
-    contains it. As in Volcano, an unknown tier name does not restrict the part. With `is_strict`,
-    no domain satisfies an unknown tier name.
+    If there are network domains, a part that runs already stays in the smallest domain that
+    contains it. As in Volcano, a topology with an unknown tier name sets no bound; with
+    `is_strict`, no domain satisfies it.
     """
     top = max(tree.tier.values())
     names = None if is_strict else frozenset(tree.tier_name.values())

@@ -2,9 +2,9 @@
 changes.
 
 Equal tasks are placed together. If they were placed one by one, each task would go to the best
-node, and only that node's answers would change. So the scores that the second, third and later
-tasks would see on the best few nodes are computed in advance ("unrolled"), and merged in order. The
-outcome is the same as placing them one by one.
+node, and only that node's answers would change. So, for the best few nodes, the scores that the
+second, third and later task on the node would get are computed in advance ("unrolled") and merged
+in order. The outcome is the same as if the tasks were placed one by one.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ from phalanx.scheduler.cycle.plan import Choice
 from phalanx.scheduler.cycle.rows import ALWAYS, BY_ONE, NEVER, Ask, Filter, Indexes, Rows, Scorer
 
 _WIDTH, _DEPTH = 96, 48
-"""The number of nodes, and the number of tasks on each of them, that are unrolled at once."""
+"""How many nodes, and how many tasks on each of them, are unrolled at once."""
 _SHALLOW = 2
-"""The number of tasks on each node that are unrolled first. It is enough if the nodes get one task
-each, one node after another.
-"""
+"""How many tasks on each node are unrolled at first. This is enough if each node gets one task."""
 _FEW = 16
-"""The number of nodes up to which nodes are searched one by one."""
+"""The largest number of nodes that are searched one by one."""
 _OUT = -np.inf
 
 
@@ -37,27 +35,30 @@ class Answers:
     """The masks and scores of all nodes for one class of tasks.
 
     The masks are valid for version `mark` of the cluster. The scores are valid for version `seen`,
-    except for nodes that are marked as stale. Most waiting classes find no open node, so a node is
-    scored only when it has to be ranked. Evictions rank nodes regardless of the masks.
+    except for nodes that are marked as stale. A node is scored only when it has to be ranked,
+    because most waiting classes find no open node. Evictions rank nodes without regard to the
+    masks.
     """
 
     __slots__ = ("fixed", "mark", "open", "room", "scores", "seen", "stale", "static", "steady")
 
     def __init__(self, n: int) -> None:
         self.static: Flags = np.ones(n, dtype=np.bool_)
-        """The nodes that pass all filters whose answers never change."""
+        """A mask of the nodes that pass all filters whose answers never change."""
         self.fixed: Vector = np.zeros(n)
-        """The sum of the scores that never change."""
+        """For each node, the sum of the scores that never change."""
         self.open: Flags = np.zeros(n, dtype=np.bool_)
-        """The nodes that pass every filter and have enough room, now or once evictions end."""
+        """A mask of the nodes that pass every filter and have enough room, now or once evictions
+        end.
+        """
         self.room: Flags = self.open
-        """The open nodes with enough room now. The array is the same object as `open` as long as
-        idle and future room are equal.
+        """A mask of the open nodes with enough room now. While idle and future room are equal, it
+        is the same object as `open`.
         """
         self.scores: Vector = np.zeros(n)
         """The score of each node. It is valid only where `steady` is true and `stale` is false."""
         self.stale: Flags = np.ones(n, dtype=np.bool_)
-        """Nodes that changed since they were scored."""
+        """A mask of the nodes that have changed since they were scored."""
         self.mark = self.seen = -1
         self.steady = True
 
@@ -79,10 +80,10 @@ class Placer:
         self._static: dict[tuple[int, int], Flags] = {}
         self._never_changing: dict[int, tuple[list[Filter], str]] = {}
         self._chooser = ""
-        """The plugin that chose the last node itself, without regard to scores."""
+        """The plugin that chose the last node itself, without scores; "" if none did."""
         self._kinds: dict[tuple[Hashable, ...], int] = {}
-        """A number for each kind of job. Filters of the scope "kind" give the same answers for all
-        jobs of one kind.
+        """A number for each kind of job. Filters of the scope "kind" answer alike for all jobs of
+        one kind.
         """
 
     def ask(self, t: int, domain: str = "") -> Ask:
@@ -109,14 +110,14 @@ class Placer:
         return self._rules
 
     def key(self, eq_class: EquivalenceClass, job: Job) -> tuple[int, int]:
-        """Return a key. Jobs with the same key get the same answers for the class, unless their
-        tasks differ.
+        """Return the key under which answers for the class and the job are kept. Jobs with the same
+        key get the same answers, unless the answers depend on the single task.
         """
         return (eq_class.index, self._scope_key(self.rules()[2], job, -1))
 
     def can_unroll(self, eq_class: EquivalenceClass) -> bool:
         """Whether the scores of a node can be computed in advance for a growing number of tasks of
-        the class on that node.
+        the class on it.
         """
         known = self._unrollable.get(eq_class.index)
         if known is None:
@@ -133,8 +134,8 @@ class Placer:
         )
 
     def static(self, ask: Ask) -> Flags:
-        """Return the nodes that pass every filter whose answer for the asker's class never
-        changes.
+        """Return a mask of the nodes that pass every filter whose answer for the asker's class
+        never changes.
         """
         key = self.static_key(ask.eq_class, ask.job, ask.task)
         known = self._static.get(key)
@@ -147,7 +148,9 @@ class Placer:
         return known
 
     def static_key(self, eq_class: EquivalenceClass, job: Job, task: int) -> tuple[int, int]:
-        """Return a key. Tasks with the same key have the same `static` nodes."""
+        """Return the key under which `static` answers are kept. Tasks with the same key have the
+        same static nodes.
+        """
         return (eq_class.index, self._scope_key(self._never(eq_class)[1], job, task))
 
     def _never(self, eq_class: EquivalenceClass) -> tuple[list[Filter], str]:
@@ -179,8 +182,8 @@ class Placer:
         return known
 
     def _known_of(self, ask: Ask) -> Answers:
-        """Return the answers for the asker's class as they were last computed; new ones if there
-        are none.
+        """Return the answers for the asker's class as they were last computed. Before the first
+        time, they are new and empty.
         """
         filters, scorers, scope = self.rules()
         key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
@@ -262,8 +265,8 @@ class Placer:
     # -- choosing -----------------------------------------------------------------------------
 
     def choice(self, ask: Ask, node: int, candidates: Flags) -> Choice:
-        """Return the plugins' scores for the node that was just chosen, before anything is placed
-        there. `candidates`: the nodes from which it was chosen.
+        """Return the plugins' scores for the node that was just chosen. Call this before anything
+        is placed there. `candidates`: the nodes from which it was chosen.
         """
         names = self._cluster.node_names
         of_itself = self.answers(ask).steady
@@ -299,7 +302,7 @@ class Placer:
     def _scores(self, ask: Ask, nodes: Indexes, mask: Flags) -> Vector:
         """Return the scores of these nodes, which must be in the mask.
 
-        Scorers that compare nodes compare only the given ones.
+        Scorers that compare nodes with each other compare only these.
         """
         known = self._known_of(ask)
         if known.steady:
@@ -308,11 +311,11 @@ class Placer:
         return self._scored(known, Rows(self._cluster, nodes), ask)
 
     def unroll(self, ask: Ask, count: int, mask: Flags) -> list[int]:
-        """Return nodes for up to `count` tasks of the asker's class, placed one after another in
-        idle room.
+        """Return nodes for up to `count` tasks of the asker's class, which are placed one after
+        another in idle room.
 
-        The list ends early where the unrolled scores no longer determine the next node. Place the
-        tasks on the listed nodes, then call again.
+        The list ends early where the unrolled scores do not determine the next node. The caller
+        places the tasks on the listed nodes and calls again.
         """
         known = self.answers(ask)
         fits = known.room & mask
@@ -349,8 +352,8 @@ class Placer:
         return nodes
 
     def _ladders(self, ask: Ask, nodes: Indexes, depth: int) -> list[tuple[int, list[float]]]:
-        """For each node, return the score for the first task placed there, for the second, and so
-        on.
+        """Return, for each node, the score of the first task that is placed there, of the second,
+        and so on.
         """
         cluster = self._cluster
         eq_class = ask.eq_class
@@ -379,7 +382,7 @@ class Placer:
     def room_for(self, ask: Ask, mask: Flags, count: int) -> int:
         """Return how many of `count` tasks of the class fit into the idle and future room.
 
-        Other work that may also want this room is not considered.
+        Other waiting work may want the same room; it is not considered.
         """
         cluster = self._cluster
         found = self.answers(ask).open & mask
@@ -391,8 +394,8 @@ class Placer:
     # -- for evictions ------------------------------------------------------------------------
 
     def curable(self, ask: Ask, mask: Flags | None = None) -> Flags:
-        """Return a mask of the nodes that may fit after evictions: those that every filter accepts,
-        or may accept once work is evicted. Callers must not write to the mask.
+        """Return a mask of the nodes that the task could use after evictions: every filter accepts
+        them now, or could accept them then. Callers must not write to the mask.
         """
         fixed, _, moving = self._incurable_of(ask)
         if mask is None and not moving:
@@ -406,8 +409,9 @@ class Placer:
     def _incurable_of(self, ask: Ask) -> tuple[Flags, Indexes, list[Filter]]:
         """Return three values about the filters whose answers evictions cannot change.
 
-        The values are: a mask of the nodes that pass those filters whose answers never change; the
-        indexes of these nodes; and the filters whose answers may change for other reasons.
+        The first is a mask of the nodes that pass those of them whose answers never change. The
+        second has the indexes of these nodes. The third has the other filters: their answers may
+        change for other reasons.
         """
         filters, _, scope = self.rules()
         key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
@@ -472,7 +476,7 @@ class Placer:
 
 
 def _narrowest(scopes: set[str]) -> str:
-    """Return the scope of an answer that depends on things of all of these scopes."""
+    """Return the scope of an answer that depends on things of all these scopes."""
     if {"queue", "kind"} <= scopes:
         return "task" if "task" in scopes else "job"
     return next((s for s in ("task", "job", "kind", "queue") if s in scopes), "")
@@ -480,7 +484,7 @@ def _narrowest(scopes: set[str]) -> str:
 
 def _holds(room: Counts, index: Indexes, eq_class: EquivalenceClass) -> Flags:
     """Return which of these nodes have enough room for one task of the class. `room`: the amounts
-    to use as each node's room.
+    that count as each node's room.
     """
     first, *others = eq_class.asked
     request = eq_class.request
@@ -491,16 +495,16 @@ def _holds(room: Counts, index: Indexes, eq_class: EquivalenceClass) -> Flags:
 
 
 def _how_often(room: Counts, eq_class: EquivalenceClass) -> Counts:
-    """Return how many tasks of the class fit into each row of `room`, an array of (rows,
-    resources).
+    """Return how many tasks of the class fit into each row of `room`, which has a row for each node
+    and a column for each resource.
     """
     out: Counts = (room[:, eq_class.asked] // eq_class.request[eq_class.asked]).min(axis=1)
     return out
 
 
 def _top(heads: Vector, count: int) -> tuple[Indexes, int]:
-    """Return the indexes of the `count` highest values; among equals, lower indexes come first. The
-    second result is the index of the next highest value, or -1 if there is none.
+    """Return the indexes of the `count` highest values; among equals, lower indexes come first.
+    Also return the index of the next highest value; -1 if there is none.
     """
     if len(heads) <= count:
         return np.arange(len(heads)), -1

@@ -11,9 +11,9 @@ import msgspec
 class Rejection(msgspec.Struct, frozen=True, kw_only=True):
     """One typed reason why something was refused.
 
-    `reason` is a code of explain.REASONS. `count`: the number of nodes concerned, or of tasks, or
-    of groups that are ahead. `detail`: the numbers that led to the reason. `plugin`: the plugin
-    that refused; empty if the cycle itself refused, for example for lack of room.
+    `reason` is a code of explain.REASONS. `count`: the number of nodes, tasks, or podgroups ahead
+    that the reason is about. `detail`: the numbers behind the reason. `plugin`: the plugin that
+    refused; "" if the cycle itself refused, for example for lack of room.
     """
 
     reason: str
@@ -24,8 +24,8 @@ class Rejection(msgspec.Struct, frozen=True, kw_only=True):
 
 class Eviction(msgspec.Struct, frozen=True, kw_only=True):
     """A task that is evicted. `reason`: the action or plugin that decided the eviction. `move_to`:
-    a node with room for the task when it returns, if one was found. `claimant`: the podgroup that
-    gets the evicted task's room; empty if none does.
+    a node on which the task can start again, if one was found. `claimant`: the podgroup that gets
+    the evicted task's room; empty if none does.
     """
 
     task: str
@@ -48,9 +48,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """The seconds that one part of the cycle took, by the caller's clock. `part` is cycle (all of
-    it), session, plugin (opening a plugin), action, or hook. The seconds of a hook are included in
-    those of the action that called it.
+    """The seconds that one part of a cycle took, by the caller's clock. `part`: "cycle" (the
+    whole), "session", "plugin" (the opening of a plugin), "action" or "hook". The action that
+    called a hook includes the hook's seconds.
     """
 
     part: str
@@ -70,16 +70,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     plugins gave for whole podgroups.
     """
     main: Mapping[str, tuple[Rejection, ...]] = {}
-    """For each waiting podgroup, the few rejections without which it would not wait."""
+    """For each waiting podgroup: the few reasons without which it would not wait."""
     choices: Mapping[str, Choice] = {}
-    """For the first podgroups that got places, the reason why the first task went to its node."""
+    """Why the first task of a podgroup went to its node, for the first podgroups that got
+    places.
+    """
     allocated_hypernodes: Mapping[str, str] = {}
     nominations: Mapping[str, str] = {}
     timings: tuple[Timing, ...] = ()
     warnings: tuple[str, ...] = ()
     acted: tuple[str, ...] = ()
-    """Plugins that did their periodic work in this cycle. They go into `last_acted` of the next
-    snapshot.
+    """Plugins that did their periodic work in this cycle. The next snapshot lists them in
+    `last_acted`.
     """
 
     @property

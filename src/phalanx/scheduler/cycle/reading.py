@@ -1,4 +1,4 @@
-"""A reader of snapshot files. Unknown keys and wrong amounts are refused, with their line."""
+"""A reader of snapshot files. It refuses unknown keys and wrong amounts, and names their line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def read_snapshots(text: str, known_plugins: Known, file: str = "") -> tuple[s.Snapshot, ...]:
-    """Read the snapshots of a file. The file is one snapshot, or has a list of snapshots under
+    """Read the snapshots of a file. The file contains one snapshot, or a list of them under
     `snapshots`.
 
     Raises BatchFileError with file, line and reason.
@@ -37,7 +37,7 @@ def read_snapshots(text: str, known_plugins: Known, file: str = "") -> tuple[s.S
 
 
 def holds_list(text: str) -> bool:
-    """Whether a valid text has a list of snapshots and not a single one."""
+    """Whether a valid text contains a list of snapshots, and not a single snapshot."""
     return "snapshots" in text and "snapshots" in Document(text).root.members()
 
 
@@ -109,7 +109,7 @@ def _check_names(at: Place, snapshot: s.Snapshot) -> None:
 
 
 def _check_sums(at: Place, rows: Iterable[s.Amounts]) -> None:
-    """Refuse totals that do not fit into 64 bits."""
+    """Refuse amounts whose total does not fit into 64 bits."""
     sums: dict[str, float] = {}
     for i, amounts in enumerate(rows):
         for name, x in amounts:

@@ -1,4 +1,4 @@
-"""A reader of those fields of a task that determine where the task may run."""
+"""A reader of the fields of a task that determine where it may run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 class ShapeReader:
-    """Reads shapes. Equal tasks share one Shape object, so that thousands of tasks need only a few
+    """Reads shapes. Equal tasks share one Shape object, so thousands of tasks need only a few
     objects.
     """
 
@@ -57,7 +57,7 @@ def _shape(at: Place) -> s.Shape:
 
 
 def amounts_of(at: Place, most: int = MAX_IN_ALL) -> s.Amounts:
-    """Read `{name: number}`. Negative amounts are refused, and amounts of more than `most` smallest
+    """Read `{name: number}`. Negative amounts are refused, and so are amounts above `most` counted
     units.
     """
     pairs = []
@@ -70,7 +70,9 @@ def amounts_of(at: Place, most: int = MAX_IN_ALL) -> s.Amounts:
 
 
 def labels_of(at: Place) -> s.Labels:
-    """Read `{key: value}`, sorted by key. Numbers and flags become text in YAML's form."""
+    """Read `{key: value}`, sorted by key. Numbers and flags become the text that YAML writes for
+    them.
+    """
     pairs = []
     for key, value in at.members().items():
         v = value.value
@@ -136,8 +138,8 @@ _MATCHING = ("match_labels", "matchLabels", "match_expressions", "matchExpressio
 
 
 def _affinity(at: Place) -> s.Affinity:
-    """Read an affinity in short form (`pod_affinity_required`: list of terms) or in Kubernetes'
-    form.
+    """Read an affinity. The form is either short (`pod_affinity_required`: a list of terms) or that
+    of Kubernetes.
     """
     at.keys(
         "node_required", "node_affinity_required", "node_preferred", "node_affinity_preferred",

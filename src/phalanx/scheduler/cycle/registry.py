@@ -1,5 +1,5 @@
-"""The plugins by name, and how to make each of them. Users add their own plugins through an entry
-point.
+"""The plugins by name, and the function that makes each of them. Other distributions add plugins
+through an entry point.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from phalanx.scheduler.cycle.config import Known
 from phalanx.scheduler.cycle.session import Plugin
 
 GROUPS = ("phalanx.batch.plugins", "phalanx.scheduler.plugins")
-"""The entry-point groups in which plugins are looked up, as `name = "module:maker"`. The first is
-the name that version 0.1 used. If both groups have an entry with the same name, that of the second
-group counts.
+"""The entry-point groups in which plugins are looked up, as `name = "module:maker"`. The first
+group is the one of version 0.1. If both groups have an entry of the same name, the entry of the
+second group counts.
 """
 
 BUILT_IN: dict[str, str] = {
@@ -74,7 +74,7 @@ def _outside() -> dict[str, Any]:
 
 
 class _Known(Mapping[str, "Accepted | None"]):
-    """Names that a configuration may use. A plugin is imported only when its arguments are looked
+    """The names that a configuration may use. A plugin is imported when its arguments are looked
     up.
     """
 
@@ -93,10 +93,10 @@ class _Known(Mapping[str, "Accepted | None"]):
 
 
 def known_plugins() -> Known:
-    """Return the names that a configuration may use, each with the plugin's attribute `accepts`.
+    """Return the names that a configuration may use, each with the arguments that the plugin's
+    attribute `accepts` declares.
 
-    The attribute declares the plugin's arguments. The value is None for a plugin without the
-    attribute, which takes any argument.
+    A plugin without that attribute takes any argument; its value is None.
     """
     return _Known()
 

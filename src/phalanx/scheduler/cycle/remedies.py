@@ -1,4 +1,4 @@
-"""The change that would remove each kind of rejection."""
+"""The change that would remove each kind of rejection, in words."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ REMEDIES: dict[str, str] = {
     "waiting-for-gang": "nothing for this task: the rest of its gang needs room",
     "fits-alone": "nothing for this task: see its gang",
 }
-"""The change that would help, for each reason. `count`, the detail, and `lack` (the missing amount)
-fill the placeholders.
+"""The change that would help, for each reason. `count`, the rejection's details, and `lack` (the
+missing amount) fill its placeholders.
 """
 
 
 def remedy(rejection: Rejection) -> str:
-    """Return in words the change that would help. Empty for a reason that only an outside plugin
+    """Return in words the change that would help; "" for a reason that only an outside plugin
     knows.
     """
     template = REMEDIES.get(rejection.reason, "")

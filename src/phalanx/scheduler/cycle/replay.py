@@ -1,4 +1,4 @@
-"""Runs cycles on recorded snapshots again, and compares the plans with expected results."""
+"""Runs cycles on recorded snapshots again, and compares the plans with the expected results."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def replay(snapshot: Snapshot, cycles: int = 1, shells: Mapping[str, Any] | None = None) -> Outcome:
     """Run `cycles` cycles over one snapshot. Each cycle starts from the state to which the last
-    plan leads. The expected result is compared with all plans together. `shells` has the same
-    meaning as in `run_cycle`.
+    plan leads. The expected result is compared with all plans together. `shells`: as for
+    `run_cycle`.
     """
     now = snapshot
     plans: list[Plan] = []

@@ -23,15 +23,15 @@ Indexes = npt.NDArray[np.intp]
 
 NEVER, TOUCHED, BY_ONE, ALWAYS = 0, 1, 2, 3
 """The changes within a cycle that can change an answer about a node. NEVER: none. TOUCHED: a change
-of the node's own amounts. BY_ONE: the same, but repeated rows of one node do not show such a
-change. ALWAYS: any placement on any node.
+of the node's own amounts. BY_ONE: the same, but the answer is the same in all repeated rows of one
+node. ALWAYS: any placement on any node.
 """
 
 
 class Change:
-    """Equal tasks of a job that were given room on `nodes`, one task on each, or lost that room.
+    """Equal tasks of a job, one for each entry of `nodes`, that were given room there or lost it.
 
-    `sign` is 1 for room gained and -1 for room lost.
+    `sign`: 1 if they were given room, -1 if they lost it.
     """
 
     __slots__ = ("eq_class", "job", "nodes", "sign", "tasks", "vector")
@@ -77,8 +77,8 @@ class Rows:
         return len(self.index)
 
     def capacities(self) -> Counts:
-        """Return an array (resources, rows). This array and those of the methods below are shared,
-        so callers must not write to them.
+        """Return the nodes' capacities, as an array with a row for each resource. This array and
+        those of the methods below are shared, so callers must not write to them.
         """
         return self._taken_of("capacity", None)
 
@@ -93,8 +93,8 @@ class Rows:
         return column
 
     def used_of_all(self) -> Counts:
-        """Return an array (resources, rows) of Volcano's used amounts: promised tasks do not count,
-        and leaving tasks do.
+        """Return Volcano's used amounts, as an array with a row for each resource: promised tasks
+        are not counted, and leaving tasks are.
         """
         more = None if self._eq_class is None else self._eq_class.request
         return self._taken_of("used", more)
@@ -105,15 +105,15 @@ class Rows:
         return column
 
     def asked_of_all(self) -> Counts:
-        """Return an array (resources, rows) of the amounts that kube-scheduler counts: promised
-        tasks count, and leaving tasks do not.
+        """Return the amounts that kube-scheduler counts, as an array with a row for each resource:
+        promised tasks are counted, and leaving tasks are not.
         """
         more = None if self._eq_class is None else self._eq_class.request
         return self._taken_of("asked", more)
 
     def weighed(self) -> Counts:
-        """Return an array (2, rows) of cpu and memory as in `asked_of_all`, where a task that
-        requests no cpu or no memory counts as a small task.
+        """Return the cpu and memory of `asked_of_all`, as an array with two rows. Here a task that
+        requests no cpu, or no memory, counts as a small task.
         """
         more = None if self._eq_class is None else self._eq_class.weighed
         return self._taken_of("weighed", more)
@@ -132,8 +132,8 @@ class Rows:
         return column if self._times is None else column + self._times
 
     def _taken_of(self, name: str, more: Counts | None) -> Counts:
-        """Return columns of amounts for these nodes, shared by all rules that read them. In
-        repeated rows of one node, each further equal task adds `more`.
+        """Return columns of amounts for these nodes, which all rules share that read them. If one
+        node is repeated, each further row has one more task: `more` is added.
         """
         taken = self._taken.get(name)
         if taken is None:
@@ -146,14 +146,14 @@ class Rows:
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The question where a task of a class may run, asked for its job."""
+    """The question where a task of a class may run, which an action asks for the task's job."""
 
     task: int
     eq_class: EquivalenceClass
     job: Job
     sub: SubJob | None
     domain: str = ""
-    """The smallest network domain that contains everything that the subjob has so far."""
+    """The smallest network domain that contains all tasks of the subjob that have places."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,12 +161,12 @@ class Filter:
     """A rule that turns nodes away.
 
     `passes` is True for nodes that may take the task. `reason` is the rejection's code. `curable`:
-    whether evictions could help. `scope` names the thing, in addition to the class, on which the
-    answer depends: "", "queue", "kind" (jobs for which `kind` returns equal values), "job" or
-    "task". `frozen`: whether trial evictions leave the answer unchanged. `lasting`: whether the
-    answer depends only on the class and on the node's amounts and description, so that it stays
-    valid in later cycles. `detail` returns the rejection's detail; None if the podgroup's own
-    rejection says everything.
+    whether evictions could help. `scope`: what the answer depends on in addition to the class: ""
+    (nothing), "queue", "kind" (jobs for which `kind` returns equal values), "job" or "task".
+    `frozen`: whether trial evictions leave the answer unchanged. `lasting`: whether the answer
+    depends only on the class and on the node's amounts and description, so that it stays valid in
+    later cycles. `detail` returns the details of the rejection; None if the rejection of the
+    podgroup says everything.
     """
 
     reason: str

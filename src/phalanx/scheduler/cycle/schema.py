@@ -23,8 +23,8 @@ from phalanx.scheduler.cycle.config import ACTIONS, SWITCHES, Known
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _SCALAR = ["string", "number", "boolean"]
-"""YAML's scalar types. All are accepted, because configurations for Volcano quote some values and
-not others.
+"""YAML's scalar types. Each is accepted for every kind of value, because configurations for Volcano
+quote some values and not others.
 """
 _TYPES: dict[Kind, Any] = {
     NUMBER: ["number", "string"],

@@ -36,7 +36,7 @@ plugin.
 
 
 class Plugin(Protocol):
-    """A plugin. It is built with the arguments of its entry, and registers hooks when a session
+    """A plugin. It is made with the arguments of its entry, and registers hooks when a session
     opens.
     """
 
@@ -46,7 +46,7 @@ class Plugin(Protocol):
 
 
 class Session:
-    """The object with which actions and plugins work. It refers to tasks, nodes and queues by
+    """One cycle's workspace for actions and plugins. It refers to tasks, nodes and queues by
     index.
     """
 
@@ -75,12 +75,12 @@ class Session:
         self.refusals: dict[str, list[Rejection]] = {}
         """Rejections of whole podgroups, by uid."""
         self.attempts: dict[str, Attempt] = {}
-        """For each podgroup, among the attempts that were undone, the one that placed the most
+        """For each podgroup: of its attempts that were undone, the one that placed the most
         tasks.
         """
         self.choices: dict[str, Choice] = {}
-        """The reason why the first task of a podgroup went to its node, by uid, for the first
-        podgroups that were tried.
+        """Why the first task of a podgroup went to its node, by uid, for the first podgroups that
+        were tried.
         """
         self.warnings: list[str] = []
         self.acted: list[str] = []
@@ -105,8 +105,8 @@ class Session:
         return self.hooks.is_on(plugin, switch)
 
     def let_go(self) -> None:
-        """Drop the plugins' hooks once the session is no longer needed. It then has no reference
-        cycles, so its memory is freed at once and does not wait for the garbage collector.
+        """Drop the plugins' hooks, because the session is no longer needed. Without hooks it has no
+        reference cycles, so its memory is freed at once and not by the garbage collector.
         """
         self.hooks.clear()
         del self.placer
@@ -115,7 +115,7 @@ class Session:
         self.warnings.append(text)
 
     def start_if_due(self, plugin: str, period_s: float) -> bool:
-        """Return whether a plugin's periodic work is due. If it is, record it as done."""
+        """Return whether a plugin's periodic work is due. If so, record that it is done now."""
         last = dict(self.snapshot.last_acted).get(plugin)
         due = last is None or self.now >= last + period_s
         if due:
@@ -142,7 +142,7 @@ class Session:
     def note_choice(self, ask: Ask, node: int, candidates: Flags) -> None:
         """Record why the first task of the asker's podgroup goes to this node.
 
-        This is recorded for the first podgroups of a cycle only, for users who ask why.
+        Only the first podgroups of a cycle get a record. It answers users who ask why.
         """
         if len(self.choices) < CHOICES:
             self.choices[ask.job.uid] = self.placer.choice(ask, node, candidates)
@@ -159,8 +159,8 @@ class Session:
         return self._refuse_by("held_back", job)
 
     def _refuse_by(self, hook: str, job: Job) -> bool:
-        """Record the first refusal of a job by a plugin with this hook. Returns whether any plugin
-        refused.
+        """Record the first refusal of a job by a plugin with this hook. Returns whether there was
+        one.
         """
         for plugin, fn in self.hooks.named(hook):
             refusal = fn(job)
@@ -183,8 +183,8 @@ class Session:
         return self.hooks.vote("subjob_pipelined", sub)
 
     def shortfall(self, job: Job) -> int:
-        """Return how many more tasks must be placed, at least, before the job can be ready. The
-        number is 1 or more.
+        """Return the least number of further tasks that must be placed before the job can be ready.
+        It is at least 1.
         """
         if job.has_subgroups:
             return 1
@@ -211,7 +211,7 @@ class Session:
     def queue_room(self, queue: int, eq_class: EquivalenceClass, limit: int) -> int:
         """Return how many tasks of the class, of any job, the queue still admits, at most `limit`.
 
-        The number never grows while work is placed, in this or any other queue.
+        The number never grows while work is placed in any queue.
         """
         return self.hooks.smallest("queue_room", queue, eq_class, limit=limit)
 
@@ -289,7 +289,7 @@ class Session:
         """Return victims in the order in which they are evicted.
 
         Tasks without a job come first. The others are ordered by the plugins' keys, then by queue.
-        Among jobs and tasks, those that would be placed last are evicted first.
+        Jobs and tasks that would be placed last are evicted first.
         """
         cluster = self.cluster
         rank = {t: i for i, t in enumerate(self.sort_tasks(victims))}

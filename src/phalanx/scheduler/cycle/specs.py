@@ -45,8 +45,8 @@ class PreferredNode(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Affinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Node and pod affinity. `node_required` is a list of lists: all requirements of at least one
-    list must be met.
+    """Node and pod affinity. `node_required` is a list of lists: a node must meet all requirements
+    of at least one list.
     """
 
     node_required: tuple[tuple[Match, ...], ...] = ()
@@ -58,7 +58,7 @@ class Affinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def between_tasks(self) -> bool:
-        """Whether placing another task can change the answer of these rules."""
+        """Whether the answer of these rules can change when another task is placed."""
         return bool(
             self.pod_required
             or self.pod_preferred
@@ -87,8 +87,8 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A rule that spreads matching tasks over a label's domains. The numbers of tasks in domains
-    differ by at most `max_skew`.
+    """A rule that spreads matching tasks over the domains of a label. The numbers of such tasks in
+    two domains differ by at most `max_skew`.
     """
 
     max_skew: int
@@ -104,9 +104,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     request: Amounts = ()
     limits: Amounts = ()
-    """The largest amounts that a task may use, where they exceed its request (see
-    plugins.usage).
-    """
+    """The largest amounts that a task may use, if they exceed its request (see plugins.usage)."""
     images: tuple[str, ...] = ()
     role: str = ""
     namespace: str = "default"
@@ -159,8 +157,8 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     numa: tuple[Amounts, ...] = ()
     """The free amounts of each NUMA node; empty if unknown."""
     devices: tuple[tuple[float, float], ...] = ()
-    """For each shareable GPU, its memory in MiB, and the share (0 to 1) that work outside the
-    snapshot uses.
+    """For each GPU that can be shared: its memory in MiB, and the share (0 to 1) that work outside
+    the snapshot uses.
     """
     images: Amounts = ()
     """Container images (or data sets) on the node, with their sizes in bytes."""
@@ -194,7 +192,7 @@ class UserShare(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: str
     shares: float = 1.0
     use: float = 0.0
-    """Billing units times seconds at the time `at`; 0 if `at` is None."""
+    """The usage in billing units times seconds, at the time `at`; 0 if `at` is None."""
     at: float | None = None
 
 
@@ -221,11 +219,11 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     past_usage: float = 0.0
     """The decayed share of the cluster that the queue has used (see plugins.half_life)."""
     default_time_s: float | None = None
-    """The time limit in seconds for jobs that declare none; if it is None, `max_time_s` applies."""
+    """The time limit in seconds of jobs that declare none; if it is None, `max_time_s` applies."""
     max_time_s: float | None = None
-    """The longest time limit in seconds that the queue's jobs may have."""
+    """The longest time limit, in seconds, that the queue's jobs may have."""
     users: tuple[UserShare, ...] = ()
-    """Users with shares or usage. A user who is not listed has one share and no usage."""
+    """The longest time limit, in seconds, that the queue's jobs may have."""
 
 
 class SubgroupPolicy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -241,7 +239,7 @@ class SubgroupPolicy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A gang, and its history so far."""
+    """A gang, and what has happened to it so far."""
 
     name: str
     queue: str
@@ -267,11 +265,9 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     submission.
     """
     turn: int | None = None
-    """The podgroup's position in an order that is kept from cycle to cycle (see
-    plugins.tiresias).
-    """
+    """The podgroup's position in an order that survives cycles (see plugins.tiresias)."""
     promised: bool = False
-    """Whether evictions made room for this podgroup. If so, its queue takes its turn before other
+    """Whether evictions made room for this podgroup. Its queue then takes its turn before other
     queues.
     """
     port_count: int = 0
@@ -279,13 +275,11 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ports: tuple[int, ...] = ()
     """The ports that the podgroup has, or had when it last ran."""
     tried: tuple[tuple[str, Amounts], ...] = ()
-    """Requests that nodes recently could not meet, by node."""
+    """The requests that nodes could not meet lately, by node."""
     reservation: str = ""
-    """The reservation inside which the podgroup must run; empty if there is none."""
+    """The reservation inside which the podgroup must run; "" if there is none."""
     licenses: tuple[tuple[str, int], ...] = ()
-    """The number of licenses of each kind that the podgroup holds while any of its tasks has a
-    place.
-    """
+    """How many licenses of each kind the podgroup holds while any of its tasks has a place."""
 
     @property
     def uid(self) -> str:
@@ -301,12 +295,12 @@ class ReservationSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     places: tuple[tuple[str, Amounts], ...] = ()
     """The amounts that are reserved on each node. An empty entry means the whole node."""
     windows: tuple[tuple[float, float | None], ...] = ()
-    """The windows (begin, end) in seconds on the clock of `now`, in order and disjoint. An end of
-    None means no end.
+    """The windows (begin, end), in order and disjoint, in seconds on the clock of `now`. An end of
+    None means that the window never ends.
     """
     users: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
-    """Users and queues whose podgroups may name the reservation; if both are empty, every podgroup
+    """Users and queues: their podgroups may name the reservation. If both are empty, every podgroup
     may.
     """
     maintenance: bool = False
@@ -316,7 +310,7 @@ class ReservationSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class LicenseSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A kind of license: a number of equal rights for the whole cluster, such as floating
+    """A kind of license. `total`: how many of them the whole cluster has, for example of floating
     licenses.
     """
 
@@ -325,7 +319,9 @@ class LicenseSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A namespace's hard limits. `requests.*` and plain names count, and `limits.*` are ignored."""
+    """A namespace's hard limits. `requests.*` and plain names are enforced; `limits.*` are
+    ignored.
+    """
 
     name: str
     namespace: str
@@ -333,7 +329,7 @@ class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BudgetSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A minimum number of tasks with certain labels that must keep running."""
+    """The least number of tasks with certain labels that must keep running."""
 
     name: str
     namespace: str

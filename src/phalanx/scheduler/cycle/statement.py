@@ -1,7 +1,8 @@
 """A list of moves that are kept together or taken back together.
 
-Allocate takes a node's idle room, pipeline takes room that is still being freed, evict frees room.
-Rollback restores the cluster exactly, because every move uses whole numbers and has an inverse.
+`allocate` takes idle room of a node, `pipeline` takes room that is still being freed, and `evict`
+frees room. `rollback` restores the cluster exactly, because every move uses whole numbers and has
+an inverse.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Arrival:
 
 
 class Departure:
-    """A task that was evicted, and its status before."""
+    """A task that was evicted, and the status that it had before."""
 
     __slots__ = ("reason", "status", "task")
 
@@ -47,7 +48,7 @@ Move = Arrival | Departure
 
 
 class Statement:
-    """The moves made so far. `commit` hands them to the plan, and `discard` takes all of them
+    """The moves made so far. `commit` adds them to the plan, and `discard` takes all of them
     back.
     """
 
@@ -75,7 +76,7 @@ class Statement:
         self._tell(task, -1)
 
     def checkpoint(self) -> int:
-        """Return a mark to roll back to."""
+        """Return a mark for `rollback`."""
         return len(self.moves)
 
     def rollback(self, mark: int = 0) -> None:
@@ -95,7 +96,7 @@ class Statement:
         self.rollback(0)
 
     def save(self) -> list[Move]:
-        """Take all moves back, and return them for `recover`."""
+        """Take all moves back, and return them for a later `recover`."""
         moves = list(self.moves)
         self.discard()
         return moves
@@ -109,7 +110,7 @@ class Statement:
                 self.evict(move.task, move.reason)
 
     def merge(self, other: Statement) -> None:
-        """Take over the moves of another statement."""
+        """Add the moves of another statement."""
         self.moves.extend(other.moves)
         other.moves = []
 
@@ -117,7 +118,7 @@ class Statement:
         return any(isinstance(m, Departure) for m in self.moves)
 
     def commit(self) -> None:
-        """Put evictions and allocations into the plan. Promises last only for this cycle."""
+        """Add the evictions and allocations to the plan. Promises last only for this cycle."""
         session = self._session
         cluster = session.cluster
         claimants = self._claimants()
@@ -130,8 +131,8 @@ class Statement:
         self.moves = []
 
     def _claimants(self) -> list[str]:
-        """For each move, return the podgroup for which it is made. This is the podgroup that is
-        placed next after the move.
+        """Return, for each move, the podgroup for which it is made: the one that gets a place next
+        after the move.
         """
         found: list[str] = []
         claimant = ""
@@ -143,8 +144,8 @@ class Statement:
         return found
 
     def _eviction(self, move: Departure, claimant: str) -> Eviction:
-        """Return the eviction. With the action's argument `chargeRetries` (true), the eviction
-        counts as a retry of the job.
+        """Return the eviction as the plan has it. With the action's argument `chargeRetries`
+        (true), it counts as a retry of the job.
         """
         session = self._session
         return Eviction(

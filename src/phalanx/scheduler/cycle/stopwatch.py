@@ -1,6 +1,6 @@
-"""The time that a cycle and its parts take, by the caller's clock.
+"""Measures the time that a cycle and its parts take, by the caller's clock.
 
-The time of a hook is also included in the part that called it, so the parts do not add up to the
+A part that calls a hook includes the hook's time, so the times of all parts do not add up to the
 cycle's time.
 """
 
@@ -29,8 +29,8 @@ class Stopwatch:
         return self._timed((part, name), work)()
 
     def hook(self, hook: str, plugin: str, fn: Any) -> Any:
-        """Return the hook in a form that measures its time: a function, or a filter or scorer in
-        place of the original.
+        """Return the hook in a form that measures its time. `fn` is a function, a filter or a
+        scorer.
         """
         key = ("hook", f"{hook} {plugin}")
         if isinstance(fn, Filter):
@@ -40,8 +40,8 @@ class Stopwatch:
         return self._timed(key, fn)
 
     def timings(self) -> tuple[Timing, ...]:
-        """Return the time of the whole cycle up to now, then of its parts in the order in which
-        they were first timed.
+        """Return the time of the whole cycle so far, then the times of its parts, in the order in
+        which they first ran.
         """
         whole = Timing(part="cycle", name="", seconds=self._clock() - self._begun)
         parts = (Timing(part=p, name=n, seconds=s) for (p, n), s in self._spent.items())

@@ -1,4 +1,6 @@
-"""The order of the waiting podgroups in each queue, and the factors that determine the order."""
+"""The order of the waiting podgroups in each queue, and the factors from which the order
+follows.
+"""
 
 from __future__ import annotations
 

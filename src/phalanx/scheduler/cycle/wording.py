@@ -1,4 +1,4 @@
-"""Sentences about amounts, with resources and sizes as users write them: CPU, GPU, 1.5 GiB."""
+"""Sentences about amounts. Resources and sizes appear as users write them: CPU, GPU, 1.5 GiB."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from phalanx.model.readable import duration, size
 from phalanx.model.rows.explanation import BYTES
 
 _NAMES = {"cpu": "CPU", "nvidia.com/gpu": "GPU"}
-"""Names of resources as task options use them."""
+"""The names of resources in options of tasks, by their names in cycles."""
 _ONE = re.compile(r"\b1 nodes (\w+)")
 _COUNTS = ("count", "of", "placed", "minimum", "tasks", "in_gang", "cards")
-"""Details that are numbers of nodes or tasks, and never bytes."""
+"""Details that count nodes or tasks; they are never bytes."""
 _AHEAD = re.compile(r"\b1 are ahead")
 _VERBS = {"lack": "lacks", "have": "has", "are": "is", "were": "was"}
 
 
 class _Size(float):
-    """A number of bytes. It is always printed with a unit, regardless of the template's format."""
+    """A number of bytes. It is always printed with a unit, whatever format the template asks
+    for.
+    """
 
     def __format__(self, form: str) -> str:
         return size(float(self))
@@ -33,7 +35,7 @@ def resource_name(name: str) -> str:
 def written(template: str, detail: Mapping[str, Any]) -> str:
     """Return the template filled with the detail.
 
-    Raises KeyError or ValueError if the detail does not fit the template.
+    Raises KeyError or ValueError if the template needs a detail that is missing or of another kind.
     """
     resource = detail.get("resource")
     is_bytes = resource in BYTES

@@ -66,8 +66,8 @@ def _plugin(option: PluginOption) -> Written:
 
 
 def _plain(value: msgspec.Struct, **special: Callable[[Any], Any]) -> Written:
-    """Return the fields that differ from their defaults. Pairs become mappings. `special` has a
-    function for each field that needs its own form.
+    """Return the fields that differ from their defaults. Pairs become mappings. `special`: a
+    function for each field that is written in a form of its own.
     """
     out: Written = {}
     for field in msgspec.structs.fields(value):

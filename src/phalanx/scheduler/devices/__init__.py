@@ -1,1 +1,1 @@
-"""Resources: exact amounts, numbered devices and their wiring, and ports."""
+"""The resources of nodes: exact amounts, numbered devices and their wiring, and ports."""

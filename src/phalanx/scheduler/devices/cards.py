@@ -29,18 +29,16 @@ from phalanx.scheduler.devices.sets import ResourceSet
 
 _LOWEST = LowestIndex()
 _MOST = 1 << 62
-"""The largest amount in units that arrays can hold. It is enforced because nodes may report any
-number.
-"""
+"""The cards that a request takes: (device number, units), by ascending number."""
 Taken = tuple[tuple[int, int], ...]
 """(device number, units), ascending."""
 
 
 class Cards(msgspec.Struct, frozen=True, array_like=True):
-    """The facts that a node knows about its GPUs, by their numbers. If it is empty, all GPUs are
-    alike. `memory` is in bytes. `profiles` has the profile of each part of a split GPU (MIG), and
-    "" for a whole GPU. `modes` has the mode in which each card is shared now. A shared card without
-    a mode is shared by time.
+    """Facts about a node's GPUs, by their numbers. Without any facts, all GPUs are alike. `memory`
+    is in bytes. `profiles` has the profile of each part of a split GPU (MIG), and "" for a whole
+    GPU. `modes` has the mode in which each card is shared now. A shared card without a mode is
+    shared by time.
     """
 
     memory: tuple[int, ...] = ()
@@ -48,8 +46,8 @@ class Cards(msgspec.Struct, frozen=True, array_like=True):
     modes: tuple[str, ...] = ()
 
     def memory_of(self, number: int, otherwise: int) -> int:
-        """Return the memory of one card in bytes; `otherwise` if only the size of the largest card
-        is known.
+        """Return the memory of a card in bytes; `otherwise` if the memory of this card is
+        unknown.
         """
         return self.memory[number] if number < len(self.memory) else otherwise
 
@@ -72,16 +70,16 @@ class CardAsk(msgspec.Struct, frozen=True):
     share: int = SCALE
     memory: int = 0
     limit: int = 0
-    """The bytes on each card above which the job's processes are ended; 0 means the bytes that the
-    job takes of the card.
+    """The bytes on each card above which the job's processes are ended. 0 stands for the bytes that
+    the job gets on the card.
     """
     mode: str = ""
-    """The mode in which the card is shared; empty for whole cards."""
+    """The mode in which the card is shared; "" for whole cards."""
     profile: str = ""
 
     def units_on(self, card_memory: int) -> int | None:
-        """Return the units that this request takes on a card with this memory; None if it cannot
-        fit.
+        """Return the units that this request takes on a card with this memory in bytes; None if the
+        card is too small.
         """
         if not self.memory:
             return self.share
@@ -91,8 +89,8 @@ class CardAsk(msgspec.Struct, frozen=True):
 
 
 def card_ask(request: Mapping[str, int]) -> CardAsk | None:
-    """Return the cards that a request in units needs; None if it needs only whole devices without
-    terms.
+    """Return the part of a request, in units, that names cards; None if it names only whole devices
+    and no terms.
     """
     units = request.get(GPU)
     if not units:
@@ -123,9 +121,9 @@ def pick_cards(
     """Return (number, units) of the cards for a request; None if too few have room for it.
 
     `left`: the units left on each card; `memory`: bytes of cards that `cards` does not describe. A
-    request for parts of cards goes to shared cards in its mode, first to those with the least
-    sufficient room. Free cards are used only if the shared cards do not suffice: the smallest
-    sufficient ones, as `chooser` picks them.
+    request for parts of cards goes to cards that are shared in its mode; among those with enough
+    room, the ones with the least room come first. If they are too few, free cards are used, too:
+    the smallest ones that suffice, as `chooser` picks them.
     """
     right = [n for n in sorted(left) if not ask.profile or cards.profile_of(n) == ask.profile]
     if not ask.mode:
@@ -157,8 +155,8 @@ def most_free(left: Sequence[int], ask: CardAsk, cards: Cards = PLAIN, memory: i
 
     For a request in bytes, the result is the bytes on each card. For a request for whole cards, it
     is the number of free cards. For any other request, it is the share of each card. `left`,
-    `cards` and `memory`: as in `pick_cards`, which succeeds if this result is at least the
-    requested amount.
+    `cards` and `memory`: as for `pick_cards`. That function succeeds if the result here is at least
+    the requested amount.
     """
     found: list[int] = []
     for number, units in enumerate(left):
@@ -179,7 +177,7 @@ def most_free(left: Sequence[int], ask: CardAsk, cards: Cards = PLAIN, memory: i
 
 
 def without_terms(request: ResourceSet) -> ResourceSet:
-    """Return the amounts of a request that can be added to the amounts of other requests.
+    """Return the amounts of a request that can be added to those of other requests: no terms.
 
     GPUs that are requested by memory count as the smallest possible share, because the real share
     depends on the card.
@@ -191,7 +189,7 @@ def without_terms(request: ResourceSet) -> ResourceSet:
 
 
 def shared_by(cards: Cards, ask: CardAsk, taken: Taken) -> Cards:
-    """Return the cards as they are once those in `taken` have one more sharer."""
+    """Return the facts about the cards after those in `taken` have got one more sharer."""
     if ask.mode in ("", TIME) and not cards.modes:
         return cards
     numbers = [number for number, _ in taken]

@@ -1,5 +1,5 @@
-"""Takes amounts from numbered devices: whole devices, or a share of one device. A share never spans
-two devices.
+"""Takes amounts from numbered devices: whole devices, and a share of one device. A share never
+spans two devices.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from phalanx.scheduler.devices.quantities import SCALE, from_units
 
 
 class DeviceChooser(Protocol):
-    """Chooses among devices that are entirely free. A topology is such a chooser."""
+    """Chooses among devices that are entirely free. Topology implements this protocol."""
 
     def pick(self, free: Sequence[int], count: int) -> tuple[int, ...]:
         """Return `count` of the `free` device numbers, ascending; empty if there are too few."""
 
 
 class LowestIndex:
-    """Takes the devices with the lowest numbers."""
+    """The chooser that takes the devices with the lowest numbers."""
 
     def pick(self, free: Sequence[int], count: int) -> tuple[int, ...]:
         return tuple(sorted(free)[:count]) if len(free) >= count else ()
 
 
 def check_whole(request: Mapping[str, int], numbered: frozenset[str]) -> None:
-    """Raise ValueError if `request` (in units) asks for a fractional number of devices above one. A
-    request for GPUs by their memory names the number of GPUs in a separate term.
+    """Raise ValueError if `request` (in units) asks for a fractional number of devices above one.
+    In a request for GPUs by their memory, the number of GPUs is a separate term.
     """
     if MEMORY in request:
         numbered -= {GPU}
@@ -46,9 +46,9 @@ def take(
     """Return (device number, units) for `demand` units out of what is `left` on each device.
 
     Whole devices come first; `chooser` picks them among the devices that are entirely free. The
-    remaining fraction goes to the device with the least sufficient remainder. Among equal devices
-    the lowest number wins; among unused devices the chooser decides. None when the demand cannot be
-    met: two halves of different devices are not a device.
+    remaining fraction comes from the device that has the least left among those with enough. Among
+    equal devices the lowest number wins; among unused devices the chooser decides. Returns None if
+    the demand cannot be met: halves of two devices do not make a device.
     """
     taken: dict[int, int] = {}
     whole, fraction = divmod(demand, SCALE)

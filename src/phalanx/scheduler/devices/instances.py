@@ -1,5 +1,5 @@
-"""The resources of one node: its totals, the taken amounts, and the numbered devices that each
-holder has.
+"""The resources of one node: its totals, the amounts that are taken, and the numbered devices of
+each holder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LOWEST = LowestIndex()
 
 
 class NodeResources:
-    """The resources of one node. A request gets all that it names, or nothing.
+    """The resources of one node. A request gets everything that it names, or nothing.
 
     Numbered resources (GPU and the names in `unit_resources`) are handed out as whole devices or as
     a share of one device. Every other resource is one divisible amount. GPUs can also be requested
@@ -63,11 +63,13 @@ class NodeResources:
         self._closed: dict[str, frozenset[int]] = {}
         self._cards = cards
         self._modes: dict[int, str] = {}
-        """The way in which each GPU with sharers is shared."""
+        """The mode in which each shared GPU is shared."""
         self._withheld: dict[int, int] = {}
-        """Units of GPUs that nobody holds but whose memory is not free yet."""
+        """Units of GPUs that no holder has but whose memory is not free yet."""
         self.gpu_released: Callable[[int], None] = lambda number: None
-        """Called with the number of a GPU when one of its sharers has released its part."""
+        """A function that is called with the number of a GPU after one of its sharers has released
+        its part.
+        """
         for name in sorted(total):
             self.set_total(name, total[name])
 
@@ -87,8 +89,8 @@ class NodeResources:
         return Allocation(resources=request, instances=instances)
 
     def retake(self, allocation: Allocation) -> bool:
-        """Take the exact amounts and devices again that a holder had under an earlier process of
-        this node.
+        """Take the exact amounts and devices again that a holder had when an earlier process of
+        this node ran.
 
         Returns False, and takes nothing, if an amount is not free or a device does not exist here.
         """
@@ -106,10 +108,10 @@ class NodeResources:
         return True
 
     def force_acquire(self, request: ResourceSet) -> Allocation:
-        """Take `request` even if it is not free, because a blocked task that resumes does not wait
-        again. The available amount then falls below zero, and is reported as zero until other
-        holders release enough. Raises ValueError when `request` names a numbered resource, which
-        cannot be lent twice.
+        """Take the amounts of `request` even if they are not free, because a blocked task that
+        resumes does not wait again. The available amounts may fall below zero, and are reported as
+        zero until other holders release enough. Raises ValueError if `request` names a numbered
+        resource, because a device cannot be lent twice.
         """
         numbered = [name for name in request if name in self._unit_resources]
         if numbered:
@@ -137,8 +139,8 @@ class NodeResources:
                 self.gpu_released(index)
 
     def can_ever(self, request: ResourceSet) -> bool:
-        """Whether this node, with nothing running, could hold `request`, so that the request is
-        feasible. Closed devices count, because they may be reopened.
+        """Whether `request` is feasible here: the node could hold it if nothing ran. Closed devices
+        count, because they may be reopened.
         """
         check_whole(request, self._unit_resources)
         has = self._total.get
@@ -149,7 +151,7 @@ class NodeResources:
         return ask is None or self._can_cards_ever(ask)
 
     def _can_cards_ever(self, ask: CardAsk) -> bool:
-        """Whether this node, with nothing running, has the cards that a request needs."""
+        """Whether this node, if nothing ran, would have the cards that a request needs."""
         empty = dict.fromkeys(self._kept_devices(GPU), SCALE)
         free = msgspec.structs.replace(self._cards, modes=())
         return pick_cards(empty, ask, free, self._card_memory) is not None
@@ -159,7 +161,7 @@ class NodeResources:
         return self._choose(request) is not None
 
     def available(self) -> dict[str, float]:
-        """Return the free amount of each resource that the node has; never below zero."""
+        """Return the free amount of each of the node's resources, never below zero."""
         return {name: from_units(max(0, self._free(name))) for name in self._total}
 
     def total_units(self) -> Mapping[str, int]:
@@ -167,14 +169,12 @@ class NodeResources:
         return self._total
 
     def total(self) -> dict[str, float]:
-        """Return the total of each resource of the node; a resource whose total is zero is left
-        out.
-        """
+        """Return the total of each of the node's resources, without those whose total is zero."""
         return {name: from_units(units) for name, units in self._total.items()}
 
     def devices_left(self) -> dict[str, list[int]]:
-        """Return the units of 1/10000 that are left on each device, by resource and device number.
-        A closed device has none left.
+        """Return the units of 1/10000 that each device has left, by resource and device number; 0
+        for a closed device.
         """
         return {
             name: [offered.get(index, 0) for index in kept]
@@ -185,8 +185,8 @@ class NodeResources:
 
     @property
     def cards(self) -> Cards:
-        """The facts about the GPUs, including the mode of each shared GPU. Modes are left out if
-        all shared GPUs are shared by time.
+        """The facts about the GPUs, including the mode of each shared GPU. The modes are left out
+        if all shared GPUs are shared by time.
         """
         if not any(mode != TIME for mode in self._modes.values()):
             return self._cards
@@ -203,8 +203,8 @@ class NodeResources:
 
     def set_cards(self, memory: tuple[int, ...], profiles: tuple[str, ...] = ()) -> bool:
         """Set the memory of each GPU in bytes, and the profile of each part of a split GPU, as the
-        driver reports them. Empty values mean unknown, as before the first call. Returns whether
-        anything changed.
+        driver reports them. Empty values mean that the facts are unknown, as before the first call.
+        Returns whether anything changed.
         """
         before = (self._cards, self._card_memory)
         cards = self._cards
@@ -222,7 +222,7 @@ class NodeResources:
 
     def withhold(self, units: Mapping[int, int]) -> bool:
         """Withhold these units of GPUs, in addition to the units that holders have, because their
-        memory is not free yet. A card without sharers is withheld entirely. Returns whether
+        memory is not free yet. A withheld card without sharers gets no work at all. Returns whether
         anything changed.
         """
         if units == self._withheld:
@@ -247,10 +247,10 @@ class NodeResources:
     def set_total(self, name: str, amount: float) -> None:
         """Set the total of `name`. Holders keep their amounts.
 
-        A decrease below the taken amount leaves a debt. Released amounts first pay the debt, and
-        until it is paid nothing of `name` is handed out. Of numbered devices, free ones with the
-        highest numbers are removed first. An increase brings the missing devices with the lowest
-        numbers back. The given amount includes closed devices, and `total` does not.
+        If the new total is below the taken amount, nothing of `name` is handed out until enough is
+        released. Of numbered devices, free ones with the highest numbers are removed first. If the
+        total grows, missing devices come back, those with the lowest numbers first. `amount`
+        includes closed devices, although `total` does not.
 
         Raises ValueError for a negative or infinite amount, and for part of a numbered device.
         """
@@ -326,7 +326,7 @@ class NodeResources:
 
     @property
     def _card_memory(self) -> int:
-        """Return the memory of the largest GPU in bytes; 0 if it is unknown."""
+        """The memory of the largest GPU in bytes; 0 if it is unknown."""
         return self._total.get(MEMORY, 0) // SCALE
 
     def _total_of(self, name: str) -> int:
@@ -351,7 +351,7 @@ class NodeResources:
         return self._total_of(name) - taken - (self._kept_back(closed) if name == GPU else 0)
 
     def _kept_back(self, closed: Collection[int]) -> int:
-        """Return the units of open GPUs that nobody holds but that are withheld."""
+        """Return the units that are withheld on open GPUs and that no holder has."""
         devices = self._devices.get(GPU, {})
         return sum(
             devices[index] - self._offered(index, devices[index])
@@ -370,15 +370,15 @@ class NodeResources:
         return len(self._devices[name]) - self._counts[name]
 
     def _kept_devices(self, name: str) -> dict[int, int]:
-        """Return the units left on each device that stays after the total has shrunk. The devices
-        with the highest numbers are removed first.
+        """Return the units left on each device that remains in the total. If the total has shrunk,
+        the devices with the highest numbers do not.
         """
         devices = self._devices.get(name, {})
         return {index: devices[index] for index in sorted(devices)[: self._counts.get(name, 0)]}
 
     def _open_devices(self, name: str) -> dict[int, int]:
-        """Return the units left on each of the staying devices that is open. For GPUs, withheld
-        units are subtracted.
+        """Return the units left on each open device that remains in the total, without the withheld
+        units of GPUs.
         """
         closed = self._closed.get(name, ())
         kept = {i: left for i, left in self._kept_devices(name).items() if i not in closed}
@@ -396,7 +396,7 @@ class NodeResources:
         self._retire(name)
 
     def _count(self, name: str) -> None:
-        """Set the total of a numbered resource to the number of its current, open devices."""
+        """Set the total of a numbered resource to the number of its open devices."""
         self._put_total(name, len(self._open_devices(name)) * SCALE)
         if name == GPU:
             self._put_total(CARDS, self._total.get(GPU, 0) if self._card_memory else 0)
@@ -412,7 +412,7 @@ class NodeResources:
             self._total = dict(sorted(self._total.items()))
 
     def _retire(self, name: str) -> None:
-        """Remove entirely free devices as long as there are more devices than the total."""
+        """Remove entirely free devices while there are more devices than the total."""
         devices = self._devices[name]
         for index in sorted(devices, reverse=True):
             if self._backlog(name) <= 0:

@@ -1,4 +1,4 @@
-"""Known types of machines, described by their switches, sockets and bridges."""
+"""Known types of machines: the switches, sockets and bridges of each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _build(
     numa: Sequence[int] | None = None,
     nvlinks: Mapping[tuple[int, int], int] | None = None,
 ) -> Topology:
-    """Return the wiring of devices on sockets, where some may be behind one switch or joined by
+    """Return the wiring of devices on sockets. Some of them may be behind one switch, or joined by
     NVLinks.
 
     `numa` has the NUMA node of each device; without it, a device's NUMA node is its socket's
@@ -66,8 +66,8 @@ def _all_linked(count: int, lanes: int) -> dict[tuple[int, int], int]:
 
 
 def _dgx1(lanes: Mapping[tuple[int, int], int], switches: Groups) -> Topology:
-    """Return two identical quads of devices, where each device is joined to its twin in the other
-    quad.
+    """Return the wiring of two equal quads of devices, in which each device is joined to its twin
+    in the other quad.
     """
     links: dict[tuple[int, int], int] = {}
     for (i, j), number in lanes.items():

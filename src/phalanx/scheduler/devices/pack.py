@@ -1,4 +1,4 @@
-"""The exact rule for choosing devices: take the best-wired set that leaves the best-wired sets for
+"""The exact rule for choosing devices: take a well-wired set that leaves well-wired sets to
 others.
 """
 
@@ -12,15 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 Masks = npt.NDArray[np.int64]
-"""Sets of devices as bit masks, or one value for each set of devices, indexed by the set's mask."""
+"""Bit masks, each of which is a set of devices; or one value for each set, indexed by the set's
+mask.
+"""
 
 EXACT_UP_TO = 16
-"""The number of devices up to which every subset is tabulated. For 16 devices, a table of 2**16
-sets needs half a MiB.
+"""The largest number of devices for which every subset has an entry in tables. For 16 devices, a
+table of 2**16 sets needs half a MiB.
 """
 
 _REMEMBERED = 10_000
-"""The number of remembered picks at which all of them are forgotten."""
+"""When this number of picks is remembered, all of them are forgotten."""
 
 _NEVER = np.int64(-(2**62))
 
@@ -28,9 +30,9 @@ _NEVER = np.int64(-(2**62))
 class PackTables:
     """The value of every subset of one machine's devices, so that a pick is a few array operations.
 
-    `affinity[i][j]` is the value of having devices i and j together; the matrix is symmetric and of
-    whole numbers. `strength[i][j]` is the strength of the link between them, which is compared with
-    the required minimum.
+    `affinity[i][j]` is the value of having devices i and j together: a symmetric matrix of whole
+    numbers. `strength[i][j]` is the strength of the link between them, which must reach the
+    required minimum.
     """
 
     def __init__(
@@ -46,12 +48,13 @@ class PackTables:
         self._picked: dict[tuple[int, int, int, int], int] = {}
 
     def pick(self, free: int, count: int, required: int = 0, least_strength: int = 0) -> int:
-        """Return the set of `count` devices out of `free` that includes `required`, as masks; 0 if
-        there is none.
+        """Return a set of `count` devices out of `free` that includes `required`; 0 if there is
+        none. All sets are masks.
 
-        The set S with the largest inside(S) + P(free - S) wins, where P is the most that disjoint
-        sets of the same size can be worth together in the rest. Ties are broken by the largest
-        inside(S), then by the smallest cut between S and the rest, then by the lowest numbers.
+        The set S with the largest inside(S) + P(free - S) wins. inside(S) is the value of all pairs
+        in S. P is the largest value that disjoint sets of the same size can have together in the
+        rest. Among equals, the largest inside(S) wins, then the smallest value of pairs between S
+        and the rest, then the lowest numbers.
         """
         key = (free, count, required, least_strength)
         known = self._picked.get(key)
@@ -90,8 +93,8 @@ class PackTables:
         return self._subsets[count]
 
     def _left_worth_of(self, count: int) -> Masks:
-        """For each set X, return the largest total value of floor(|X| / count) disjoint sets within
-        X.
+        """Return, for each set X, the largest total value of floor(|X| / count) disjoint sets of
+        `count` devices within X.
         """
         if count not in self._left_worth:
             self._left_worth[count] = self._most_in_disjoint(count)
@@ -128,7 +131,7 @@ class PackTables:
         return exact
 
     def _linked_at(self, least: int) -> npt.NDArray[np.bool_]:
-        """For each set, return whether all links between its devices have at least the strength
+        """Return, for each set, whether all links between its devices have at least the strength
         `least`.
         """
         if least not in self._linked:
@@ -150,7 +153,7 @@ def tables_for(
 
 
 def grow(affinity: tuple[tuple[int, ...], ...], free: list[int], count: int) -> tuple[int, ...]:
-    """Return the best of the sets that grow greedily from each device. Used for more than
+    """Return the best of the sets that grow greedily from each device. This is for more than
     `EXACT_UP_TO` devices.
     """
     best: tuple[int, tuple[int, ...]] | None = None
@@ -175,7 +178,7 @@ def _popcounts(count: int) -> Masks:
 
 
 def _sums_inside(affinity: tuple[tuple[int, ...], ...]) -> Masks:
-    """For each set, return the sum of `affinity` over the pairs in the set."""
+    """Return, for each set, the sum of `affinity` over the pairs in the set."""
     sums = np.zeros(1, np.int64)
     for i, row in enumerate(affinity):
         to_new = np.zeros(1, np.int64)  # what device i adds to each set
@@ -194,8 +197,8 @@ def _choices(size: int, count: int) -> Masks:
 
 
 def _bits(masks: Masks, count: int) -> Masks:
-    """Return the single bits of each mask, lowest first, one row per mask. Every mask must have
-    `count` bits.
+    """Return the single bits of each mask, lowest first, with one row for each mask. Every mask
+    must have `count` bits.
     """
     bits = np.empty((count, masks.size), np.int64)
     for row in bits:

@@ -13,7 +13,7 @@ Range = tuple[int, int]
 
 
 class RandomSource(Protocol):
-    """A source of random numbers that the caller provides and seeds; `random.Random` is one."""
+    """A source of random numbers. The caller provides and seeds it; `random.Random` is one."""
 
     def randrange(self, stop: int, /) -> int:
         """Return a whole number from 0 to `stop` - 1, each with equal probability."""
@@ -21,9 +21,7 @@ class RandomSource(Protocol):
 
 @dataclass(frozen=True)
 class Ports:
-    """A set of ports. Build a set with `of`. Its `ranges` are sorted, disjoint and never
-    adjacent.
-    """
+    """A set of ports, which `of` builds. Its `ranges` are sorted, disjoint and never adjacent."""
 
     ranges: tuple[Range, ...] = ()
 
@@ -104,8 +102,8 @@ class Ports:
 def pick_ports(
     offered: Ports, count: int, first: int, rng: RandomSource, used: Container[int] = ()
 ) -> list[int] | None:
-    """Return `count` of the `offered` ports that are not `used`, none below `first`, ascending;
-    None if there are too few.
+    """Return `count` ports in ascending order that are `offered`, not `used`, and not below
+    `first`; None if there are too few.
 
     Ports are taken upwards from a random port. So the result is a few runs of ports, and two
     independent choosers rarely pick the same ones. If there are too few ports above the random
@@ -141,14 +139,14 @@ def settle_ports(
     before: Sequence[int] = (),
     used: Container[int] = (),
 ) -> list[int] | None:
-    """Return ports that are free on all nodes of the tasks; None if the nodes have too few in
-    common.
+    """Return `count` ports that are free on all nodes of the tasks; None if the nodes have too few
+    ports in common.
 
-    `chosen`: for each of these nodes, the ports that may be used there. `everywhere`: the same for
-    each node of the cluster. Ports in `before` are preferred. Next are ports that every node of the
-    cluster offers, so that the tasks can move to any node. Ports that only the chosen nodes have in
-    common come last. Source: SelectionManager of OpenPAI (reused ports, then two rounds). `first`
-    and `used` are as in `pick_ports`.
+    `chosen`: the ports that may be used, for each of these nodes. `everywhere`: the ports that each
+    node of the cluster offers. Ports in `before` are preferred. Next are ports that all nodes of
+    the cluster offer, because the tasks can move to any node with them. Other ports that the chosen
+    nodes have in common come last. Source: SelectionManager of OpenPAI (reused ports, then two
+    rounds). `first` and `used`: as for `pick_ports`.
     """
     common = common_ports(chosen)
     if len(before) == count and all(port in common and port not in used for port in before):

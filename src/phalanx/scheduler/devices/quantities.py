@@ -12,18 +12,18 @@ SCALE = 10_000
 """The number of units in one whole: 1 CPU is 10,000 units, and so is one byte of `memory`."""
 
 _DUST = 1e-6
-"""The fraction of a unit below which a deviation counts as binary rounding. It is far above the
-error of a double for usual requests, and far below any amount that a user could mean.
+"""A deviation below this fraction of a unit counts as an error of binary rounding. The fraction is
+far above the errors of doubles in usual requests, and far below any amount that a user could mean.
 """
 
 
 def to_units(x: float | int) -> int:
     """Return the whole units of 1/10000 in `x`; smaller parts are cut off.
 
-    The user's decimal number counts: 0.57 is 5700 units, although its double times 10,000 is
-    slightly less. The same holds for 0.3 - 0.1, which is 2000 units.
+    The decimal number that the user wrote decides: 0.57 is 5700 units, although its double times
+    10,000 is slightly less. Likewise, 0.3 - 0.1 is 2000 units.
 
-    Raises ValueError for NaN, negative amounts, and those that 64 bits do not hold.
+    Raises ValueError for NaN, negative amounts, and amounts that do not fit into 64 bits.
     """
     if x > LARGEST_AMOUNT:
         raise ValueError(f"a resource amount must be at most {LARGEST_AMOUNT:g}, not {x:g}")
@@ -44,7 +44,7 @@ def to_units(x: float | int) -> int:
 
 
 def from_units(units: int) -> float:
-    """Return the amount of this number of units of 1/10000. Negative units give a negative
+    """Return the amount that this number of units of 1/10000 makes. Negative units give a negative
     amount.
     """
     return units / SCALE

@@ -17,8 +17,8 @@ class ResourceSet(Mapping[str, int]):
     __slots__ = ("_hash", "_units")
 
     def __init__(self, units: Mapping[str, int] | None = None) -> None:
-        """`units` has amounts in units of 1/10000; `from_mapping` reads amounts as users write
-        them.
+        """`units`: amounts in units of 1/10000. (`from_mapping` takes amounts as users write
+        them.)
         """
         kept = {} if units is None else {name: units[name] for name in sorted(units) if units[name]}
         self._units: dict[str, int] = kept
@@ -43,7 +43,7 @@ class ResourceSet(Mapping[str, int]):
         return {name: from_units(units) for name, units in self._units.items()}
 
     def is_subset(self, other: Mapping[str, int]) -> bool:
-        """Whether every amount here is at most the amount in `other`, where missing names count as
+        """Whether every amount here is at most the amount in `other`. A missing name counts as
         0.
         """
         if any(units > other.get(name, 0) for name, units in self._units.items()):
@@ -57,7 +57,9 @@ class ResourceSet(Mapping[str, int]):
         return ResourceSet(summed)
 
     def __sub__(self, other: Mapping[str, int]) -> ResourceSet:
-        """Return the signed difference. To refuse negative results, use `subtract_strict`."""
+        """Return the difference, in which amounts may be negative. `subtract_strict` refuses
+        negative amounts.
+        """
         left = dict(self._units)
         for name, units in other.items():
             left[name] = left.get(name, 0) - units

@@ -10,15 +10,17 @@ from functools import cached_property
 from phalanx.scheduler.devices.pack import EXACT_UP_TO, PackTables, grow, tables_for
 
 PCIE_LEVELS = {"PSB": 60, "PIX": 50, "PXB": 40, "PHB": 30, "NODE": 20, "SYS": 10}
-"""The weight of a connection between two devices, by its word in `nvidia-smi topo -m`: one board,
-one switch, several switches, one host bridge, one NUMA node, the link between sockets.
+"""The weight of a connection between two devices, by its word in `nvidia-smi topo -m`. In order:
+one board, one switch, several switches, one host bridge, one NUMA node, the link between sockets.
 """
 
 NVLINK_WEIGHT = 100
 """The weight of one NVLink."""
 
 _NUMA_TIE = 1_000_000
-"""The factor by which link weights are multiplied, so that a common NUMA node only breaks ties."""
+"""The factor by which link weights are multiplied. It makes them so large that a common NUMA node
+only breaks ties.
+"""
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NVLINK = re.compile(r"NV([1-9]\d*)")
@@ -55,9 +57,9 @@ class Topology:
     ) -> tuple[int, ...]:
         """Return `count` of the `free` devices by the exact rule of `PackTables.pick`, ascending.
 
-        The `required` devices are among them. No pair of them has a weaker link than `min_link`
-        ("NV1", "PIX" ...). The result is empty if this is impossible. Devices that this topology
-        does not know do not count as free.
+        They include the `required` devices, and no pair of them has a weaker link than `min_link`
+        ("NV1", "PIX" …). The result is empty if this is impossible. Devices that this topology does
+        not know do not count as free.
 
         Raises ValueError for a link that is not a word of `nvidia-smi topo -m`.
         """
@@ -69,9 +71,7 @@ class Topology:
         return _numbers(found)
 
     def prepare(self) -> None:
-        """Compute the tables now, so that no pick waits for them. For sixteen devices this takes a
-        moment.
-        """
+        """Compute the tables now, so that no pick waits for them."""
         if self.device_count <= EXACT_UP_TO:
             for count in range(1, self.device_count + 1):
                 self.tables.prepare(count)
@@ -83,8 +83,8 @@ class Topology:
 
     @cached_property
     def affinity(self) -> Matrix:
-        """The value of having each pair of devices together: the link weight, with the NUMA node as
-        a tie-break.
+        """The value of having each pair of devices together: the link weight, and a small addition
+        for a common NUMA node.
         """
         return tuple(
             tuple(
@@ -109,7 +109,9 @@ class Topology:
 
 
 def link_weight(word: str) -> int:
-    """Return the weight of one cell of `nvidia-smi topo -m`; for NVLinks, without the PCIe part."""
+    """Return the weight of a word of `nvidia-smi topo -m`. For NVLinks, the PCIe level beneath them
+    is not included.
+    """
     nvlink = _NVLINK.fullmatch(word)
     if nvlink:
         return NVLINK_WEIGHT * int(nvlink[1])

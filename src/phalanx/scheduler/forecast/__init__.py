@@ -1,1 +1,1 @@
-"""Forecasts: when waiting work will start, and the places that are promised to it until then."""
+"""Forecasts: when waiting work will start, and which places it is promised until then."""

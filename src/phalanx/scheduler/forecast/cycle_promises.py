@@ -1,4 +1,4 @@
-"""A plan's promises, in the form that the cycle for which it was made can read."""
+"""The promises of a plan, in the form that the plugin `reservation` reads in the plan's cycle."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from phalanx.scheduler.forecast.timetable import Taking
 
 
 class CyclePromises:
-    """A draft as the promises of one cycle, in the form that the plugin `reservation` reads."""
+    """The promises of one cycle, made from a draft, in the form that the plugin `reservation`
+    reads.
+    """
 
     def __init__(self, draft: Draft, others: Iterable[Job]) -> None:
-        """`others`: podgroups that were not planned and cannot start now."""
+        """`others`: podgroups that the draft did not plan and that cannot start now."""
         self._table = draft.table
         self.held_back: dict[str, float | None] = {}
         self.places: dict[str, dict[int, Counts]] = {}
@@ -30,7 +32,9 @@ class CyclePromises:
         self.held_back |= dict.fromkeys([job.uid for job in (*draft.unknown, *others)])
 
     def spare(self, length_s: float | None) -> Vector:
-        """Return the room that each node has left for work of this length that starts now."""
+        """Return the room that each node has left for work of this length, in seconds, that starts
+        now.
+        """
         return self._table.spare(length_s)
 
 

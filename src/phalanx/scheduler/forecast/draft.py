@@ -17,8 +17,8 @@ from phalanx.scheduler.forecast.timetable import Demand, Taking, Timetable
 
 
 class Entry:
-    """A waiting podgroup, with the room that was found for it or the place that was `kept` from an
-    earlier plan.
+    """A waiting podgroup and its room. `kept`: the place from an earlier plan, if the room is that
+    place.
     """
 
     __slots__ = ("job", "kept", "past_runs", "taking")
@@ -31,7 +31,7 @@ class Entry:
 
 
 class Draft:
-    """A plan of one session, to which podgroups are added."""
+    """A plan of one session, to which podgroups are added one after another."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.session = snapshot.session
@@ -40,7 +40,7 @@ class Draft:
         self.entries: list[Entry] = []
         self.unknown: list[Job] = []
         self._has_moved = False
-        """Whether a podgroup with a kept place has moved to an earlier place."""
+        """Whether a podgroup with a kept place was moved to an earlier place."""
         self._found: dict[tuple[object, ...], _Found] = {}
         self._at = self.snapshot.lines.index
 
@@ -54,10 +54,10 @@ class Draft:
     ) -> None:
         """Plan these podgroups, in this order, after all podgroups that were planned before.
 
-        No podgroup starts later than its `kept` place, unless a new podgroup is ahead of it. A
-        podgroup starts earlier than its kept place only if the draft `improves` on kept places. If
-        an earlier plan had `foreseen` all room that is free now, no podgroup looks for an earlier
-        place.
+        `kept`: the places from earlier plans. No podgroup starts later than its kept place, unless
+        a new podgroup is ahead of it. With `improves`, podgroups may start earlier than at their
+        kept places. `foreseen`: an earlier plan. If it had foreseen all room that is free now, no
+        search for earlier places is made.
         """
         demands = [(job, *self._demand(job)) for job in jobs]
         held = self._hold(demands, kept)
@@ -84,8 +84,8 @@ class Draft:
     def _hold(
         self, demands: Iterable[tuple[Job, Demand | None, int]], kept: Mapping[str, Kept]
     ) -> dict[str, Taking]:
-        """Take those kept places that are still possible, up to the first podgroup without a kept
-        place.
+        """Take the kept places that are still possible, up to the first podgroup without a kept
+        place. Returns them by podgroup.
         """
         names = self.session.cluster.dims.names
         held: dict[str, Taking] = {}
@@ -110,8 +110,8 @@ class Draft:
         return self.snapshot.demand(job, length), length.past_runs
 
     def _earlier(self, before: Taking) -> Taking:
-        """Give this room back. Returns earlier room if there is any, or else the same room. The
-        caller takes it.
+        """Give this room back. Returns earlier room for the same podgroup if there is any, and
+        otherwise the same room. The caller must take the returned room.
         """
         self.table.give_back(before)
         taking = self._earliest(before.demand, before.first) if before.first else None
@@ -131,7 +131,7 @@ class Draft:
 
     def with_room_now(self, jobs: Iterable[Job]) -> tuple[list[Job], list[Job]]:
         """Divide these podgroups into those that may have room now and those that certainly have
-        none. Neither nodes nor quotas have room now for a podgroup of the second list.
+        none. A podgroup is in the second list if the nodes or its quotas have no room for it now.
         """
         room: dict[int, int] = {}
         may: list[Job] = []
@@ -149,7 +149,7 @@ class Draft:
         return may, cannot
 
     def start_now(self, jobs: Iterable[Job]) -> list[Job]:
-        """Plan those of these podgroups, in this order, that can start now. Returns all others."""
+        """Plan the podgroups that can start now, in the given order. Returns all others."""
         waiting: list[Job] = []
         hopeless: set[object] = set()
         for job in jobs:
@@ -171,9 +171,9 @@ class Draft:
         return waiting
 
     def foreseen(self) -> Foreseen | None:
-        """Return this plan for the next plan, which may rely on it.
+        """Return this plan in the form in which the next plan may rely on it.
 
-        Returns None if a podgroup's move may have left room for a podgroup ahead of it.
+        Returns None if a podgroup moved and may have left room for a podgroup ahead of it.
         """
         if self._has_moved:
             return None
@@ -181,9 +181,9 @@ class Draft:
         return Foreseen(self.snapshot, self.table, demands)
 
     def _earliest(self, demand: Demand, end: int | None = None) -> Taking | None:
-        """Return room as `Timetable.earliest` does, but skip times that are known to have no room.
-        Room only shrinks while a plan grows, so a demand need not try a time at which a smaller
-        demand failed.
+        """Return the earliest room for a demand before the time `end`; None if there is none. Times
+        that are known to have no room are skipped: room only shrinks while a plan grows, so a
+        demand need not try a time at which a smaller demand failed.
         """
         key = (demand.quotas, *((part.eq_class, id(part.nodes)) for part in demand.parts))
         found = self._found.setdefault(key, _Found())

@@ -21,7 +21,7 @@ from phalanx.scheduler.forecast.track_record import Told
 from phalanx.scheduler.plugins.reservation import Reservation
 
 PROMISED = 32
-"""The number of podgroups in each queue to which places are promised, counted from the first in
+"""The number of podgroups in each queue that are promised places, counted from the first in
 order.
 """
 
@@ -29,7 +29,7 @@ TASKS, BY_LIMIT, BY_PAST, PAST_RUNS = range(4)
 
 
 class _Ended:
-    """The amount of planned work that will have ended by each time of the grid."""
+    """How much of the planned work will have ended by each time of the grid."""
 
     def __init__(self, rows: int) -> None:
         self._counts: Counts = np.zeros((rows + 1, 4), dtype=np.int64)
@@ -42,8 +42,8 @@ class _Ended:
             row[PAST_RUNS] += past_runs
 
     def by(self, at: int) -> tuple[int, Basis]:
-        """Return the number of tasks that will have ended by a time, and the basis on which the
-        ends of their jobs are known.
+        """Return the number of tasks that will have ended by a time, and how their ends are known:
+        by time limits or by past runs.
         """
         if not at:
             return 0, Basis()
@@ -56,8 +56,8 @@ def starts(
 ) -> Iterator[PlannedStart]:
     """Yield the start of every planned podgroup.
 
-    `earliest`: for each podgroup for which it is known, the time at which it could start if nothing
-    else waited.
+    `earliest`: the time at which a podgroup could start if nothing else waited, for the podgroups
+    for which this time is known.
     """
     cluster, grid = draft.session.cluster, draft.snapshot.grid
     is_kept = Reservation.name in draft.session.config.plugin_names()
@@ -98,8 +98,8 @@ def starts(
 
 
 def _ends_s(draft: Draft, job: Job, at_s: float, length_s: float | None) -> float | None:
-    """Return the time in seconds at which a podgroup ends. Its reservation may end before its time
-    limit.
+    """Return the time in seconds at which a podgroup ends: by its length, or earlier with its
+    reservation; None if unknown.
     """
     host = draft.snapshot.calendar.host(job)
     window = None if host is None else host.window_at(at_s)
@@ -134,7 +134,7 @@ def _place(cluster: Cluster, node: int, tasks: int, load: Vector) -> Place:
 
 
 def running(draft: Draft) -> Iterator[RunningPlace]:
-    """Yield the running podgroups, with their ends."""
+    """Yield the running podgroups, with the times at which they end."""
     cluster = draft.session.cluster
     for one in draft.snapshot.all_endings():
         place = _place(cluster, one.node, one.count, one.eq_class.vector * one.count)

@@ -1,10 +1,10 @@
-"""The room that a plan left free over time. As long as no more room than this is free, no earlier
-place exists.
+"""The room that a plan left free over time. While no more room than this is free, no podgroup has
+an earlier place.
 
 Most of the cost of promises is the search for earlier places. If a search found nothing, it need
 not be repeated until room becomes free that the plan did not foresee: because work ended early, a
-promise was withdrawn, or a node is new. This holds only for the same start times as in that search,
-so the grid keeps its times for a while.
+promise was withdrawn, or a node is new. This is true only while the possible start times are those
+of that search, so the grid keeps its times for a while.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class Foreseen:
         self._demands = demands
 
     def covers(self, snapshot: ClusterSnapshot, table: Timetable) -> bool:
-        """Whether all room that is free in a later table, at any time, was already free in this
-        plan's table.
+        """Whether all room that is free in a later table was free at the same time in this plan's
+        table.
         """
         return snapshot.columns == self._columns and table.is_within(self._table)
 
     def had(self, podgroup: str, demand: Demand) -> bool:
-        """Whether the podgroup had the same demand in this plan: amounts, length, nodes and quotas.
-        False for a podgroup that a reservation ends, because the times in its demand are indexes
-        that count from now.
+        """Whether the podgroup had the same demand in this plan: the amounts, length, nodes and
+        quotas. False for a podgroup whose reservation ends it, because times in its demand are
+        counted from the plan's time.
         """
         before = self._demands.get(podgroup)
         return (

@@ -2,8 +2,8 @@
 
 Slurm's backfill groups the ends of running work in steps that double, too. Here the times are
 multiples of powers of two since the epoch, and a step is at most 1/32 of the time from now. So a
-later grid includes the times of an earlier grid, and a time that was rounded up once is never
-rounded up further.
+later grid includes all later times of an earlier grid, and a time that was rounded up once is not
+rounded up again.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from phalanx.scheduler.cycle.amounts import Vector
 from phalanx.scheduler.cycle.rows import Indexes
 
 STEPS = 32
-"""The smallest number of steps of one length before the step length doubles."""
+"""The number of steps of one length, at least, before the length doubles."""
 SAME_S = 64
 """The length in seconds of the periods into which time since the epoch is divided. Grids that are
-made in the same period have the same times after that period.
+made in one period have the same times after that period.
 """
 HORIZON_S = 2.0**22
-"""Seconds that a plan looks ahead: 48 days. For a plan, work that ends later never ends."""
+"""Seconds that a plan looks ahead: 48 days. Work that ends later counts as endless."""
 
 
 class Grid:
-    """The times of a plan in seconds. The first of them is `now`."""
+    """The times of a plan, in seconds. The first time is `now`."""
 
     def __init__(self, now: float, exact: Iterable[float] = ()) -> None:
         """`exact`: times that the grid must include, unless they are beyond its end."""
@@ -65,7 +65,7 @@ class Grid:
         return max(bisect_right(self._listed, time) - 1, 0)
 
     def ends(self, length_s: float) -> Indexes:
-        """For each time of the grid, return the index of the end of work that starts at that
-        time.
+        """Return, for each time of the grid, the index of the time by which work of this length
+        that starts then has ended.
         """
         return np.searchsorted(self.times, self.times + length_s, side="left")

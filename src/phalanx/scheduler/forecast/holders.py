@@ -1,4 +1,4 @@
-"""The holders of the resources for which a podgroup waits."""
+"""Finds the work that holds the resources for which a podgroup waits."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.wording import resource_name
 
 SHOWN = 5
-"""The largest number of holders that are named. The largest holders are chosen."""
+"""The largest number of holders that are named: those that hold most."""
 _OF_QUEUES = ("queue-quota", "queue-capability")
 _OF_USERS = ("user-limit", "namespace-quota")
 _OF_NODES = ("resource", "no-room-yet", "promised", "gang-not-whole", "no-single-node")
 _OF_THE_CYCLE = frozenset({j.PENDING, j.ALLOCATED, j.PIPELINED, j.BINDING})
-"""States of tasks that held nothing before the cycle."""
+"""The states of tasks that held nothing before the cycle."""
 OTHERS = "others"
-"""The namespace that is named as the holder of amounts taken by work outside the snapshot's
-tasks.
-"""
+"""The namespace under which the work outside the snapshot's tasks is named as a holder."""
 
 
 def holders(
@@ -40,9 +38,9 @@ def holders(
     `name`: its name.
 
     Returns None if others hold none of that resource, and if the podgroup or task would wait even
-    if all others ended. The session's cycle must be over; the result shows the holders before the
-    cycle. `ends`: podgroups, each with a time at which some of its tasks end, or None if the time
-    is unknown.
+    after all others had ended. The session's cycle must be over. The holders are those from before
+    the cycle. `ends`: podgroups, each with a time at which some of its tasks end, or None if the
+    time is unknown.
     """
     reason = next((one for one in because if one.reason in _OF_ANY), None)
     if reason is None or is_fixed(because[0]):
@@ -95,7 +93,7 @@ def _scarcest(session: Session, waiting: Sequence[int]) -> str:
 
 
 def _usable(session: Session, waiting: Sequence[int], resource: str) -> Flags:
-    """Return the nodes that may take at least one of those waiting tasks that request the
+    """Return a mask of the nodes that may take any of the waiting tasks that request the
     resource.
     """
     nodes = np.zeros(len(session.cluster.nodes), dtype=np.bool_)
@@ -106,8 +104,8 @@ def _usable(session: Session, waiting: Sequence[int], resource: str) -> Flags:
 
 
 def _counts(cluster: Cluster, reason: Rejection, job: Job | None) -> Callable[[Job], bool] | None:
-    """Return a test for the jobs whose resources matter for a reason. None means that all work
-    matters, with or without a job.
+    """Return a test: whether a job's resources matter for a reason. None means that all work
+    matters, even work without a job.
     """
     if reason.reason in _OF_QUEUES:
         queues = _at_or_below(cluster, reason.detail["queue"])
@@ -132,8 +130,8 @@ def _at_or_below(cluster: Cluster, name: str) -> set[str]:
 def _held(
     cluster: Cluster, resource: str, nodes: Flags, counts: Callable[[Job], bool] | None
 ) -> dict[str, float]:
-    """Return the amount that each podgroup holds on these nodes. `counts`: a result of
-    `_counts`.
+    """Return the amount that each podgroup holds on these nodes. `counts`: the test that `_counts`
+    returned.
     """
     amounts = [dict(one.shape.request).get(resource, 0.0) for one in cluster.eq_classes]
     node_of, status, eq_class = cluster.node_of, cluster.status, cluster.eq_class
@@ -163,7 +161,7 @@ def _held(
 
 
 def _ends_in_s(now: float, ends: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
-    """For each podgroup, return the seconds until all of it has ended; None if unknown."""
+    """Return, for each podgroup, the seconds until all of it has ended; None if unknown."""
     found: dict[str, float | None] = {}
     for uid, end_s in ends:
         end = None if end_s is None else max(end_s - now, 0.0)

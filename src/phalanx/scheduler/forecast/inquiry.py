@@ -1,6 +1,4 @@
-"""Answers questions about a snapshot: why work waits, what would have to change, and when the work
-starts.
-"""
+"""Answers questions about a snapshot: why work waits, what would help, and when the work starts."""
 
 from __future__ import annotations
 
@@ -31,9 +29,9 @@ Ends = Iterable[tuple[str, float | None]]
 
 
 class Expectation(NamedTuple):
-    """The plan of one cycle, and the expected starts of the remaining work. `plan`: the cycle's
-    plan. `starts`: the expected starts of the podgroups that still wait after the plan. `order`:
-    their positions in their queues, from 1.
+    """The plan of one cycle, and the expected starts of the remaining work. `starts`: the expected
+    starts of the podgroups that still wait after `plan`. `order`: the positions of these podgroups
+    in their queues, from 1.
     """
 
     plan: Plan
@@ -44,8 +42,8 @@ class Expectation(NamedTuple):
 def explain_snapshot(
     snapshot: Snapshot, full: str | None = None, learnt: LearntRunTimes | None = None
 ) -> list[Explanation]:
-    """Run a cycle on a snapshot, and explain why work waits. `full`: the podgroup or task to
-    explain, as namespace/name.
+    """Run a cycle on a snapshot, and explain why work waits. `full`: the name of the podgroup or
+    task to explain, as namespace/name.
 
     Without `full`, the answer covers each waiting podgroup, and each waiting task without a
     podgroup. The explanation of a podgroup includes those of its tasks.
@@ -86,11 +84,13 @@ def explain_group(
     start_of: Callable[[Callable[[], ExpectedStart | None]], ExpectedStart | None],
     shells: Mapping[str, Any],
 ) -> Explanation:
-    """Explain one podgroup as `explain_snapshot` does, on columns that cannot be used afterwards.
+    """Explain one podgroup as `explain_snapshot` does, but on columns. The columns cannot be used
+    afterwards.
 
-    `tasks`: its tasks in order. `snapshot`: everything that is not in the columns. `start_of` is
-    called with a function that computes the podgroup's start. It returns the start, which need not
-    be computed again: that may cost far more than all the rest.
+    `tasks`: the podgroup's tasks in order. `snapshot`: everything that is not in the columns.
+    `start_of` is called with a function that computes the podgroup's expected start, and returns
+    the start. It need not call the function if it knows the start, because computing it may cost
+    far more than all the rest.
     """
     planner = Planner(learnt)
     session, plan = decide(snapshot, shells={**shells, **lent(planner)}, cluster=cluster)
@@ -211,7 +211,7 @@ def _expected(start: PlannedStart, now: float) -> ExpectedStart:
 
 
 def reasons_of(found: Sequence[Rejection]) -> list[Reason]:
-    """Return the rejections in words, each with the change that would remove it."""
+    """Return rejections in words, each with the change that would help."""
     return [
         Reason(
             reason=r.reason,
@@ -226,7 +226,7 @@ def reasons_of(found: Sequence[Rejection]) -> list[Reason]:
 
 
 def _alike(plan: Plan, tasks: Sequence[str]) -> list[AlikeTasks]:
-    """Group the tasks by the reasons for which they were turned away."""
+    """Return the tasks in groups: those of one group were turned away for the same reasons."""
     together: list[tuple[list[str], tuple[Rejection, ...]]] = []
     for t in tasks:
         found = plan.rejections[t]

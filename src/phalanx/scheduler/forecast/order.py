@@ -1,10 +1,11 @@
-"""The order in which places are promised to waiting work. It is kept from plan to plan.
+"""The order in which waiting work is promised places. It is kept from plan to plan.
 
 Jobs of one queue are in the scheduler's order. Among queues, the first job of each queue comes
-first, in the scheduler's order of queues; then come the second jobs, and so on. The order of queues
-changes whenever work starts or ends. Therefore a podgroup with a promise stays ahead of podgroups
-of any queue that came later, as long as the order within its own queue is unchanged. Otherwise a
-promise could be postponed forever.
+first, in the scheduler's order of queues; then come the second jobs, and so on.
+
+The order of queues changes whenever work starts or ends, so without a further rule a promise could
+be postponed forever. Therefore a podgroup with a promise stays ahead of all podgroups that came
+later, of any queue, as long as the order within its own queue is unchanged.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from phalanx.scheduler.cycle.session import Session
 
 
 def waits(job: Job) -> bool:
-    """Whether a plan can compute the job's start. This is impossible for a job that is bound to a
-    network domain, for a job with subgroups, and for a job for which evictions have made room.
+    """Whether plans include the job. They leave out jobs that are bound to a network domain, jobs
+    with subgroups, and jobs for which evictions have made room.
     """
     counts = job.counts
     return bool(
@@ -31,7 +32,7 @@ def waits(job: Job) -> bool:
 
 
 def waiting_by_queue(session: Session) -> dict[int, list[Job]]:
-    """Return all waiting jobs in open queues, including invalid jobs."""
+    """Return all waiting jobs of open queues, by queue. Invalid jobs are included."""
     cluster = session.cluster
     found: dict[int, list[Job]] = {
         queue: [] for queue, spec in enumerate(cluster.queues) if spec.state == "Open"
@@ -43,9 +44,7 @@ def waiting_by_queue(session: Session) -> dict[int, list[Job]]:
 
 
 def first_of(session: Session, jobs: Sequence[Job], most: int) -> list[Job]:
-    """Return the first `most` valid jobs among these jobs of one queue, in the scheduler's
-    order.
-    """
+    """Return the first `most` valid jobs, in the scheduler's order. `jobs`: jobs of one queue."""
     found = session.first_jobs(jobs, most)
     if all(map(session.job_valid, found)):
         return found  # usually all jobs are valid, so only these need a check
@@ -53,9 +52,9 @@ def first_of(session: Session, jobs: Sequence[Job], most: int) -> list[Job]:
 
 
 def in_order(session: Session, jobs: Iterable[Job], before: Mapping[str, int]) -> list[Job]:
-    """Return the jobs in the order in which places are promised to them.
+    """Return the jobs in the order in which they are promised places.
 
-    `before`: the positions of jobs in the last promises.
+    `before`: the positions of jobs in the order of the last promises.
     """
     by_queue: dict[int, list[Job]] = {}
     for job in jobs:
@@ -76,8 +75,8 @@ def in_order(session: Session, jobs: Iterable[Job], before: Mapping[str, int]) -
 
 def _places(mine: list[Job], before: Mapping[str, int]) -> list[int]:
     """Return the old position of each job of one queue. A new job gets the position of the next job
-    behind it that had one, or otherwise the last position. If the order within the queue has
-    changed, all its jobs get the last position.
+    behind it that had one; without such a job, the last position. If the order within the queue has
+    changed, all jobs of the queue get the last position.
     """
     after_all = len(before)
     places = [before.get(job.uid, -1) for job in mine]

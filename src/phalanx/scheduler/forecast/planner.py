@@ -1,12 +1,14 @@
-"""Plans in time: the first waiting podgroups get promises, and others use the room that is left.
+"""Plans over time: the first waiting podgroups are promised places, and others use the room that is
+left.
 
-This is conservative backfill. Podgroups are planned in their order (see `order`), each at the
+This is conservative backfill. Podgroups are planned in their order (see `order`). Each gets the
 earliest time at which it has room until its end, next to all running work and all podgroups planned
-before it. So a podgroup may start earlier than one that is ahead of it without delaying that one. A
-promised place is kept from plan to plan until an earlier one is found. Otherwise, when work ends
-early, podgroups further back could take the promised room first. Only a podgroup that is earlier in
-the order ends a promise. The expected length of work is its time limit, or the time that nine in
-ten past runs of the same work did not exceed.
+before it. So a podgroup may start before another that is ahead of it, without delaying it.
+
+A promised place is kept from plan to plan until an earlier place is found. Otherwise podgroups
+further back could take the promised room first when work ends early. Only a podgroup that is ahead
+in the order can end a promise. The expected length of work is its time limit, or the time that nine
+in ten past runs of the same work did not exceed.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class Planner:
         )
 
     def expect(self, snapshot: ClusterSnapshot, podgroup: str) -> PlannedStart | None:
-        """Return when one podgroup starts according to the plan; None if the plan finds no start.
+        """Return the planned start of one podgroup; None if the plan finds no start for it.
         Podgroups behind this one are not planned.
         """
         session = snapshot.session
@@ -68,14 +70,14 @@ class Planner:
         return next((one for one in found if one.podgroup == podgroup), None)
 
     def _waiting(self, session: Session) -> list[Job]:
-        """Return all jobs that can start at some time, in order."""
+        """Return all jobs that could ever start, in the order of promises."""
         by_queue = waiting_by_queue(session).values()
         valid = (job for jobs in by_queue for job in jobs if session.job_valid(job))
         return in_order(session, valid, self._places())
 
     def _add(self, draft: Draft, jobs: list[Job], told: list[Job]) -> dict[str, float]:
-        """Plan these podgroups. Return when each of the podgroups in `told` could start if no other
-        one waited. The result is empty if no length was learnt from past runs.
+        """Plan these podgroups. Returns when each of the podgroups in `told` could start if no
+        other podgroup waited. The result is empty if no length was learnt from past runs.
         """
         draft.add(
             jobs, self._kept, improves=False
@@ -88,8 +90,8 @@ class Planner:
     def promises(self, session: Session, promised: int, minimum: int) -> CyclePromises:
         """Return the promises for a cycle.
 
-        Only the first podgroups of each queue, and other podgroups that can start now, are planned.
-        `LentPlanner` describes the parameters.
+        The first podgroups of each queue are planned, and other podgroups only if they can start
+        now. `LentPlanner` describes the parameters.
         """
         first: list[Job] = []
         others: list[Job] = []
@@ -124,14 +126,14 @@ class Planner:
         return self._kept
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift all promises by a step of the clock, so that they remain as far in the future as
-        before.
+        """Shift all promises after the clock was stepped by this many seconds, so that they stay as
+        far in the future as before.
         """
         self._kept = {uid: kept.later(step_s) for uid, kept in self._kept.items()}
         self._foreseen = None
 
     def restore(self, rows: Iterable[PromiseRow]) -> None:
-        """Take over the promises of an earlier planner. All other promises are dropped."""
+        """Replace all promises by those of an earlier planner, which these rows store."""
         listed = sorted(rows, key=lambda row: row.place)
         self._kept = {row.podgroup: Kept.read(row) for row in listed}
         self._foreseen = None

@@ -14,8 +14,8 @@ from phalanx.scheduler.forecast.timetable import Demand, Taking, Timetable
 
 
 class PromisedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Equal tasks of a promise: their number, the request of each task, the nodes, and the number
-    of tasks on each node.
+    """Equal tasks of a promise: how many, the request of each, their nodes, and how many of them
+    each node has.
     """
 
     count: int
@@ -25,11 +25,11 @@ class PromisedPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PromiseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A promise as it is stored."""
+    """A promise, as stored."""
 
     podgroup: str
     place: int
-    """The position of the promise in the order in which promises are made."""
+    """The promise's position in the order in which promises are made."""
     at_s: float
     parts: list[PromisedPart]
 
@@ -45,8 +45,8 @@ class Kept:
         self, at_s: float, wanted: list[tuple[int, bytes]], nodes: list[list[str]],
         counts: list[np.ndarray], names: Sequence[str],
     ) -> None:  # fmt: skip
-        """`wanted`: for each part, the number of tasks and the request of each task over the
-        resources `names`.
+        """`wanted`: for each part, the number of tasks and the request of each, which has an amount
+        for each resource in `names`.
         """
         self.at_s = at_s
         self._wanted = wanted
@@ -56,8 +56,8 @@ class Kept:
 
     @classmethod
     def of(cls, taking: Taking, grid: Grid, lines: Sequence[str], names: Sequence[str]) -> Kept:
-        """Return the found room as a promise. `lines`: the names of nodes. `names`: the names of
-        resources.
+        """Return a promise of the room that was found. `lines`: the names of nodes. `names`: the
+        names of resources.
         """
         return cls(
             grid.at(taking.first),
@@ -107,8 +107,8 @@ class Kept:
     def again(
         self, table: Timetable, demand: Demand, at: Mapping[str, int], names: Sequence[str]
     ) -> Taking | None:
-        """Return the same place in a later timetable, even if it is not free. None if the place is
-        no longer possible, or if the demand has changed.
+        """Return the same place in a later timetable, even if it is not free. Returns None if the
+        place is no longer possible, or if the demand has changed.
         """
         if names is not self._names and list(names) != list(self._names):
             self._read_anew(names)
@@ -120,7 +120,9 @@ class Kept:
         return table.standing(demand, self.at_s, tuple(zip(indexes, self._counts, strict=True)))
 
     def _read_anew(self, names: Sequence[str]) -> None:
-        """Convert the requests to another list or order of resources."""
+        """Convert the stored requests to another list of resources, which may have another
+        order.
+        """
         known = [
             dict(zip(self._names, np.frombuffer(r).tolist(), strict=True)) for _, r in self._wanted
         ]

@@ -1,4 +1,4 @@
-"""The inputs of a plan, read from a session: nodes and quotas, running work, and waiting work."""
+"""Reads the inputs of a plan from a session: nodes and quotas, running work, and waiting work."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from phalanx.scheduler.forecast.run_times import LATE, LearntRunTimes
 from phalanx.scheduler.forecast.timetable import UNLIMITED, Demand, Part, Timetable, is_ever_room
 
 OF_LICENSE = -1
-"""The value that replaces a class of tasks in those parts of a demand that are licenses."""
+"""Stands in place of a class of tasks in the parts of a demand that are licenses."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Length:
-    """How long work runs, in seconds from its start; None if unknown. `past_runs`: the number of
+    """How long work runs: `seconds` from its start, or None if unknown. `past_runs`: the number of
     past runs from which the length was learnt; 0 if it is a time limit.
     """
 
@@ -51,8 +51,8 @@ class Ending:
 
 
 class ClusterSnapshot:
-    """A session as a plan reads it. `quantile`: the quantile of past runs that is used as the
-    length of work without a limit.
+    """A session as a plan reads it. `quantile`: the quantile of past runs that counts as the length
+    of work without a limit.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class ClusterSnapshot:
         ]
         """The ends of all running work that has a known end."""
         self.rests_on_learnt = any(ending.past_runs for ending in self.endings)
-        """Whether any length was learnt from past runs."""
+        """Whether any length that was read so far comes from past runs."""
 
     # ---- lengths -----------------------------------------------------------------------------
 
     def length(self, group: PodGroupSpec, ran_s: float = 0.0) -> Length:
-        """Return how long a podgroup runs in total, after it has already run for `ran_s`
-        seconds.
+        """Return how long a podgroup runs in total. `ran_s`: the seconds for which it has already
+        run.
         """
         if group.run_time_s is not None:
             return Length(seconds=group.run_time_s)
@@ -143,13 +143,13 @@ class ClusterSnapshot:
 
     @property
     def columns(self) -> tuple[object, ...]:
-        """Return the timetable's lines and resources."""
+        """The meaning of the timetable's columns: its lines and its resources."""
         return self.lines.names, list(self._quotas), self.session.cluster.dims.names
 
     def timetable(self) -> Timetable:
         """Return the amounts that are free over time if nothing more starts.
 
-        Work that is leaving, or has run past its expected end, holds its place until the next time
+        Work that is leaving, or that should have ended already, counts as ending at the next time
         of the grid.
         """
         soon, later, ends = self._room()
@@ -164,8 +164,9 @@ class ClusterSnapshot:
         )
 
     def may_ever_start(self, job: Job) -> bool:
-        """Whether a job would have room at any time if no other work waited. If not, the usual
-        reason is running work without a known end. This check is far cheaper than a timetable.
+        """Whether a job would have room at some time if no other work waited. If it would not,
+        running work without a known end is the usual reason. This check is far cheaper than a
+        timetable.
         """
         demand = self.demand(job, self.length(job.spec))
         if demand is None:
@@ -178,7 +179,7 @@ class ClusterSnapshot:
 
     def _room(self) -> tuple[Vector, Vector, list[tuple[int, int, Vector]]]:
         """Return the arguments of Timetable: the free amounts now, those from the grid's next time
-        on, and a list of (time of the grid, line, amounts that become free at that time).
+        on, and a list of (index of a time, line, amounts that become free at that time).
         """
         cluster, lines = self.session.cluster, self.lines
         for queue in dict.fromkeys(job.queue for job in cluster.jobs):
@@ -197,9 +198,9 @@ class ClusterSnapshot:
         return soon, later, [end for end in ends if end[0] < len(self.grid)]
 
     def _taken(self) -> Iterator[tuple[int, int, Vector]]:
-        """Yield (time of the grid, line, amounts that running work frees at that time).
+        """Yield the amounts that running work frees, as (index of a time, line, amounts).
 
-        The yielded amounts are already subtracted from nodes and quotas.
+        Nodes and quotas do not have these amounts before that time.
         """
         never = len(self.grid)
         released = {job.uid: never for job in self.endless}
@@ -228,9 +229,7 @@ class ClusterSnapshot:
                     yield released.get(job.uid, 1), line, self.lines.slots(count)
 
     def quotas(self, queue: int) -> tuple[int, ...]:
-        """Return the timetable's lines for those quotas against which a queue's running work
-        counts.
-        """
+        """Return the lines of the quotas that limit a queue's running work."""
         found = self._quotas_of.get(queue)
         if found is None:
             first = len(self.lines)
@@ -255,8 +254,8 @@ class ClusterSnapshot:
     # ---- what waits --------------------------------------------------------------------------
 
     def demand(self, job: Job, length: Length) -> Demand | None:
-        """Return the resources that a job needs to start or, if it has its minimum, to continue;
-        None if it needs none.
+        """Return the resources that a job needs to start; if it has its minimum, to continue to
+        grow. None if it needs none.
         """
         session, cluster = self.session, self.session.cluster
         least = to_start(job)
@@ -288,8 +287,8 @@ class ClusterSnapshot:
         return Demand((*parts, *licenses), length.seconds, self.quotas(job.queue), until)
 
     def _is_apart(self, eq_class: EquivalenceClass) -> bool:
-        """Whether a task keeps other tasks of its class off its node, as with `sbatch --nodes`.
-        Plans ignore all other rules between tasks.
+        """Whether tasks of the class must be on different nodes, as with `sbatch --nodes`. Plans
+        ignore all other rules between tasks.
         """
         affinity = eq_class.shape.affinity
         terms = () if affinity is None else affinity.pod_anti_required
@@ -318,8 +317,8 @@ class ClusterSnapshot:
         )
 
     def kind(self, job: Job) -> object:
-        """Return a value that is equal for jobs with equal demands on the same nodes; None for a
-        job that cannot be compared with others.
+        """Return a value that is equal for jobs that have the same demand on the same nodes; None
+        for a job that cannot be compared with others.
         """
         group, eq_class = job.spec, job.eq_class
         if eq_class is None or (group.run_time_s is None and self._learnt is not None):
@@ -331,8 +330,8 @@ class ClusterSnapshot:
         )
 
     def _nodes_for(self, job: Job, t: int) -> Flags:
-        """Return the lines that may ever take a task, by the task's labels, tolerations and
-        reservation. Equal answers are the same object.
+        """Return a mask of the lines that may ever take a task: its labels, tolerations and
+        reservation allow them. Equal masks are the same object.
         """
         placer, name = self.session.placer, job.spec.reservation
         mask = placer.static(placer.ask(t))
@@ -354,8 +353,8 @@ def to_start(job: Job) -> int:
 
 
 def _filling_order(capacity: Counts) -> Indexes:
-    """Return the order in which nodes are filled: first by the number of kinds of devices, then by
-    the number of devices, both ascending, then by name.
+    """Return the order in which nodes are filled: those with the fewest kinds of devices first,
+    then those with the fewest devices, then by name.
     """
     devices = capacity[:, PODS + 1 :]
     return np.lexsort((np.arange(len(capacity)), devices.sum(axis=1), (devices > 0).sum(axis=1)))

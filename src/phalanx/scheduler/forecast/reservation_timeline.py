@@ -1,8 +1,8 @@
 """Additional lines of a timetable: reserved parts of nodes, and counts of licenses.
 
-While a reservation lasts, the amounts that it keeps on a node are subtracted from the node. They
-form a separate line, in which only guests of the reservation look for room. A license is a line
-with as many slots as its count.
+While a reservation lasts, the amounts that it keeps on a node are subtracted from the node's line.
+They form a line of their own, in which only guests of the reservation look for room. The line of a
+kind of license has as many slots as the cluster has licenses.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from phalanx.scheduler.cycle.specs import LicenseSpec
 from phalanx.scheduler.forecast.grid import Grid
 
 EXACT = 512
-"""The number of begins and ends of reservations that become times of the grid, counted from the
-first. Later ones are rounded so that the reservation lasts longer.
+"""The number of begins and ends of reservations that become times of the grid: the earliest. Later
+begins and ends are rounded so that the reservation lasts longer.
 """
 NO_NODE = -1
 
@@ -50,7 +50,7 @@ class ReservationTimeline:
         count = len(cluster.nodes)
         self.names: list[str] = list(cluster.node_names)
         self.node_of: list[int] = list(range(count))
-        """The node of each line; NO_NODE for licenses."""
+        """The node of each line; NO_NODE for the line of a license."""
         self._of_guests: dict[tuple[str, int], int] = {}
         for name, kept in calendar.kept.items():
             for node in () if kept.spec.maintenance else np.flatnonzero(kept.nodes).tolist():
@@ -80,11 +80,13 @@ class ReservationTimeline:
         return np.concatenate((of_nodes, np.arange(len(of_nodes), len(self))))
 
     def within(self) -> list[tuple[int, int]]:
-        """Return (line, node) for each reserved part."""
+        """Return, for each reserved part of a node: (its line, the node's line)."""
         return [(line, node) for (_, node), line in self._of_guests.items()]
 
     def changes(self) -> Iterator[tuple[int, int, Vector]]:
-        """Yield (time of the grid, line, amounts that become free at that time if nothing runs)."""
+        """Yield the changes of the lines that reservations and licenses cause, as (index of a time,
+        line, amounts that become free at that time).
+        """
         grid = self._grid
         for name, kept in self._calendar.kept.items():
             for window in kept.windows:
@@ -109,7 +111,7 @@ class ReservationTimeline:
         return grid.rounded_down(begin_s), grid.rounded_up(end_s)
 
     def slots(self, count: int) -> Vector:
-        """Return the timetable's amounts for `count` of a license."""
+        """Return `count` of a license as amounts of the timetable."""
         amounts: Vector = np.zeros(len(self._cluster.dims))
         amounts[PODS] = count
         return amounts
@@ -117,7 +119,7 @@ class ReservationTimeline:
     # ---- who may be where --------------------------------------------------------------------
 
     def of_guest(self, kept: Kept | None, node: int) -> int | None:
-        """Return the line that holds a task of a reservation on this node.
+        """Return the line from which a running task of a reservation takes its room on this node.
 
         Returns None if there is no reservation, or if it is not in force now.
         """
@@ -130,15 +132,15 @@ class ReservationTimeline:
         return self._of_licenses.get(name)
 
     def ended_by(self, kept: Kept, at: int) -> int:
-        """Return the time of the grid by which a running job of the reservation has ended, at most
-        `at`.
+        """Return the index of the time by which a running job of the reservation has ended: when
+        the window ends, or at `at` if that is earlier.
         """
         window = kept.window_at(self._grid.now)
         return at if window is None else min(at, self._grid.rounded_up(window.end_s))
 
     def until(self, kept: Kept) -> Indexes:
-        """For each time of the grid, return the end of jobs that start then inside the reservation.
-        If the reservation is not in force at that time, the end is the time itself.
+        """Return, for each time of the grid, the latest end of jobs that start then inside the
+        reservation; that time itself if the reservation is not in force then.
         """
         name = kept.spec.name
         if name not in self._until:
@@ -151,11 +153,15 @@ class ReservationTimeline:
         return self._until[name]
 
     def for_strangers(self, nodes: Flags) -> Flags:
-        """Return the lines on these nodes for work outside all reservations."""
+        """Return a mask of the lines on these nodes in which work outside all reservations may
+        run.
+        """
         return np.concatenate((nodes, np.zeros(self.extra, dtype=np.bool_)))
 
     def for_guests(self, nodes: Flags, kept: Kept) -> Flags:
-        """Return the lines on these nodes for work inside a reservation."""
+        """Return a mask of the lines on these nodes in which work inside the reservation may
+        run.
+        """
         lines: Flags = np.zeros(len(self), dtype=np.bool_)
         for node in np.flatnonzero(nodes).tolist():
             line = self._of_guests.get((kept.spec.name, node))
@@ -164,14 +170,16 @@ class ReservationTimeline:
         return lines
 
     def for_license(self, name: str) -> Flags:
-        """Return the line of a license as an array; empty if the license is unknown."""
+        """Return a mask of the license's line; an empty mask if the license is unknown."""
         lines: Flags = np.zeros(len(self), dtype=np.bool_)
         if name in self._of_licenses:
             lines[self._of_licenses[name]] = True
         return lines
 
     def loads(self, nodes: Indexes, counts: Counts) -> Iterator[tuple[int, int]]:
-        """Yield (node, tasks) for the counts on these lines. Lines of licenses are skipped."""
+        """Yield (node, number of tasks) for these numbers of tasks by line. Lines of licenses are
+        skipped.
+        """
         for line, count in zip(nodes.tolist(), counts.tolist(), strict=True):
             if self.node_of[line] != NO_NODE:
                 yield self.node_of[line], count

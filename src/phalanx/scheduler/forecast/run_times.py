@@ -1,4 +1,4 @@
-"""Expected run times of work: at most its time limit, or as long as past runs of the same work."""
+"""Expected run times of work: its time limit, or the run times of past runs of the same work."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from phalanx.scheduler.cycle.specs import PodGroupSpec, Snapshot
 from phalanx.scheduler.forecast.track_record import TrackRecord
 
 EARLY, LATE = 0.1, 0.9
-"""The two quantiles of run times between which 80 % of all past runs lie."""
+"""Two quantiles of run times. 80 % of all past runs lie between them."""
 MIDDLE = 0.5
-"""The median. Higher quantiles are rounded up and lower ones down, so that the interval between
-EARLY and LATE is not too narrow.
+"""The median. Higher quantiles are rounded up and lower ones are rounded down, so that the interval
+from EARLY to LATE is not too narrow.
 """
 RUNS = 64
-"""The number of past runs that are remembered for one kind of work. The oldest are forgotten."""
+"""The number of past runs that are remembered for each kind of work. The oldest are forgotten."""
 KINDS = 1_000
-"""The number of kinds of work that are remembered: those that ended most recently."""
+"""The number of kinds of work that are remembered. Those that ended last are kept."""
 
 
 class PastRuns:
@@ -41,10 +41,11 @@ class PastRuns:
         insort(self._ordered, run_time_s)
 
     def quantile(self, part: float, ran_s: float = 0.0) -> float | None:
-        """Return the run time that the fraction `part` of future runs does not exceed, given that
-        the run has already lasted `ran_s`. None if no past run was longer than `ran_s`. If n past
-        runs were longer, the result is number (n + 1) x `part` of them in ascending order, because
-        the next run is equally likely to fall into any gap between two of them.
+        """Return the run time that the fraction `part` of future runs does not exceed, for a run
+        that has already lasted `ran_s` seconds; None if no past run was longer than that.
+
+        If n past runs were longer, the result is number (n + 1) × `part` of them in ascending
+        order: the next run is equally likely to fall into each gap between them.
         """
         begin = bisect_right(self._ordered, ran_s)
         count = len(self._ordered) - begin
@@ -65,8 +66,8 @@ class LearntRunTimes:
         self._kind_of = kind_of
         self._runs: dict[bytes, PastRuns] = {}
         self.told = TrackRecord()
-        """The starts that were reported on the basis of these run times, and how accurate these
-        reports were.
+        """The starts that were reported from these run times, and how accurate these reports
+        were.
         """
 
     def add(self, kind: bytes, run_time_s: float) -> None:
@@ -84,7 +85,7 @@ class LearntRunTimes:
 
 
 def with_past_runs(snapshot: Snapshot, learnt: LearntRunTimes) -> Snapshot:
-    """Return the snapshot with learnt run times, for readers that do not know past runs.
+    """Return the snapshot with the learnt run times filled in, for readers that know no past runs.
 
     A podgroup without a run time gets the length that nine in ten of its past runs did not exceed.
     Only past runs count that lasted at least as long as the podgroup has run so far.

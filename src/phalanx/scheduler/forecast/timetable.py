@@ -1,11 +1,10 @@
 """The free amounts over time, from now on: a row for each time, and a column for each node and
 quota.
 
-To promise room to work, the table subtracts the work's amounts from the rows of the times during
-which the work runs. The search for room is arithmetic on whole blocks of rows: first sums over all
-nodes, which rule out most times, then the least amount that each node has between start and end.
-Amounts are whole numbers below 2**53, so doubles are exact. Doubles also divide faster than
-integers.
+To promise room to work, the work's amounts are subtracted from the rows in which the work runs. The
+search for room is arithmetic on whole blocks of rows. First, sums over all nodes rule out most
+times. For the others, the least amount that each node has between start and end decides. Amounts
+are whole numbers below 2**53, so doubles are exact. Doubles also divide faster than integers.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from phalanx.scheduler.cycle.rows import Indexes
 from phalanx.scheduler.forecast.grid import Grid
 
 UNLIMITED = 2.0**52
-"""The amount that means no limit."""
+"""The amount that stands for no limit."""
 _BLOCK = 64
 """The number of rows that are read at once."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Part:
-    """`count` equal tasks: the request of each, the requested resources, and the nodes that may
-    take such a task, regardless of room. Among all parts of a demand with `is_apart`, no two tasks
-    may share a node.
+    """Equal tasks of a demand: how many, the request of each, the requested resources, and a mask
+    of the nodes that may take such a task if they have room. Tasks of parts with `is_apart` must
+    all be on different nodes.
     """
 
     eq_class: int
@@ -45,8 +44,8 @@ class Demand:
     None.
 
     `quotas`: the lines of the quotas against which the tasks count. `load`: the sum of the tasks'
-    requests. `until`: for each time of the grid, the latest end of tasks that start then, or that
-    time itself if no task may start then. None means that nothing ends the tasks early.
+    requests. `until`: for each time of the grid, the latest end of tasks that start then; that time
+    itself if no task may start then. None: nothing ends the tasks early.
     """
 
     __slots__ = ("asked", "length_s", "load", "parts", "quotas", "until")
@@ -71,7 +70,7 @@ class Demand:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Taking:
     """Room that was found, from the time `first` to the time `last` of the grid. `places`: for each
-    part of the demand, the nodes, and the number of the part's tasks on each.
+    part of the demand, its nodes, and how many of its tasks each node has.
     """
 
     demand: Demand
@@ -97,7 +96,7 @@ class Timetable:
         ends: Iterable[tuple[int, int, Vector]],
         within: Iterable[tuple[int, int]] = (),
     ) -> None:
-        """`ends`: a list of (time of the grid, line, amounts that become free at that time).
+        """`ends`: a list of (index of a time, line, amounts that become free at that time).
         Negative amounts are taken at that time. `within`: (line, node) of each reserved part. Such
         a line has less while its node is overbooked.
         """
@@ -126,14 +125,14 @@ class Timetable:
     # ---- looking -----------------------------------------------------------------------------
 
     def last(self, length_s: float | None, first: int) -> int:
-        """Return the time of the grid by which work of this length that starts at `first` has
+        """Return the index of the time by which work of this length that starts at `first` has
         ended.
         """
         return int(self._ends(length_s)[first])
 
     def earliest(self, demand: Demand, begin: int = 0, end: int | None = None) -> Taking | None:
-        """Return room for a demand at the earliest time from `begin` on and before `end`. None if
-        there is no room at any such time.
+        """Return room for a demand at the earliest time from `begin` on and before `end`. Returns
+        None if there is no room at any such time.
         """
         if not all(part.nodes.any() for part in demand.parts):
             return None
@@ -154,10 +153,10 @@ class Timetable:
     def standing(
         self, demand: Demand, time: float, places: tuple[tuple[Indexes, Counts], ...]
     ) -> Taking | None:
-        """Return these places from a time on, or from now if that time has passed, even if they are
-        not free.
+        """Return the taking of these places from a time on, or from now if that time has passed.
+        The places need not be free.
 
-        None if the time is beyond the grid, or if a part may not use its nodes.
+        Returns None if the time is beyond the grid, or if a part may not use its nodes.
         """
         first = self.grid.rounded_up(time)
         if first == len(self.grid):
@@ -181,7 +180,7 @@ class Timetable:
         return not any((low[quota] < demand.load)[demand.asked].any() for quota in demand.quotas)
 
     def is_within(self, earlier: Timetable) -> bool:
-        """Whether all amounts that are free here, at any time, were also free in an earlier table.
+        """Whether all amounts that are free here were free at the same time in an earlier table.
         The tables must have the same lines. False if their times differ.
         """
         passed = len(earlier.grid) - len(self.grid)
@@ -203,7 +202,7 @@ class Timetable:
         return low
 
     def _lasts_of(self, demand: Demand) -> Indexes:
-        """For each time, return the end of a demand that starts then."""
+        """Return, for each time, the end of the demand if it starts then."""
         ends = self._ends(demand.length_s)
         if demand.until is None:
             return ends
@@ -225,8 +224,8 @@ class Timetable:
         return found
 
     def _candidates(self, demand: Demand, lasts: Indexes, begin: int, end: int) -> Indexes:
-        """Return the times from which the sum of all nodes, and all quotas, have enough until the
-        demand's end.
+        """Return the times from which the sum of all nodes has enough until the demand's end, and
+        so has each quota.
         """
         rows = slice(begin, int(lasts[end - 1]))
         bad = np.zeros(rows.stop - begin + 1, dtype=np.bool_)
@@ -262,8 +261,8 @@ class Timetable:
 
     def _last_blocked(self, demand: Demand, first: int, last: int) -> int:
         """Return the last of these times at which some part of the demand, taken alone, has no room
-        until the end; -1 if every part has room. A demand that starts at that time or earlier, and
-        ends no earlier, has no room either.
+        until the end; -1 if every part has room. A demand that starts at or before that time, and
+        ends at `last` or later, has no room either.
         """
         low: Vector | None = None
         for end in range(last, first, -_BLOCK):
@@ -281,14 +280,14 @@ class Timetable:
     # ---- taking ------------------------------------------------------------------------------
 
     def take(self, taking: Taking) -> None:
-        """Take the room of a taking: it is no longer free at its times."""
+        """Take the room of a taking, so that it is no longer free."""
         self._enter(taking, 1)
 
     def take_all(self, takings: Sequence[Taking]) -> bool:
-        """Take the room of all takings if they fit together; otherwise take none.
+        """Take the room of all takings if they fit together, and otherwise take none.
 
-        May return False although the takings would fit one after another, if a quota is already
-        exceeded.
+        If a quota is already exceeded, this may return False although the takings would fit one
+        after another.
         """
         if not takings:
             return True
@@ -346,7 +345,7 @@ def _are_apart(demand: Demand, places: Sequence[tuple[Indexes, Counts]]) -> bool
 
 
 def is_ever_room(demand: Demand, most: Vector) -> bool:
-    """Whether a demand would have room if each line had the largest amounts that it ever has."""
+    """Whether a demand has room if each line has the largest amounts that it ever has (`most`)."""
     free: Vector = np.maximum(most, 0.0)
     return all(
         int(_rooms(free[: len(part.nodes)], part).sum()) >= part.count for part in demand.parts

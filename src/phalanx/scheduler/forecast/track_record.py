@@ -1,11 +1,13 @@
 """The record of reported starts with their accuracy, and the margins that are computed from it.
 
 Past runs show how long running work will take, but not which work will be submitted later or start
-first. So the interval between the two reported times of a start would be too narrow. Each report is
-kept until the start. The distance of the start from the interval, as a fraction of the expected
-wait, widens later reports. This is conformalized quantile regression (Romano, Patterson and Candes,
-2019): with n past starts, the margin is the ceil((n + 1) x 0.9)th smallest distance. Then nine in
-ten future starts are within it for any distribution, as long as future starts resemble past ones.
+first. So the interval between the two reported times of a start would be too narrow. Therefore each
+report is kept until the work starts, and the distance of the start from the interval, as a fraction
+of the expected wait, widens later intervals.
+
+This is conformalized quantile regression (Romano, Patterson and Candes, 2019): with n past starts,
+the margin is the ceil((n + 1) × 0.9)th smallest distance. Then nine in ten future starts are within
+the margin for any distribution, if future starts resemble past ones.
 """
 
 from __future__ import annotations
@@ -18,19 +20,21 @@ PART = 0.9
 KEPT = 256
 """The number of starts that are remembered. The oldest are forgotten."""
 ENOUGH = 9
-"""The smallest number of starts from which margins are computed. With fewer starts, the margin
-would have to exceed all of them.
+"""The least number of starts from which margins are computed. With fewer, a margin would have to
+exceed the distances of all starts.
 """
 TOLD = 10_000
-"""The number of waiting podgroups whose first report is remembered."""
+"""The largest number of waiting podgroups whose first report is remembered."""
 SHORTEST_S = 10.0
-"""The shortest expected wait in seconds. A shorter wait counts as this long, because fractions of a
-shorter one mean nothing.
+"""The least expected wait in seconds. A shorter wait counts as this long, because a distance as a
+fraction of a very short wait means nothing.
 """
 
 
 class Told(NamedTuple):
-    """A report: when it was made, and the two times that followed from run times alone."""
+    """A report: when it was made, and the two times of the start that follow from run times
+    alone.
+    """
 
     now: float
     earliest_s: float
@@ -45,8 +49,8 @@ class TrackRecord:
         self._early: list[float] = []
         self._late: list[float] = []
         self._margins: tuple[float, float] | None = None
-        """The margins before and after the two times; None if they must be computed again because a
-        podgroup has started.
+        """The margins before the first and after the second reported time; None if they must be
+        computed again because a podgroup has started.
         """
 
     def __len__(self) -> int:
@@ -84,8 +88,8 @@ class TrackRecord:
         self._margins = None
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift all reports by a step of the clock, so that they remain as far in the future as
-        before.
+        """Shift all reports after the clock was stepped by this many seconds, so that they stay as
+        far in the future as before.
         """
         self._told = {
             uid: Told(*(moment + step_s for moment in told)) for uid, told in self._told.items()
@@ -101,8 +105,8 @@ def _wait_s(told: Told) -> float:
 
 
 def _margin(outside: list[float]) -> float:
-    """Return the margin that nine in ten future starts do not exceed. It is at least 0, so the
-    interval that follows from run times is never narrowed.
+    """Return the margin that nine in ten future starts do not exceed. It is at least 0, so it never
+    narrows the interval that follows from run times.
     """
     at = math.ceil((len(outside) + 1) * PART) - 1
     return max(0.0, sorted(outside)[at])

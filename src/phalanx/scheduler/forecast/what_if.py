@@ -1,5 +1,5 @@
-"""What-if plans: plans a snapshot, and the same snapshot with changes, for comparison. Nothing is
-applied. Both plans cover the same number of podgroups, each in its own order.
+"""What-if plans: the plan of a snapshot, compared with the plan of the same snapshot with changes.
+Nothing is applied. Both plans cover the same number of podgroups, each in its own order.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from phalanx.scheduler.cycle.specs import Amounts, NodeSpec, PodGroupSpec, Snaps
 from phalanx.scheduler.forecast.inquiry import plan_snapshot
 
 PLANNED = 500
-"""The number of waiting podgroups that are planned, counted from the first."""
+"""The number of waiting podgroups that each plan covers, counted from the first."""
 PODS = 10_000
-"""The number of tasks that fit on a node of which only the resources are stated."""
+"""The number of tasks that fit on an added node if only its resources are stated."""
 HOSTNAME = "kubernetes.io/hostname"
 MOST_NODES = 10_000
 """The largest number of nodes that may be added at once."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """A podgroup to add. It waits like all others."""
+    """A podgroup to add. It waits with all others."""
 
     podgroup: PodGroupSpec
     tasks: tuple[TaskSpec, ...]
@@ -43,8 +43,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gain_s(self) -> float | None:
-        """How many seconds earlier the podgroup starts because of the changes; negative if it
-        starts later. None if either start is unknown.
+        """The seconds by which the changes make the podgroup start earlier; negative if it starts
+        later, and None if either start is unknown.
         """
         if self.before_s is None or self.after_s is None:
             return None
@@ -60,14 +60,14 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def start_words(in_s: float | None) -> str:
-    """Return a start time for display."""
+    """Return a start, given in seconds from now, in words."""
     if in_s is None:
         return "-"
     return "now" if in_s <= 0 else f"in {duration(in_s)}"
 
 
 def change_words(one: Start, stopped: Collection[str]) -> str:
-    """Return in words what the changes do to a podgroup. `stopped`: as in Comparison."""
+    """Return in words what the changes do to a podgroup. `stopped`: as for Comparison."""
     if one.podgroup in stopped:
         return "stopped"
     if one.is_new:
@@ -87,7 +87,9 @@ def change_words(one: Start, stopped: Collection[str]) -> str:
 def compare(
     snapshot: Snapshot, changed: Snapshot, submissions: Sequence[Submission] = ()
 ) -> Comparison:
-    """Plan both snapshots. The submissions come after all waiting work of the second snapshot."""
+    """Return the starts in the plans of both snapshots. The submissions wait behind all other work
+    of the second snapshot.
+    """
     with_new = replace(
         changed,
         podgroups=changed.podgroups + tuple(one.podgroup for one in submissions),
@@ -160,7 +162,7 @@ def _with_more(snapshot: Snapshot, count: int, model: NodeSpec) -> Snapshot:
 def without_nodes(snapshot: Snapshot, names: Iterable[str]) -> Snapshot:
     """Return the snapshot without these nodes.
 
-    Work that runs there waits again, and its podgroups start over. Raises ValueError if a name
+    Podgroups with work on these nodes wait again, and start over. Raises ValueError if a name
     matches no node or several nodes.
     """
     gone = {_one_node(snapshot, name) for name in names}

@@ -1,3 +1,3 @@
-"""Pure decisions about the placement of single tasks, actors and bundles, and about workers to end,
-with the reasons for every rejection.
+"""Pure decisions about the places of single tasks, actors and bundles, and about the workers that
+must end. Every rejection has its reasons.
 """

@@ -62,9 +62,9 @@ class NodeAffinity:
 
 @dataclass(frozen=True, kw_only=True)
 class WithFallbacks:
-    """Label selectors in order of preference. The first one that an available node satisfies
-    decides. If there is none, the request waits for a node of the first selector that a feasible
-    node satisfies.
+    """Label selectors in order of preference. The first selector that an available node satisfies
+    decides. Without such a selector, the request waits for a node of the first selector that a
+    feasible node satisfies.
     """
 
     fallbacks: Sequence[LabelSelector] = ()
@@ -73,7 +73,7 @@ class WithFallbacks:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Try `request.selector`, then each fallback instead of it."""
+        """Try `request.selector`, then each fallback in its place."""
         busy: Placed | None = None
         noes: list[Rejection] = []
         for selector in (request.selector, *self.fallbacks):
@@ -88,8 +88,8 @@ class WithFallbacks:
 
 
 def random_flagged(flags: Flags, excluded: list[int], rng: RandomSource) -> int | None:
-    """Return a random row that is flagged and not excluded, each with equal probability; None if
-    there is none.
+    """Return the index of a random row that is flagged and not excluded; None if there is none.
+    Each such row is equally likely.
     """
     rows = np.flatnonzero(flags)
     if excluded:
@@ -98,8 +98,8 @@ def random_flagged(flags: Flags, excluded: list[int], rng: RandomSource) -> int 
 
 
 def _least_final(noes: list[Rejection]) -> Rejection:
-    """Return the first rejection that is not final. If all are final, return an infeasible
-    rejection for the first selector.
+    """Return the first rejection that is not final. If all are final, return the rejection of the
+    first selector as infeasible.
     """
     turned_away: tuple[TurnedAway, ...] = noes[0].turned_away
     for no in noes:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Average:
-    """An exponential average. Each sample moves the average toward the sample by the fraction
-    `weight` of their distance. The first sample becomes the average.
+    """An exponential average. Each sample moves it toward the sample by the fraction `weight` of
+    the distance. It begins with the first sample.
     """
 
     value: float = 0.0

@@ -1,4 +1,6 @@
-"""The cluster's nodes as placement reads them: at the head, and as copies on the nodes."""
+"""The cluster's nodes as placement reads them: the head's own records, and copies of them on the
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from phalanx.scheduler.placement.waiting_time import Backlog, LeastWaiting
 
 
 class NodeRow(Protocol):
-    """One node as it was reported: amounts by resource. `devices`: the units left on each
+    """One node as it was reported, with amounts by resource. `devices`: the units left on each
     device.
     """
 
@@ -45,8 +47,8 @@ class NodeRow(Protocol):
 
 
 class ClusterNodes:
-    """The nodes as strategies and estimates of waits read them. Rows are changed in place and never
-    rebuilt. Copies lag behind, so a decision on a copy is only a hint that the chosen node must
+    """The nodes, for strategies and for estimates of waits. Rows are changed in place and never
+    rebuilt. A copy lags behind, so a decision on a copy is only a hint that the chosen node must
     confirm.
     """
 
@@ -63,8 +65,9 @@ class ClusterNodes:
         self._rng = Seeded(0)  # required, but least-waiting draws no number
 
     def put(self, row: NodeRow, load: ResourceSet = EMPTY) -> bool:
-        """Take over a node's row, or forget a dead node. Returns whether the node's resources
-        changed. `load`: the amounts that are queued there. Raises ValueError for invalid amounts.
+        """Replace a node's row, or forget the node if it is dead. Returns whether the node's
+        resources changed. `load`: the amounts that are queued there. Raises ValueError for invalid
+        amounts.
         """
         if row.state == DEAD:
             return self.remove(row.node_id)
@@ -96,8 +99,8 @@ class ClusterNodes:
     def count_in(self, node_id: str, request: ResourceSet, is_available: bool) -> None:
         """Count a request that was just sent to a node, until the node's next report includes it.
 
-        With `is_available` the request counts as taken, and otherwise as waiting. So a series of
-        choices does not pick the same node each time.
+        With `is_available` the request counts as running, and otherwise as waiting there. So a
+        series of choices does not pick the same node each time.
         """
         self._counted.add(node_id)
         if is_available:
@@ -107,8 +110,8 @@ class ClusterNodes:
         self._report(node_id, replace(backlog, queue_length=backlog.queue_length + 1))
 
     def count_no_more(self, node_id: str) -> None:
-        """Forget all requests that were counted since the node's last row. Called once some of them
-        have ended, because a node sends no new row while its state equals its last row.
+        """Forget all requests that were counted since the node's last row. Call this once some of
+        them have ended: the node sends no new row if its state equals its last row.
         """
         if node_id in self._counted:
             self.put(self._rows[node_id])
@@ -131,7 +134,7 @@ class ClusterNodes:
     def pick_least_wait(self, request: Request, asking: Asking = NOBODY) -> Outcome:
         """Return the node where a request would wait least, or how many nodes each filter turned
         away. The wait is estimated as queue length × mean run time + missing bytes ÷ bandwidth, as
-        the global scheduler of Moritz et al., "Ray: A Distributed Framework for Emerging AI
+        by the global scheduler in Moritz et al., "Ray: A Distributed Framework for Emerging AI
         Applications", OSDI 2018, section 4.2.2. Among nodes with the same wait, a node with room
         now is preferred.
         """

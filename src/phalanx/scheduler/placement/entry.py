@@ -30,7 +30,7 @@ _MAKERS: Mapping[str, Callable[[PlacementPolicy], Strategy]] = {
 
 
 def placement_strategy(placement: PlacementPolicy, waiting: LeastWaiting) -> Strategy:
-    """Return the strategy for work that names none, under the policy of a cluster. `waiting`: the
+    """Return the strategy, under the cluster's policy, of work that names none. `waiting`: the
     strategy for the policy `least-waiting`, which uses the nodes' reports. Raises ValueError for an
     unknown policy.
     """
@@ -57,9 +57,10 @@ def pick_node(
 
     An actor that requests no resources goes to a random node, because otherwise all such actors
     would pile up on one node. There are two exceptions: a hard affinity names the node, and the
-    policy `selector` places such actors itself. DEFAULT takes the preferred node at once if it is
-    available, regardless of its utilization. The preferred node is the one that holds most of the
-    arguments, or the local node, unless the policy weighs the local node like others.
+    policy `selector` chooses for such actors, too. DEFAULT takes the preferred node at once if it
+    is available, however busy it is. The preferred node is the one that holds most bytes of the
+    arguments or, if none does, the local node, unless the policy treats the local node like all
+    others.
     """
     is_hard_affinity = isinstance(strategy, NodeAffinity) and not strategy.soft
     chooses_itself = is_hard_affinity or isinstance(strategy, Selector)

@@ -1,5 +1,5 @@
-"""DEFAULT: fills nodes up to a threshold, then spreads work. One of the best nodes is taken at
-random.
+"""The strategy DEFAULT: fills nodes up to a threshold, then spreads work. One of the best nodes is
+taken at random.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 
 @dataclass(frozen=True, kw_only=True)
 class Hybrid:
-    """The strategy that orders nodes by their utilization before the request, then by their ids.
+    """The strategy that orders nodes by their current utilization, then by their ids.
 
-    Available nodes come first, then nodes that are feasible but busy. The preferred node is taken
-    if its score is no worse than the best. `spread_threshold`: a node that is utilized less than
-    this counts as unused. `top_k_absolute` and `top_k_fraction` (of all nodes): the number of best
-    nodes from which one is taken at random; the larger of the two numbers counts.
-    `avoid_gpu_nodes`: whether work that requests no GPU goes to a node with GPUs only if no other
-    node is free. `weighs_local`: whether the local node is weighed like the others (see
-    `pick_node`).
+    Available nodes come before nodes that are feasible but busy. The preferred node is taken if no
+    node has a better score. `spread_threshold`: a node whose utilization is below this fraction
+    counts as unused. `top_k_absolute` and `top_k_fraction` (of all nodes): one of this many best
+    nodes is taken at random; the larger of the two numbers counts. `avoid_gpu_nodes`: whether work
+    that requests no GPU goes to a node with GPUs only if no other node is free. `weighs_local`:
+    whether the local node is treated like all others (see `pick_node`).
     """
 
     spread_threshold: float = 0.5

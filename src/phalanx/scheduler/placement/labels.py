@@ -15,7 +15,7 @@ OPERATORS: Mapping[str, Operator] = {
     "Exists": "exists",
     "DoesNotExist": "does not exist",
 }
-"""The operators, by the names that strategies for node labels use."""
+"""The operators of conditions, by the names that strategies for node labels use."""
 
 NODE_LABEL = "ray.io/node-id"
 """A label that every node has. Its value is the node's id."""
@@ -57,7 +57,7 @@ class LabelCondition:
 
 @dataclass(frozen=True)
 class LabelSelector:
-    """Conditions that must all hold. A selector without conditions accepts every node."""
+    """Conditions that a node must meet all. A selector without conditions accepts every node."""
 
     conditions: tuple[LabelCondition, ...] = ()
 
@@ -87,15 +87,17 @@ def is_value(text: str) -> bool:
 
 
 def parse_selector(texts: Mapping[str, str] | None) -> LabelSelector:
-    """Read `{"zone": "in(a,b)", "gpu": "!T4"}` as a selector; see `parse_condition`."""
+    """Return the selector that a mapping such as `{"zone": "in(a,b)", "gpu": "!T4"}` stands for;
+    see `parse_condition`.
+    """
     texts = texts or {}
     return LabelSelector(tuple(parse_condition(key, texts[key]) for key in sorted(texts)))
 
 
 def parse_condition(key: str, text: str) -> LabelCondition:
-    """Read the condition on one label: `v`, `!v`, `in(a,b)` or `!in(a,b)`. An empty text requires
-    the value "". Raises ValueError for an empty list, an operator other than `in`, an invalid key,
-    and an invalid value (see `is_value`).
+    """Return the condition that a text stands for: `v`, `!v`, `in(a,b)` or `!in(a,b)`. An empty
+    text requires the value "". Raises ValueError for an empty list, an operator other than `in`, an
+    invalid key, and an invalid value (see `is_value`).
     """
     prefix, slash, name = key.rpartition("/") if isinstance(key, str) else ("", "", "")
     if not _VALUE.fullmatch(name) or (slash and not _PREFIX.fullmatch(prefix)):

@@ -1,4 +1,4 @@
-"""The node that is asked first: the one that holds most bytes of the arguments."""
+"""Chooses the node that is asked first: the node that holds most bytes of the arguments."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ def best_holder(
 ) -> str:
     """Return the node to ask first.
 
-    `bound_to`: the node that an affinity or a selector by node id names. If it is given, it is
-    returned. `bytes_on`: the bytes of arguments that each node holds. They count only with
-    `by_locality`, which is set only for the default strategy. Among equal nodes the local node is
-    returned, then the one with the lowest id. If no node holds any bytes, the local node is
-    returned.
+    `bound_to`: the node that an affinity or a selector by node id names; if it is given, it is
+    returned. `bytes_on`: how many bytes of the arguments each node holds. These numbers count only
+    with `by_locality`, which callers set for the default strategy alone. Among equal nodes, the
+    local node comes first, then the node with the lowest id. If no node holds any bytes, the local
+    node is returned.
     """
     if bound_to is not None:
         return bound_to

@@ -1,4 +1,4 @@
-"""Chooses the workers to end when a node runs short of memory, and which of their tasks run
+"""Chooses the workers that are ended when a node runs short of memory, and which of their tasks run
 again.
 """
 
@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MEMORY_LIMIT = 0.95
-"""The fraction of its memory, 0 to 1, that a node may use before it ends workers."""
+"""The fraction of its memory (0 to 1) that a node may use before it ends workers."""
 IDLE_WORTH_ENDING_BYTES = 1 << 30
 """An idle worker that holds at least this many bytes is ended before any busy worker."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerMemory:
-    """One worker with the facts on which the choice depends. `started_s`: when the worker's task
-    began, on a clock that all workers share. An idle worker has no task to lose.
+    """The facts about a worker on which the choice depends. `started_s`: when the worker's task
+    began, on a clock that all workers share. An idle worker has no task.
     """
 
     name: str
@@ -28,7 +28,7 @@ class WorkerMemory:
 
 @dataclass(frozen=True, kw_only=True)
 class Kill:
-    """One worker to end. `retry`: whether the worker's task will be run again."""
+    """A worker to end. `retry`: whether its task will run again."""
 
     worker: str
     retry: bool
@@ -42,8 +42,8 @@ def kills_by_time(
     buffer_bytes: int = 0,
     idle_bytes: int = IDLE_WORTH_ENDING_BYTES,
 ) -> tuple[Kill, ...]:
-    """Return the workers to end, in order, so that at most `threshold - buffer` bytes stay in use.
-    The list is empty while no more than the threshold is used.
+    """Return the workers to end, in order, so that at most `threshold_bytes - buffer_bytes` stay in
+    use. There are none while no more than `threshold_bytes` is used.
 
     Large idle workers come first, the largest before the others. Then come workers with retriable
     tasks, then all other busy workers. In both groups the newest task comes first, so that the

@@ -1,4 +1,4 @@
-"""All nodes as arrays, with one value for each node, updated row by row."""
+"""All nodes as arrays that have one value for each node. Single rows are updated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from phalanx.scheduler.devices.quantities import SCALE
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 Amounts = npt.NDArray[np.int64]
-"""Units of 1/10000, one number for each node, in the order of node ids."""
+"""One amount for each node, in units of 1/10000, in the order of node ids."""
 
 Flags = npt.NDArray[np.bool_]
 AnyArray = npt.NDArray[Any]
@@ -40,9 +40,8 @@ ignored.
 
 class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     """One node as placement reads it. `available` may be negative after a blocked task has resumed.
-    `load`: the amounts that are queued there and not running yet. `devices`: the units left on each
-    numbered device. Without `devices`, the available amount counts as whole devices and one shared
-    device.
+    `load`: the amounts that queued work there requests. `devices`: the units left on each numbered
+    device. Without `devices`, the available amount counts as whole devices and one shared device.
     """
 
     id: str
@@ -53,7 +52,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     is_schedulable: bool = True
     devices: Mapping[str, tuple[int, ...]] = {}
     cards: Cards = PLAIN
-    """The facts about the node's GPUs, apart from the units left on each."""
+    """Facts about the node's GPUs, without the units left on each."""
 
     def units_left(self, name: str) -> tuple[int, ...]:
         """Return the units left on each device of a numbered resource."""
@@ -63,8 +62,8 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
         return (SCALE,) * whole + ((share,) if share else ())
 
     def without(self, request: ResourceSet) -> NodeState:
-        """Return this node as it is after `request` was taken. Devices with the lowest numbers are
-        taken first.
+        """Return this node after `request` was taken. Devices with the lowest numbers are taken
+        first.
         """
         devices, cards = dict(self.devices), self.cards
         ask = card_ask(request)
@@ -93,8 +92,8 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
         return self.total.get(MEMORY, 0) // SCALE
 
     def pick(self, ask: CardAsk, left: Mapping[int, int] | None = None) -> Taken | None:
-        """Return the cards that a request would get, given the units `left` on each card; None if
-        there are too few.
+        """Return the cards that a request would get if cards have these units `left`; None if there
+        are too few.
         """
         if left is None:
             left = dict(enumerate(self.units_left(GPU)))
@@ -123,11 +122,11 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeTable:
-    """The nodes in order of their ids, as one array for each resource.
+    """The nodes in the order of their ids, with one array for each resource.
 
-    Readers that derive values from the table remember `generation` and a position in `touched`.
-    While `generation` stays the same, only those rows have changed that were added to `touched`
-    after that position.
+    A reader that derives values from the table remembers `generation` and the length of `touched`.
+    While `generation` stays the same, only the rows that were added to `touched` after that have
+    changed.
     """
 
     def __init__(
@@ -157,7 +156,7 @@ class NodeTable:
         return len(self.states)
 
     def put(self, node: NodeState) -> None:
-        """Add a node, or take over its new state."""
+        """Add a node, or replace its state."""
         row = self.row_of.get(node.id)
         if row is None:
             row = bisect_left(self.states, node.id, key=lambda other: other.id)
@@ -184,8 +183,8 @@ class NodeTable:
         self.put(self.states[self.row_of[node_id]].without(request))
 
     def column(self, kind: dict[str, Amounts], name: str) -> Amounts:
-        """Return the amounts of one resource in `total`, `available`, `load`, `whole` or
-        `share`.
+        """Return the amount of one resource on each node. `kind`: `total`, `available`, `load`,
+        `whole` or `share`.
         """
         found = kind.get(name)
         if found is None:
@@ -195,7 +194,7 @@ class NodeTable:
         return found
 
     def _respace(self, first: int, moved: Callable[[AnyArray], AnyArray]) -> None:
-        """Insert or remove the entry of the row `first` in all columns."""
+        """Insert an entry for the row `first` into all columns, or remove it."""
         for kind in (self.total, self.available, self.load, self.whole, self.share):
             for name in kind:
                 kind[name] = moved(kind[name])
@@ -207,7 +206,7 @@ class NodeTable:
         self.generation += 1
 
     def _write(self, row: int, node: NodeState, before: NodeState | None) -> None:
-        """Write a row. Values that equal those in `before` are skipped; most values do."""
+        """Write a row. Values that are the same in `before` are skipped, as most are."""
         self.is_schedulable[row] = node.is_schedulable
         if before is None or node.load != before.load:
             self._write_amounts(row, node, self.load, node.load)
@@ -242,7 +241,7 @@ class NodeTable:
 
 
 def _in_turns(left: tuple[int, ...], cards: Cards) -> tuple[int, ...]:
-    """Return the units left on each card for a request that shares the card by time."""
+    """Return the units left on each card, as a request sees them that shares the card by time."""
     return tuple(
         units if units == SCALE or cards.mode_of(number) in ("", TIME) else 0
         for number, units in enumerate(left)

@@ -17,14 +17,14 @@ can now.
 Filter = Literal[
     "draining", "excluded", "labels", "gpu type", "cpu only", "tried", "rack", "total", "free",
 ]  # fmt: skip
-"""The reasons why filters turn nodes away. The following come only from the policy `selector`: "gpu
-type" (GPUs of another type), "cpu only" (the node has GPUs and the work needs none), "tried" (the
-node was tried a moment ago without success), "rack" (another rack).
+"""The reasons why filters turn nodes away. These come only from the policy `selector`: "gpu type"
+(GPUs of another type), "cpu only" (the node has GPUs and the work needs none), "tried" (the node
+was tried a moment ago without success), "rack" (another rack).
 """
 
 GPU_TYPE_RESOURCE = "accelerator_type:"
-"""The prefix of the resources by which the option `accelerator_type` names a type of GPU. A request
-contains a small amount of such a resource.
+"""The prefix of resources that stand for types of GPUs. With the option `accelerator_type`, a
+request contains a small amount of such a resource.
 """
 
 _WORDS: Mapping[Filter, str] = {
@@ -40,11 +40,11 @@ _WORDS: Mapping[Filter, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class TurnedAway:
-    """How many nodes one filter turned away. A node counts only for the first filter that turned it
+    """How many nodes a filter turned away. A node counts only for the first filter that turned it
     away.
 
     The filters `total` and `free` also set `resource`, `asked`, and `most`: the largest amount that
-    any of these nodes has in total or free.
+    any of these nodes has in total, or has free.
     """
 
     filter: Filter
@@ -76,7 +76,9 @@ class Placed:
 
 @dataclass(frozen=True, kw_only=True)
 class Rejection:
-    """No node was chosen. `turned_away`: the reasons, in the order of the filters."""
+    """The outcome that no node was chosen. `turned_away`: the reasons, in the order of the
+    filters.
+    """
 
     reason: Reason
     turned_away: tuple[TurnedAway, ...] = ()

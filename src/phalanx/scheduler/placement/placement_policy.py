@@ -1,4 +1,6 @@
-"""The policy by which a cluster places its work. It is read once, and sent to every node."""
+"""The policy by which a cluster places its work. The head reads it once and sends it to every
+node.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,21 @@ POLICIES = ("default", "hybrid", "least-waiting", "selector", "two-pass-random")
 
 
 class PlacementPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy's name, and the settings of those policies that have settings."""
+    """A policy's name, and its settings if the policy has any."""
 
     policy: str = "default"
     selector: SelectorSettings = SelectorSettings()
     spread_threshold: float = 0.5
-    """For the policy hybrid: a node that is utilized less than this counts as unused."""
+    """For the policy hybrid: a node whose utilization is below this fraction counts as unused."""
 
     @property
     def starts_here_first(self) -> bool:
-        """Whether a node starts work for which it has room without considering other nodes."""
+        """Whether a node starts work for which it has room without a look at other nodes."""
         return self.policy in ("default", "least-waiting")
 
     def spreading(self, threshold: float | None) -> PlacementPolicy:
-        """Return this policy. If a threshold is given and this is the default policy, return
-        `hybrid` with the threshold.
+        """Return the policy `hybrid` with this threshold, if a threshold is given and this is the
+        default policy; otherwise this policy.
         """
         if threshold is None or self.policy != "default":
             return self
@@ -37,8 +39,8 @@ class PlacementPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_placement_policy(given: str | Mapping[str, Any] | None) -> PlacementPolicy:
-    """Read a policy's name, or a mapping such as `{"policy": "selector", "candidate_factor": 3}`.
-    None means the default policy.
+    """Return the policy for a name, or for a mapping such as `{"policy": "selector",
+    "candidate_factor": 3}`. None stands for the default policy.
 
     Raises ValueError for an unknown name, and for unknown settings.
     """

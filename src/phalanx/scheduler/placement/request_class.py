@@ -21,8 +21,8 @@ from phalanx.scheduler.placement.outcome import Filter, Reason, Rejection, Turne
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """A request to one node: an amount of each resource, and the labels that the node must have.
-    `exact_devices`: whether a share of a numbered device must fit one device. If not, only sums are
-    compared, as in Ray, and a request may be sent to a node where it never starts.
+    `exact_devices`: whether a share of a numbered device must fit one device. Otherwise only sums
+    are compared, as in Ray, and a request may be sent to a node where it never starts.
     """
 
     resources: ResourceSet
@@ -31,14 +31,14 @@ class Request:
 
 
 class Ranking:
-    """Rows ordered by (score, row). The order is updated when single rows come, go or change."""
+    """Rows in the order of (score, row). Single rows can be added, removed or moved."""
 
     def __init__(self, scores: Sequence[float], rows: Sequence[int]) -> None:
         self._key_of = {row: (scores[row], row) for row in rows}
         self.order = sorted(self._key_of.values())
 
     def place(self, row: int, score: float | None) -> None:
-        """Put `row` at the position of its score. A score of None removes the row."""
+        """Put `row` at the position of its score. The score None removes the row."""
         old = self._key_of.pop(row, None)
         if old is not None:
             del self.order[bisect_left(self.order, old)]
@@ -58,7 +58,9 @@ class Ranking:
 
 
 class RequestClass:
-    """For one class of requests: the feasible nodes, and the nodes that are available now."""
+    """The facts about each node for one class of requests: whether it is feasible, and whether it
+    is available now.
+    """
 
     def __init__(self, nodes: NodeTable, request: Request) -> None:
         """Raises ValueError for a fractional number of devices above one."""
@@ -67,8 +69,8 @@ class RequestClass:
         self.request = request
         self._nodes = nodes
         self._ask = _special_ask(request, nodes)
-        """The request for cards, if it cannot be answered from the columns of shares and whole
-        devices; otherwise None.
+        """The cards that requests of the class need, if the columns of shares and whole devices
+        cannot tell whether a node has them; otherwise None.
         """
         self._decides = MEMORY if self._ask is not None and self._ask.memory else GPU
         self._rankings: dict[tuple[str, float], Ranking] = {}
@@ -85,7 +87,8 @@ class RequestClass:
             self._seen += 1
 
     def ranking(self, group: str, threshold: float) -> Ranking:
-        """Return the rows of a group by utilization; values below `threshold` count as 0.
+        """Return the rows of a group, ordered by utilization. A utilization below `threshold`
+        counts as 0.
 
         Groups: `available`, `plain` (available and without GPUs), `busy` (feasible, not available).
         """
@@ -100,8 +103,8 @@ class RequestClass:
     def rejection(self, turned_away_before: Mapping[Filter, Flags]) -> Rejection:
         """Return why no node was chosen. Each node counts for the first filter that turns it away.
 
-        `turned_away_before`: nodes that other filters turn away. These filters come after
-        `draining`, and before the labels and amounts of this class.
+        `turned_away_before`: the nodes that other filters turned away. These filters come after the
+        filter `draining`, and before those for the labels and amounts of this class.
         """
         nodes = self._nodes
         left = nodes.is_schedulable.copy()
@@ -185,13 +188,13 @@ class RequestClass:
         return self.available & without_gpus
 
     def _has(self, name: str) -> Amounts:
-        """Return the amounts of a resource that nodes have when nothing runs."""
+        """Return how much of a resource each node has when nothing runs."""
         if self._ask is not None and name == self._decides:
             return self._of_cards
         return self._nodes.column(self._nodes.total, name)
 
     def gpu_units(self) -> Amounts:
-        """Return the units of GPUs that the request would get on each node, by the memory of the
+        """Return how many units of GPUs the request would get on each node, by the memory of the
         node's largest card.
         """
         ask, nodes = self._ask, self._nodes
@@ -203,8 +206,9 @@ class RequestClass:
         return units
 
     def _free(self, name: str, units: int) -> Amounts:
-        """Return the free amounts of a resource for a demand of `units`. For numbered devices, only
-        whole devices count or, below one device, the largest free share of one device.
+        """Return how much of a resource is free on each node for a demand of `units`. For numbered
+        devices, only whole devices count or, below one device, the largest free share of one
+        device.
         """
         nodes = self._nodes
         if self._ask is not None:
@@ -226,7 +230,7 @@ class ClusterView:
         self._classes: dict[Request, RequestClass] = {}
 
     def of(self, request: Request) -> RequestClass:
-        """Return the class of `request`, brought up to date with the nodes."""
+        """Return the class of `request`. Its facts are up to date."""
         found = self._classes.pop(request, None)
         if found is None:
             found = RequestClass(self.nodes, request)
@@ -244,7 +248,9 @@ def _tell(turned_away: list[TurnedAway], found: TurnedAway) -> None:
 
 
 def _short(kind: Filter, name: str, units: int, has: Amounts) -> TurnedAway:
-    """Return the entry for the nodes that a filter turns away; `has` has these nodes' amounts."""
+    """Return the entry for the nodes that a filter turns away. `has`: the amounts of these
+    nodes.
+    """
     most = int(has.max()) if has.size else 0
     return TurnedAway(
         filter=kind,
@@ -256,8 +262,8 @@ def _short(kind: Filter, name: str, units: int, has: Amounts) -> TurnedAway:
 
 
 def _special_ask(request: Request, nodes: NodeTable) -> CardAsk | None:
-    """Return a request's demand on cards; None for whole GPUs, and for a share of one GPU's
-    time.
+    """Return the cards that a request needs; None for whole GPUs, and for a share of one GPU that
+    is shared by time.
     """
     if GPU not in request.resources or GPU not in nodes.numbered or not request.exact_devices:
         return None

@@ -1,4 +1,4 @@
-"""A seeded source of random numbers, for code that gets no source from its caller, such as tables
+"""A source of random numbers with a seed, for code whose caller provides no source, such as tables
 of cases.
 """
 

@@ -1,5 +1,5 @@
-"""The strategies SPREAD and RANDOM. Among the possible nodes, SPREAD takes the next one in turn,
-and RANDOM a random one.
+"""The strategies SPREAD and RANDOM. SPREAD takes the possible nodes one after another; RANDOM takes
+a random one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 
 
 class Spread:
-    """Round robin over the nodes in order of ids: first over available nodes, then over feasible
-    ones.
+    """The strategy that takes nodes one after another, in the order of their ids: first the
+    available nodes, then the feasible ones.
 
     The position is kept between picks, so each asker needs its own `Spread`.
     """

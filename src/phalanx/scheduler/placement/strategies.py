@@ -1,7 +1,7 @@
 """Strategies in the form in which messages carry them: the allowed keys, and the labels that a
 strategy asks for.
 
-Nodes import this module when they start. The policies need numpy and are imported later.
+Nodes import this module when they start. The policies, which need numpy, are imported later.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from phalanx.scheduler.placement.labels import ANY_NODE, LabelSelector, condition
 
 WHOLE_GROUP = -2
-"""A value for a bundle's index that means any bundle of the group, but none while any bundle waits
+"""The index of a bundle that stands for any bundle of the group, but for none while a bundle waits
 for a new place.
 """
 
@@ -37,8 +37,8 @@ class _Wire(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def check_strategy(wire: Mapping[str, Any]) -> None:
-    """Raise ValueError for a strategy that no policy can read. The check is needed because a
-    process may send anything.
+    """Raise ValueError for a strategy that no policy can read. This is checked because a process
+    may send anything.
     """
     try:
         read = msgspec.convert(wire, _Wire)
@@ -52,8 +52,8 @@ def check_strategy(wire: Mapping[str, Any]) -> None:
 
 
 def selectors_of(wire: Mapping[str, Any]) -> list[LabelSelector]:
-    """Return the label selectors in order of preference. If none is requested, return one that
-    accepts every node.
+    """Return the label selectors of a strategy in order of preference. If it has none, return one
+    that accepts every node.
 
     Raises ValueError for an invalid condition.
     """

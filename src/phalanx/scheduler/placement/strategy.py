@@ -1,4 +1,4 @@
-"""The interface of strategies. A strategy chooses one node for one request, by the terms of its
+"""The interface of strategies. A strategy chooses a node for a request, under the terms of its
 asker.
 """
 
@@ -21,15 +21,15 @@ ENTRY_POINT_GROUP = "phalanx.strategies"
 
 @dataclass(frozen=True, kw_only=True)
 class Asking:
-    """The asker, and its terms.
+    """The terms of a request's asker.
 
-    `local`: the node that decides. `preferred`: the node that is taken if it is no worse than the
-    best. `require_available`: whether nodes are excluded where the request would have to wait.
+    `local`: the node that decides. `preferred`: the node that is taken if no other is better.
+    `require_available`: whether nodes are excluded on which the request would have to wait.
     `avoid_local`: whether the local node is skipped, because its queue is being emptied.
     `argument_bytes`: the bytes of all large arguments. `held_bytes`: how many of these bytes each
     node holds. `waiting`: the number of waiting requests like this one, including this one.
-    `tried`: the amounts that nodes recently did not give to the asker. `beside`: the nodes where
-    the asker's job already runs.
+    `tried`: the amounts that nodes lately did not give to the asker. `beside`: the nodes where the
+    asker's job already runs.
     """
 
     local: str | None = None
@@ -74,14 +74,14 @@ def reject(
 
 
 def excluded_rows(view: ClusterView, asking: Asking) -> list[int]:
-    """Return the row of the local node if that node must be skipped; otherwise nothing."""
+    """Return the row of the local node if that node must be skipped; otherwise no row."""
     if asking.avoid_local and asking.local in view.nodes.row_of:
         return [view.nodes.row_of[asking.local]]
     return []
 
 
 def placed(view: ClusterView, row: int, is_available: bool) -> Placed:
-    """Return an outcome that names the node of one row."""
+    """Return the outcome that the node in this row was chosen."""
     return Placed(node=view.nodes.states[row].id, is_available=is_available)
 
 

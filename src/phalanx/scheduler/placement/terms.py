@@ -16,8 +16,8 @@ from phalanx.scheduler.placement.strategy import Strategy
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """The terms of one request: the affinity to a named node, and the selectors, which are tried
-    one after another.
+    """The terms of one request: the affinity to a named node, and the selectors, which are tried in
+    order.
     """
 
     request: Request
@@ -26,11 +26,11 @@ class Terms:
 
 
 def terms_of(wire: Mapping[str, Any], place: ResourceSet, otherwise: Strategy) -> Terms:
-    """Read a task's terms from the keys node_id, soft and labels. Raises ValueError.
+    """Return a task's terms, which are in the keys node_id, soft and labels. Raises ValueError.
 
-    A task that must not wait for a busy node is still sent to that node, and the node refuses it.
-    `otherwise`: the strategy that decides if the named node is not possible and the task is not
-    bound to that node.
+    A task that must not wait for a busy node is sent to that node all the same, and the node
+    refuses it. `otherwise`: the strategy that decides if the named node is not possible and the
+    task is not bound to it.
     """
     first, *fallbacks = selectors_of(wire)
     return Terms(
@@ -41,8 +41,8 @@ def terms_of(wire: Mapping[str, Any], place: ResourceSet, otherwise: Strategy) -
 
 
 def affinity_of(wire: Mapping[str, Any], otherwise: Strategy) -> NodeAffinity | None:
-    """Return the affinity to the node that the strategy names; None if it names no node. See
-    `terms_of`.
+    """Return the affinity to the node that the strategy names; None if it names none. `otherwise`:
+    as for `terms_of`.
     """
     target = wire.get("node_id")
     if not target:

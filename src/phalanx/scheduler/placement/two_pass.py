@@ -1,4 +1,4 @@
-"""The oldest policy, which can still be chosen: any node with room or, if there is none, any
+"""The oldest policy, which can still be chosen: a random node with room or, without one, a random
 feasible node.
 """
 
@@ -13,17 +13,17 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 
 
 class TwoPassRandom:
-    """Picks at random among nodes whose available minus queued amounts are enough or, if there are
-    none, among feasible nodes.
+    """Picks a random node whose available amounts, minus the queued ones, are enough. If there is
+    none, picks a random feasible node.
 
-    Random choices need no agreement among the deciding processes. If they weighed nodes by outdated
-    reports, all of them would send their requests to the same node at once.
+    Random choices need no agreement among the deciding processes. If these compared nodes by
+    outdated reports, all of them would send their requests to the same node at once.
     """
 
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Pick a node by the rules of this strategy. The caller adds the request to that node's
+        """Pick a node by the rules of this strategy. The caller adds the request to the node's
         load.
         """
         excluded = excluded_rows(view, asking)

@@ -1,6 +1,4 @@
-"""The policy least-waiting: among the nodes that can take a task, the one where the task would wait
-least.
-"""
+"""The policy least-waiting: takes the node where a task would wait least."""
 
 from __future__ import annotations
 
@@ -28,12 +26,12 @@ class Backlog:
 
 
 class LeastWaiting:
-    """The strategy that minimizes queue length x mean run time + missing argument bytes /
+    """The strategy that minimizes queue length × mean run time + missing bytes of arguments /
     bandwidth.
 
-    A node that has never reported counts as having an empty queue. Among equal nodes, the preferred
-    one is taken, or else the one with the lowest id. The reports are kept as arrays in the order of
-    the nodes.
+    The queue of a node that has never reported counts as empty. Among equal nodes, the preferred
+    node is taken or, if it is not one of them, the node with the lowest id. The reports are kept as
+    arrays in the order of the nodes.
     """
 
     def __init__(self, default_bandwidth: float = 1e9) -> None:
@@ -47,7 +45,7 @@ class LeastWaiting:
         self._s_per_byte = np.zeros(0)
 
     def report(self, view: ClusterView, node: str, backlog: Backlog) -> None:
-        """Take over a node's report, which comes with a heartbeat."""
+        """Replace a node's report, which comes with a heartbeat."""
         self._backlogs[node] = backlog
         row = view.nodes.row_of.get(node)
         if row is not None and self._is_laid_out(view.nodes):
@@ -64,8 +62,8 @@ class LeastWaiting:
         return backlog.queue_length * backlog.run_s + self.transfer_s(node, missing)
 
     def starts_within(self, node: str, seconds: float) -> int:
-        """Return how many more tasks, in addition to the queued ones, a busy node is likely to
-        start within `seconds`; 0 if the node's run times are unknown.
+        """Return how many more tasks a busy node will probably start within `seconds`, in addition
+        to the queued ones; 0 if the node's run times are unknown.
         """
         backlog = self._backlogs.get(node, Backlog())
         return int(seconds / backlog.run_s) - backlog.queue_length if backlog.run_s else 0

@@ -1,4 +1,4 @@
-"""The price of work to its user, and how long usage is remembered."""
+"""The price of work for its user, and the time for which usage is remembered."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ACCEPTS: Final[Accepted] = {
 class Terms(NamedTuple):
     """The terms by which usage is billed.
 
-    After `half_life_s` seconds, half of the usage is forgotten. Work that has started counts for at
-    least `penalty_s` seconds. `billing`: the weight of one unit of each resource, such as a core, a
-    GPU or a byte.
+    After `half_life_s` seconds, half of the usage is forgotten. Work that has started is charged
+    for at least `penalty_s` seconds. `billing`: the weight of one unit of each resource, such as a
+    core, a GPU or a byte.
     """
 
     half_life_s: float
@@ -42,7 +42,9 @@ class Terms(NamedTuple):
 
 
 def terms_of(arguments: Arguments) -> Terms:
-    """Read the arguments `halfLife` (168h), `penalty` (5m) and `billing` ({cpu: 1})."""
+    """Return the terms in the arguments `halfLife` (168h), `penalty` (5m) and `billing` ({cpu:
+    1}).
+    """
     given = table(arguments, "billing")
     return Terms(
         half_life_s=seconds(arguments.get("halfLife")) or HALF_LIFE_S,
@@ -52,8 +54,8 @@ def terms_of(arguments: Arguments) -> Terms:
 
 
 def terms_in(config: Configuration) -> Terms:
-    """Return the terms of the first plugin that reads users' usage, or the defaults if there is no
-    such plugin.
+    """Return the terms of the first plugin that reads users' usage; the defaults if no plugin
+    does.
     """
     for tier in config.tiers:
         for option in tier:

@@ -1,4 +1,4 @@
-"""Buckets: groups of one job's tasks that should share a node.
+"""Buckets: groups of a job's tasks that should share a node.
 
 Source: Volcano's task-topology plugin.
 """
@@ -20,8 +20,8 @@ _MIB = 1024 * 1024
 
 @dataclass(kw_only=True)
 class Wishes:
-    """The pairs of roles to keep together or apart. `order` and `strength` have a number for each
-    role.
+    """The pairs of roles that a job wants together or apart. `order` and `strength` have a number
+    for each role.
     """
 
     together: set[tuple[str, str]] = field(default_factory=set)
@@ -31,7 +31,7 @@ class Wishes:
 
 
 def wishes_of(annotations: Mapping[str, str], roles: set[str]) -> Wishes | None:
-    """Return the job's wishes. None if the job has none, or if they name a role that none of its
+    """Return the job's wishes; None if the job has none, or if they name a role that none of its
     tasks has.
     """
     near = annotations.get(_PREFIX + "affinity")
@@ -58,8 +58,8 @@ def wishes_of(annotations: Mapping[str, str], roles: set[str]) -> Wishes | None:
 
 
 class Bucket:
-    """Tasks that are not placed yet, the sum of their requests, and the nodes of those tasks that
-    are already placed.
+    """Tasks that are not placed yet, the sum of their requests, and the nodes of the bucket's
+    placed tasks.
     """
 
     __slots__ = ("index", "on_node", "placed", "request", "roles", "tasks", "weight")
@@ -75,7 +75,7 @@ class Bucket:
 
 
 class Buckets:
-    """All buckets of one job. `largest` is the size of the largest bucket, at least 1."""
+    """All buckets of a job. `largest`: the size of the largest bucket, at least 1."""
 
     def __init__(self, cluster: Cluster, job: Job, wishes: Wishes) -> None:
         self._cluster = cluster
@@ -93,15 +93,15 @@ class Buckets:
         return self._bucket_of.get(t)
 
     def role_key(self, t: int) -> tuple[int, int]:
-        """Return a sort key by which roles with a requested order come first, then the roles with
-        the strongest wishes.
+        """Return the sort key of a task: roles with a requested order come first, then the roles
+        with the strongest wishes.
         """
         role = self._cluster.eq_class[t].shape.role
         return (-self._wishes.order.get(role, 0), -self._wishes.strength.get(role, 0))
 
     def repulsion(self, role: str, node: int) -> int:
-        """Return the negative number of tasks on the node from which the role should be kept
-        apart.
+        """Return, as a negative number, how many tasks on the node should not be next to the
+        role.
         """
         return self._pull(role, self._on_node.get(node, {}), only_apart=True)
 

@@ -12,14 +12,15 @@ from phalanx.scheduler.plugin_parts.cells import Promise
 
 CARD_LEVEL, NODE_LEVEL = "card", "node"
 MOST_CELLS = 10**6
-"""The largest number of cells of a queue."""
+"""The largest number of cells that a queue may have."""
 _LARGEST_SET = 256
-"""The largest number of cards of a cell inside a node."""
+"""The largest number of cards in a cell that is a part of a node."""
 
 
 class CellSettings(NamedTuple):
-    """The levels and the promises. `names`: the levels from the smallest. `sizes`: the numbers of
-    cards of the levels inside nodes. `labels`: the labels of nodes that name their groups.
+    """The levels of cells, and the promises. `names`: the levels' names, smallest level first.
+    `sizes`: the number of cards in a cell, for the levels inside nodes. `labels`: for the levels
+    above nodes, the node labels that name the groups.
     """
 
     names: tuple[str, ...]
@@ -29,7 +30,7 @@ class CellSettings(NamedTuple):
 
 
 def read_cells(arguments: Arguments) -> CellSettings:
-    """Return the settings. Raises ValueError with the first fault."""
+    """Return the settings in the arguments. Raises ValueError with the first fault."""
     sets: dict[int, str] = {1: CARD_LEVEL}
     groups = {"rack": "rack"}
     for name, given in table(arguments, "levels").items():

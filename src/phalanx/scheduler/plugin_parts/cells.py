@@ -3,15 +3,16 @@
 The levels of cells are, from the smallest: sets of cards of one node, whole nodes, and groups of
 nodes. Each owner is promised a number of cells of one level. A cell is bound to an owner while the
 owner holds a card in it, and nobody else may then hold a card there. All other cells stay unbound,
-so a promise is for any free cell of the level. Buddy allocation: a cell is split into the cells of
-the next level when one of its parts is bound, and it is whole again once nothing in it is held.
+so a promise is for any free cell of the level. As in buddy allocation, a cell is split into the
+cells of the next level when one of its parts is bound, and it is whole again once nothing in it is
+held.
 
-`fault` is the rule of safety: nobody may take a card if the free cells then cover fewer of the
-promises that are not bound yet. Therefore the promises hold however others spread their work. Where
-the cluster is too small for all promises, for example because nodes broke, the rule only forbids to
-make the lack larger.
+`fault` checks the rule of safety: nobody may take a card if afterwards the free cells would cover
+fewer of the promises that are not bound yet. Therefore the promises can be kept wherever others run
+their work. If the cluster is too small for all promises, for example because nodes broke, nobody
+may make the lack larger.
 
-Cards inside a node are counted and have no position: a cell of four cards is any four cards.
+Cards inside a node are only counted: a cell of four cards is any four cards of the node.
 """
 
 from __future__ import annotations
@@ -25,42 +26,46 @@ import numpy as np
 import numpy.typing as npt
 
 CARD = 1000
-"""The units of a card in which holdings are counted, so that a card can be shared."""
+"""The units of one card in which holdings are counted, so that a card can be shared."""
 OTHERS = ""
-"""The owner of cards that no promise covers and that cannot be taken back."""
+"""The owner of cards that no promise covers and that cannot be evicted."""
 
 ALL_BOUND = "all-bound"
-"""Every cell that is promised to the owner is bound already."""
+"""The fault that every cell promised to the owner is bound already."""
 BOUND_TO_OTHERS = "bound-to-others"
-"""The cell, or a part of it, is bound to other owners."""
+"""The fault that the cell, or a part of it, is bound to other owners."""
 PROMISED = "promised"
-"""The free cell is needed for promises to other owners."""
+"""The fault that the free cell is needed for promises to other owners."""
 OUTSIDE = "outside"
-"""The node is in no cell of the level, or the owner has no promise."""
+"""The fault that the node is in no cell of the level, or that the owner has no promise."""
 
 Kinds: TypeAlias = npt.NDArray[np.int64]
-"""A number for each node."""
+"""The kind of each node, as a number."""
 Shape: TypeAlias = "int | tuple[tuple[tuple[int, Shape], int], ...]"
-"""A node's number of cards, or the levels and shapes of a group's parts with their counts."""
+"""For a node: its number of cards. For a group: the levels and shapes of its parts, with their
+counts.
+"""
 
 
 class Promise(NamedTuple):
-    """A number of cells of a level."""
+    """A level, and the number of its cells that are promised."""
 
     level: int
     number: int
 
 
 class Place(NamedTuple):
-    """A node: its number of cards, and the names of its groups from the smallest ("" for none)."""
+    """A node: its number of cards, and the names of its groups, smallest group first ("" for no
+    group).
+    """
 
     cards: int
     groups: tuple[str, ...] = ()
 
 
 class _Cell:
-    """A node or a group. `held`: the units that each owner holds inside of it. `number`: the
-    node's index; -1 for a group.
+    """A node or a group. `held`: the units that each owner holds inside it. `number`: the node's
+    index; -1 for a group.
     """
 
     __slots__ = ("held", "level", "number", "parent", "parts", "shape")
@@ -85,13 +90,14 @@ class _Free(NamedTuple):
 
 
 class Cells:
-    """The cells of a cluster, the promises, and what owners hold."""
+    """The cells of a cluster, the promises of cells, and what owners hold in them."""
 
     def __init__(
         self, sizes: Sequence[int], places: Sequence[Place], promises: Mapping[str, Promise]
     ) -> None:
-        """`sizes`: the numbers of cards of the cells inside nodes, ascending from 1, each a
-        multiple of the one before. Level `len(sizes)` is the node; the groups' levels follow.
+        """`sizes`: the number of cards of a cell, for each level inside nodes: ascending from 1,
+        and each a multiple of the previous one. Level `len(sizes)` is the node; the levels of
+        groups follow.
         """
         self._sizes = tuple(sizes)
         self._node_level = len(sizes)
@@ -110,10 +116,12 @@ class Cells:
         self._kinds: Kinds = np.zeros(len(places), dtype=np.int64)
         self._kind_of: dict[object, int] = {}
         self._stale = set(roots)
-        """The outermost cells in which something was taken since they were last counted."""
+        """The outermost cells in which something was taken since their free cells were last
+        counted.
+        """
 
     def _build(self, places: Sequence[Place]) -> list[_Cell]:
-        """Make the groups around the nodes. Returns the cells that are in no other cell."""
+        """Make the groups around the nodes. Returns the outermost cells."""
         groups: dict[tuple[str, ...], _Cell] = {}
         roots = []
         for node, place in zip(self._nodes, places, strict=True):
@@ -145,7 +153,7 @@ class Cells:
         return self._bound[owner]
 
     def is_bound(self, owner: str, node: int) -> bool:
-        """Whether a node is in a cell that is bound to an owner, or has such cells inside."""
+        """Whether a node is inside a cell that is bound to an owner, or contains such a cell."""
         level = self._level_of(owner)
         cell: _Cell | None = self._nodes[node]
         while cell is not None and cell.level < level:
@@ -153,8 +161,8 @@ class Cells:
         return cell is not None and owner in cell.held
 
     def lacking(self) -> list[int]:
-        """Return for each level the number of promised cells, not bound yet, for which there is no
-        free cell.
+        """Return, for each level, how many promised cells are neither bound nor covered by a free
+        cell.
         """
         wanted = [0] * self._levels
         for owner, promise in self._promises.items():
@@ -214,7 +222,9 @@ class Cells:
         return self._try(owner, node, units, promise)
 
     def _try(self, owner: str, node: int, units: int, promise: Promise) -> str | None:
-        """Return why the promise does not allow to take the units, by taking them for a moment."""
+        """Return why the promises do not allow the owner to take the units. The units are taken for
+        a moment to find out.
+        """
         before, lacked = self._bound[owner], self.lacking()
         self.take(owner, node, units)
         try:
@@ -234,8 +244,8 @@ class Cells:
         return min(self._free_inside(node.shape, node.held)) < 0
 
     def faults(self, owner: str, units: int) -> tuple[Kinds, list[str | None], list[bool]]:
-        """Return the kind of each node and, for each kind, the answers of `fault` and `is_bound`.
-        All nodes of a kind have the same answers, and there are few kinds.
+        """Return the kind of each node, and for each kind the results of `fault` and `is_bound`.
+        They are the same for all nodes of a kind, and there are few kinds.
         """
         self._refresh()
         _, first, kinds = np.unique(self._kinds, return_index=True, return_inverse=True)
@@ -246,7 +256,9 @@ class Cells:
     # -- holdings -------------------------------------------------------------------------------
 
     def take(self, owner: str, node: int, units: int) -> None:
-        """Record that an owner holds more units of a node's cards; fewer, if negative."""
+        """Record that an owner holds more units of a node's cards or, with a negative number,
+        fewer.
+        """
         cell: _Cell | None = self._nodes[node]
         level = self._level_of(owner)
         while cell is not None:
@@ -264,8 +276,8 @@ class Cells:
         self._stale.add(self._nodes[node].root())
 
     def take_all(self, holdings: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
-        """Take these holdings (owner, node, units), those that come first before all others.
-        Returns those that the promises do not allow; they are not taken.
+        """Record these holdings (owner, node, units), in order. Returns those that the promises do
+        not allow; they are not recorded.
         """
         lacked = self.lacking()
         for owner, node, units in holdings:
@@ -283,7 +295,7 @@ class Cells:
         return refused
 
     def _are_apart(self, holdings: Sequence[tuple[str, int, int]]) -> bool:
-        """Whether all holdings are in cells of their owners, within the promises."""
+        """Whether all holdings are in their owners' cells, within the promises."""
         for owner in {owner for owner, _, _ in holdings}:
             promise = self._promises.get(owner)
             if promise is None or self._bound[owner] > promise.number:
@@ -307,7 +319,7 @@ class Cells:
         return 0 if promise is None else promise.level
 
     def _owner(self, cell: _Cell) -> str | None:
-        """Return the owner to which a node or a group is bound as a whole."""
+        """Return the owner to which the whole of a node or group is bound."""
         return next((o for o in cell.held if self._level_of(o) == cell.level), None)
 
     def _sets(self, level: int, units: int) -> int:
@@ -316,7 +328,7 @@ class Cells:
     # -- free cells -----------------------------------------------------------------------------
 
     def _refresh(self) -> None:
-        """Count again the free cells of outermost cells in which something changed."""
+        """Count the free cells of those outermost cells again in which something changed."""
         for root in self._stale:
             self._count(root)
         self._stale.clear()
@@ -333,8 +345,8 @@ class Cells:
             self._free.inside[level] += sets - (0 if old is None else old.inside[level])
 
     def _sort(self, cell: _Cell, around: tuple[object, ...]) -> None:
-        """Give the nodes of a cell their kinds. Nodes of a kind have equal holdings, and are in the
-        same groups or in free groups of equal shape.
+        """Give each node inside a cell its kind. Nodes of a kind have equal holdings, and are in
+        the same groups or in free groups of equal shape.
         """
         if cell.number < 0:
             inner = (*around, cell if cell.held else cell.shape)
@@ -356,8 +368,8 @@ class Cells:
             self._find(part, free)
 
     def _free_inside(self, cards: int, held: Mapping[str, int]) -> list[int]:
-        """Return for each level inside a node the largest free sets of its cards. A negative number
-        says that the node has too few cards for what is held.
+        """Return, for each level inside a node, how many of the largest free sets of its cards have
+        this level. A negative number means that the node has fewer cards than are held.
         """
         own = [0] * self._node_level
         for owner, units in held.items():

@@ -1,4 +1,4 @@
-"""Reasons why a podgroup without room cannot reclaim from other queues."""
+"""Explains why a podgroup without room cannot reclaim room from other queues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phalanx.scheduler.cycle.plan import Rejection
 from phalanx.scheduler.plugin_parts.quota_tree import QuotaNode
 
 _SHOWN = 4
-"""The largest number of queues that a reason names. Those that hold the most are chosen."""
+"""The largest number of queues that a reason names: those that hold the most."""
 
 
 def why_nothing_is_taken_back(
@@ -25,10 +25,9 @@ def why_nothing_is_taken_back(
     count: int,
     resources: Sequence[str],
 ) -> list[Rejection]:
-    """For each resource that nodes lack, return the reasons why reclaim makes no room for `count`
-    more tasks. Either the job's queue deserves no more, or the other queues are entitled to the
-    amounts that they hold. There is no reason for a resource of which some other queue holds too
-    much.
+    """Return, for each resource that nodes lack, why reclaim makes no room for `count` more tasks:
+    either the job's queue deserves no more of it, or all other queues are entitled to what they
+    hold of it. If another queue holds too much of a resource, there is no reason for this resource.
     """
     out = []
     for name in resources:
@@ -57,7 +56,7 @@ def why_nothing_is_taken_back(
 
 
 def _holding(nodes: Mapping[int, QuotaNode], r: int) -> list[int]:
-    """Return the queues whose work holds some of a resource, largest amount first."""
+    """Return the queues whose work holds some of a resource, the largest amount first."""
     held = {q: n.account.allocated.v[r] for q, n in nodes.items() if n.is_leaf()}
     return sorted((q for q, x in held.items() if x >= EPSILON), key=lambda q: (-held[q], q))
 

@@ -1,4 +1,4 @@
-"""Limits the number of devices of a node, because a snapshot may claim any number."""
+"""Limits the number of devices that a node counts for, because a snapshot may state any number."""
 
 from __future__ import annotations
 

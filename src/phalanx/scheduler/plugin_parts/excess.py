@@ -6,11 +6,11 @@ that it requests. It may take from any queue that exceeds its deserved amount of
 victim uses. With two resources, two queues can then take the same room from each other forever
 (volcano#4808, #4947).
 
-Here only short resources count. The reclaiming queue must stay within its deserved amount of each
-of them, and the victim's queue must exceed its deserved amount of at least one. So work that was
-placed in this way keeps its queue within the deserved amounts of these resources, and cannot be
-evicted again because of them. If a queue's quota does not name a short resource, the resources that
-the quota does name decide.
+Here only the resources count that are short on the node. The reclaiming queue must stay within its
+deserved amount of each of them, and the victim's queue must exceed its deserved amount of at least
+one. So a queue stays within its deserved amounts of these resources when it gets work by reclaim,
+and that work cannot be reclaimed again because of them. If a queue's quota names no short resource,
+the resources that it names decide.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from phalanx.scheduler.cycle.amounts import EPSILON, Amount, Counts, Dimensions,
 def short_of(dims: Dimensions, room: Counts, request: Counts) -> Flags:
     """Return the resources that a node lacks.
 
-    If the node's sums are enough, for example because no single device has enough, return all
+    If the node's sums are enough (for example, if only no single device has enough), return all
     requested resources.
     """
     asked = (request > 0) & dims.weighed
@@ -46,8 +46,8 @@ def may_take(
 
 
 def may_lose(dims: Dimensions, held: Vector, deserved: Amount, load: Vector, short: Flags) -> bool:
-    """Whether a task of a queue that holds `held` may have to give up some of the short
-    resources.
+    """Whether a task of a queue that holds `held` may have to give up some of the short resources.
+    `load`: the task's request.
     """
     uses = (load > 0) & dims.weighed & short
     within = held - deserved.v < EPSILON

@@ -1,15 +1,14 @@
-"""Ranks of the users in a tree of shares, by the rule that Slurm documents as Fair Tree.
+"""Ranks the users in a tree of shares, by the rule that Slurm documents as Fair Tree.
 
 The level fairshare of a member is S / U, where S is the member's fraction of all its siblings'
 shares, and U its fraction of all their usage. The tree is walked depth first, by descending level
 fairshare, so that all users of a better account come before all users of a worse one. The first
 user's rank is the number of users, and ranks descend from there. Users without usage are ranked,
-too. Without usage, level fairshare is infinite. Without shares it is 0, whether there is usage or
-not.
+too. Without shares, the level fairshare is 0. With shares and without usage, it is infinite.
 
-Ties: equal users share a rank. A user who is equal to an account shares the best rank in it. The
-members of equal accounts are ranked as if they belonged to one account. Source: Slurm's page "Fair
-Tree Fairshare Algorithm".
+Ties: equal users share a rank. A user whose level fairshare equals that of an account has the same
+rank as the best user of the account. The members of equal accounts are ranked as if they belonged
+to one account. Source: Slurm's page "Fair Tree Fairshare Algorithm".
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ class Standing(NamedTuple):
 
 
 def level_fairshares(siblings: Sequence[Member]) -> list[float]:
-    """Return the level fairshare S / U of each sibling. It is 0 without shares, and otherwise
-    infinite without usage.
+    """Return the level fairshare S / U of each sibling: 0 without shares, and infinite with shares
+    and without usage.
     """
     shares = sum(one.shares for one in siblings)
     used = sum(one.use for one in siblings)
@@ -66,8 +65,8 @@ def standings(siblings: Sequence[Member]) -> dict[str, Standing]:
 
 
 def _of_users(siblings: Sequence[Member]) -> dict[str, Standing]:
-    """Return the standings of siblings that are all users. This is a faster way, because there may
-    be thousands.
+    """Return the standings of siblings that are all users. This is faster, and there may be
+    thousands of them.
     """
     levels = level_fairshares(siblings)
     order = sorted(range(len(levels)), key=levels.__getitem__, reverse=True)
@@ -91,8 +90,8 @@ def _count(siblings: Iterable[Member]) -> int:
 def _walk(
     level: list[tuple[float, Member]], rank: int, best: int | None, out: dict[str, Standing]
 ) -> None:
-    """Assign ranks from `rank` downwards. The siblings that tie for the first place get `best` if
-    it is given.
+    """Assign ranks from `rank` downwards. If `best` is given, it is the rank of the siblings that
+    share the first place.
     """
     level.sort(key=lambda row: -row[0])
     for fairshare, equals in groupby(level, key=lambda row: row[0]):

@@ -32,7 +32,9 @@ class Branch:
         return twin
 
     def compare(self, left: list[str], right: list[str]) -> int:
-        """Return which of two paths comes first. The result is negative if it is the left one."""
+        """Return a negative number if the left path comes first, a positive one if the right path
+        does, and otherwise 0.
+        """
         a = b = self
         depth = min(len(left), len(right))
         for i in range(depth):
@@ -49,9 +51,7 @@ class Branch:
 
 
 class ShareTree:
-    """The tree of the queues' paths, with jobs as leaves, for a cluster with the resources
-    `total`.
-    """
+    """The tree of the queues' paths, with jobs as leaves. `total`: the cluster's resources."""
 
     def __init__(self, total: Vector) -> None:
         self._total = total
@@ -69,7 +69,7 @@ class ShareTree:
 
     @property
     def root(self) -> Branch:
-        """The root of the tree, after all levels were updated from the jobs."""
+        """The root of the tree. All levels are first updated from the jobs."""
         if self._is_stale:
             self._is_stale = False
             self._refresh(self._root, (self.allocated < self._total) & self._of)
@@ -78,8 +78,8 @@ class ShareTree:
     def put(
         self, path: list[str], weights: list[str], job: str, held: Vector, request: Counts
     ) -> None:
-        """Set the amounts that a job holds. The levels above it are updated when they are next
-        read.
+        """Set the amounts that a job holds. The levels above it are updated when they are read
+        next.
         """
         branch = self._root
         for i, name in enumerate(path[1:], 1):
@@ -127,8 +127,8 @@ def weight_of(weights: list[str], i: int) -> float:
 
 
 def _saturated(held: Vector, request: Vector, demanding: Flags) -> bool:
-    """Whether the branch has all that it requested of some resource, or requests a resource that is
-    used up.
+    """Whether the branch has all that it requested of some resource, or requests a resource of
+    which none is left.
     """
     asked = request != 0
     has_all = (held != 0) & asked & (held >= request)

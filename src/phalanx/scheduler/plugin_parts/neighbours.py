@@ -1,5 +1,5 @@
-"""The effect that tasks on a node, or in its domain, have on one more task: affinity, spread and
-ports.
+"""The effect of other tasks, on a node or in its domain, on where a task may run: affinity, spread
+and ports.
 
 Source: kube-scheduler's interpodaffinity, podtopologyspread and nodeports.
 """
@@ -20,8 +20,8 @@ from phalanx.scheduler.cycle.specs import PodTerm, Spread
 
 
 class Neighbours:
-    """Answers questions about tasks on nodes. Answers are computed each time, so that only classes
-    with such rules cost time.
+    """Answers questions about the tasks on nodes. Each answer is computed when it is asked for, so
+    that only classes with such rules cost time.
     """
 
     def __init__(self, session: Session) -> None:
@@ -31,9 +31,7 @@ class Neighbours:
         self.any_required = any(a.pod_required or a.pod_anti_required for a in found)
         self._any_preferred = any(a.pod_preferred or a.pod_anti_preferred for a in found)
         self.absent = not any(a.between_tasks for a in found) and not any(x.spread for x in shapes)
-        """Whether no task has rules about other tasks, so that nothing here can change an
-        answer.
-        """
+        """Whether no task has rules about other tasks. Then nothing here can change an answer."""
         self._domains: dict[str, list[str | None]] = {}
 
     def _domain(self, key: str) -> list[str | None]:
@@ -44,7 +42,7 @@ class Neighbours:
         return known
 
     def _present(self) -> Iterator[tuple[int, EquivalenceClass]]:
-        """Yield (node, class) of every task that is on a node and is not being evicted."""
+        """Yield (node, class) for every task that is on a node and is not being evicted."""
         cluster = self._cluster
         for node, tasks in enumerate(cluster.on_node):
             for t in tasks:
@@ -61,8 +59,8 @@ class Neighbours:
         return ALWAYS
 
     def near(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes whose domain has a matching task for every required affinity term. If
-        tasks require each other, the first of them may go to any labelled domain.
+        """Return a mask of the nodes whose domain has, for each required affinity term, a matching
+        task. If tasks require each other, the first of them may go to any node with the label.
         """
         affinity = ask.eq_class.shape.affinity
         good = np.ones(len(rows), dtype=np.bool_)
@@ -88,8 +86,8 @@ class Neighbours:
         return good
 
     def apart(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes where no anti-affinity is violated, neither the asker's nor that of a
-        task that is already there.
+        """Return a mask of the nodes on which no anti-affinity is violated: the asker's, or that of
+        a task on the node.
         """
         affinity = ask.eq_class.shape.affinity
         mine = affinity.pod_anti_required if affinity else ()
@@ -148,8 +146,8 @@ class Neighbours:
         return good
 
     def _spread_counts(self, rule: Spread, ask: Ask) -> dict[str, int]:
-        """Return the number of matching tasks in each domain, for the domains that the task's own
-        selector allows.
+        """Return the number of matching tasks in each domain that the asker's own selector
+        allows.
         """
         cluster = self._cluster
         domain = self._domain(rule.topology_key)
@@ -169,8 +167,8 @@ class Neighbours:
         return counts
 
     def spread(self, rows: Rows, ask: Ask) -> Vector:
-        """Return scores from 0 to 100. The fewer matching tasks a node's domain has, the higher is
-        its score.
+        """Return scores from 0 to 100: the fewer matching tasks the node's domain has, the higher
+        the score.
         """
         soft = [x for x in ask.eq_class.shape.spread if not x.hard]
         if not soft:
@@ -193,8 +191,8 @@ class Neighbours:
         return ALWAYS if self._any_preferred else NEVER
 
     def affinity(self, rows: Rows, ask: Ask) -> Vector:
-        """Return scores from 0 to 100, by the weights of preferred terms: the asker's, and those of
-        tasks that are already there.
+        """Return scores from 0 to 100, by the weights of preferred terms: those of the asker, and
+        those of tasks on nodes.
         """
         if not self._any_preferred:
             return np.zeros(len(rows))

@@ -6,8 +6,8 @@ integral
 
     rate * H / ln 2 * (1 - 2^(-(t - s) / H)).
 
-Nothing is sampled, so any division of an interval into parts gives the same result. If a clock is
-set back, nothing is forgotten or added, because negative time counts as zero.
+Nothing is sampled, so the result does not depend on how an interval is divided. If a clock is set
+back, usage neither fades nor grows, because negative time counts as zero.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Use(NamedTuple):
 
 
 def accrued(rate: float, elapsed_s: float, half_life_s: float) -> float:
-    """Return the usage from work of this rate over the last `elapsed_s` seconds, as it is at the
-    end of that time.
+    """Return the usage that work of this rate has added in the last `elapsed_s` seconds, as it
+    counts at their end.
     """
     decay = math.log(2) / half_life_s
     return rate / decay * -math.expm1(-max(elapsed_s, 0.0) * decay)

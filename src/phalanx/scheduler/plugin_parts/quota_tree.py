@@ -1,5 +1,4 @@
-"""Quotas of queues as a tree: the quotas that a child inherits, and the amounts that its parent
-leaves to it.
+"""Quotas of queues as a tree. A child inherits quotas, and its parent limits what it can get.
 
 Source: Volcano's capacity plugin with hierarchy.
 """
@@ -16,11 +15,11 @@ from phalanx.scheduler.plugin_parts.quotas import Holding
 
 ROOT = "root"
 DEEPEST = 100
-"""The largest number of levels of queues above a queue. Volcano allows five."""
+"""The largest number of queues above a queue. Volcano allows five."""
 
 
 class QuotaNode(Holding):
-    """One queue's quotas and account. `ancestors`: the numbers of the queues above it, root
+    """One queue's quotas and account. `ancestors`: the indexes of the queues above it, root
     first.
     """
 
@@ -47,8 +46,8 @@ class QuotaNode(Holding):
         self.children: list[int] = []
 
     def with_account(self, account: QueueAccount) -> QuotaNode:
-        """Return the same queue with another account. Both share the quotas, so these must not be
-        changed.
+        """Return the same queue with another account. Both share the quotas, so callers must not
+        change these.
         """
         twin = QuotaNode(
             queue=self.queue,
@@ -66,14 +65,14 @@ class QuotaNode(Holding):
         return not self.children
 
     def share(self) -> float:
-        """The queue's share. It is 1 for a queue that deserves nothing, regardless of the amounts
-        that the queue holds.
+        """Return the queue's share. A queue that deserves nothing has the share 1, whatever it
+        holds.
         """
         return 1.0 if self.deserved.is_empty() else super().share()
 
 
 class QuotaTree:
-    """All queues by number. If the tree is broken, `ready` is False and no job is let in."""
+    """All queues by index. If the tree is broken, `ready` is False and no job is let in."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, QuotaNode] = {}
@@ -81,7 +80,7 @@ class QuotaTree:
 
     def connect(self, parents: Mapping[int, str], index: Mapping[str, int]) -> bool:
         """Set the ancestors and children of all queues. Returns False if a parent is missing, if
-        there is a cycle, or if the tree is too deep.
+        queues form a cycle, or if the tree is too deep.
         """
         for queue, node in self.nodes.items():
             path: list[int] = []
@@ -98,9 +97,9 @@ class QuotaTree:
         return True
 
     def descend(self, top: QuotaNode) -> None:
-        """Compute the capabilities of the children from those of their parents. A child inherits
-        the resources that its own capability does not name. Its real capability excludes the
-        guarantees of its siblings, and is at most its capability.
+        """Compute the capabilities of the queues below `top`, from parent to child. For resources
+        that its own capability does not name, a child inherits its parent's. Its real capability
+        excludes the guarantees of its siblings, and is at most its capability.
         """
         children = [self.nodes[c] for c in top.children]
         guaranteed = deserved = None

@@ -1,5 +1,5 @@
-"""The common part of the plugins for queue quotas, whether queues deserve amounts by weight or
-declare them.
+"""The common part of the plugins proportion and capacity, in which queues deserve amounts by weight
+or declare them.
 
 Source: Volcano's proportion and capacity plugins.
 """
@@ -38,7 +38,7 @@ class Holding:
         self._share: float | None = None
 
     def share(self) -> float:
-        """Return the maximum of allocated / deserved over the resources that the queue deserves."""
+        """Return the largest allocated / deserved of the resources that the queue deserves."""
         if self._share is None:
             held, deserved = self.account.allocated.v, self.deserved.v
             of = self.deserved.named()
@@ -51,8 +51,8 @@ class Holding:
 
 
 def real_capabilities(cluster: Cluster) -> list[tuple[Amount, Amount]]:
-    """For every queue, return its real capability and its guarantee. The real capability is the
-    total minus the guarantees of all other queues, and at most the queue's capability.
+    """Return each queue's real capability and guarantee. The real capability is the total minus the
+    guarantees of all other queues, and at most the queue's capability.
     """
     dims = cluster.dims
     guarantees = [dims.amount(q.guarantee) for q in cluster.queues]
@@ -69,8 +69,8 @@ def real_capabilities(cluster: Cluster) -> list[tuple[Amount, Amount]]:
 
 
 def admit(session: Session, job: Job, chain: Sequence[Holding], plugin: str) -> bool:
-    """Return whether the quotas of the job's queue and of all queues above it allow the job's
-    minimum. If they do not, refuse the job in the name of `plugin`, with the amounts.
+    """Return whether the quotas of the job's queue, and of all queues above it, allow the job's
+    minimum. If they do not, record a refusal by `plugin` with the amounts.
     """
     least = job.min_resources
     if least is None:
@@ -110,8 +110,8 @@ def above(
 
 
 def set_aside(job: Job, chain: Sequence[Holding]) -> None:
-    """Add the minimum of a job that was let in, by any plugin, to the accounts of its queue and the
-    queues above.
+    """Add the minimum of a job to the accounts of its queue and the queues above, because some
+    plugin let the job in.
     """
     if job.min_resources is not None:
         for node in chain:
@@ -119,7 +119,7 @@ def set_aside(job: Job, chain: Sequence[Holding]) -> None:
 
 
 def kept_on_trial(session: Session, plugin: str) -> bool:
-    """Whether trial evictions can use this plugin's state. They update the state only while the
+    """Whether trial evictions can rely on this plugin's state. They update it only while the
     predicate hook is on.
     """
     used = session.is_on(plugin, "allocatable") or session.is_on(plugin, "preemptable")

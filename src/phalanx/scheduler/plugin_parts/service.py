@@ -1,5 +1,5 @@
-"""Past and remaining run times of jobs, and orders of jobs by run time, in which running jobs may
-be preempted.
+"""Past and remaining run times of jobs, and orders of jobs by them. In some orders, running jobs
+may be preempted.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Service:
         return left if started is None else max(0.0, left - (self._now - started))
 
     def gpus(self, job: Job) -> float:
-        """Return the number of GPUs of all the job's tasks together. It is 1 for a job without
-        GPUs, so that only time ranks the job.
+        """Return the number of GPUs of all tasks of the job together; 1 for a job without GPUs, so
+        that only time ranks it.
         """
         asked = 0 if self._gpu is None else int(job.total_request[self._gpu])
         return asked / 1000 if asked else 1.0
@@ -50,7 +50,7 @@ class Service:
 def rank_jobs(session: Session, plugin: str, key: Key, *, preemptive: bool) -> None:
     """Order jobs by `key`.
 
-    With `preemptive`, jobs with a smaller key may preempt jobs with a larger key, and a job counts
+    With `preemptive`, jobs with a smaller key may preempt jobs with a larger key. A job then counts
     as starving while any of its tasks waits.
     """
     session.add("job_order", plugin, key)

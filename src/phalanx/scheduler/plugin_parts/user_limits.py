@@ -1,5 +1,5 @@
-"""The limits of users in queues: on the number of each user's running jobs, and on the GPUs that
-these jobs hold.
+"""The limits of users in queues: how many jobs of a user may run, and how many GPUs these jobs may
+hold.
 
 Each queue states its limits in an annotation (`model.user_limits`). A limit counts the user's work
 in the queue and in all queues below it.
@@ -27,7 +27,7 @@ Key = tuple[str, str]
 
 
 class UserRooms:
-    """The room that limits leave to each user. It shrinks while a cycle places work."""
+    """The room that the limits leave to each user. It shrinks while a cycle places work."""
 
     def __init__(self, session: Session) -> None:
         cluster = session.cluster
@@ -38,7 +38,7 @@ class UserRooms:
         self._running: dict[Key, int] = {}
         self._gpus: dict[Key, float] = {}
         self._places: dict[str, int] = {}
-        """The number of tasks of each job that have places."""
+        """For each job: how many of its tasks have places."""
         for job in cluster.jobs if self.is_needed else ():
             self._move(job, sum(job.counts[status] for status in _PLACED))
             self._hold(job, job.held.astype("float64"))
@@ -61,7 +61,7 @@ class UserRooms:
             self._gpus[key] = self._gpus.get(key, 0.0) + float(vector[self._gpu])
 
     def _limited(self, job: Job) -> list[tuple[str, UserLimits]]:
-        """Return the limits that apply to the job's user, with the queues that set them."""
+        """Return the limits that apply to the job's user, each with the queue that sets it."""
         user = job.spec.user
         return [(queue, limits_of(rows, user)) for queue, rows in self._paths[job.queue]]
 
@@ -78,7 +78,7 @@ class UserRooms:
         return max(room, 0)
 
     def lacking(self, job: Job, asked: Vector) -> list[Rejection]:
-        """Return the limits that these amounts would exceed."""
+        """Return a rejection for each limit that these amounts would exceed."""
         found = []
         for queue, limits in self._limited(job):
             who = f"user {job.spec.user} in queue {queue}"
@@ -110,7 +110,7 @@ class UserRooms:
 
 
 def _paths(cluster: Cluster) -> list[tuple[tuple[str, Rows], ...]]:
-    """For each queue, return the queues with limits on its path, from this queue upwards."""
+    """Return, for each queue, the queues with limits from this queue up to the root."""
     by_name = {queue.name: queue for queue in cluster.queues}
     found = []
     for queue in cluster.queues:
@@ -128,9 +128,7 @@ def _paths(cluster: Cluster) -> list[tuple[tuple[str, Rows], ...]]:
 
 
 def _readable(text: str) -> Rows:
-    """Return the limits in an annotation. If the head would refuse the annotation, there are no
-    limits.
-    """
+    """Return the limits in an annotation; none if the head would refuse the annotation."""
     try:
         return read_user_limits(text)
     except ValueError:

@@ -1,13 +1,13 @@
 """The recent use of each user of a queue, and the users' order by Fair Tree's rule.
 
-Queues declare how much each user had used by a given time (`users`: `use`, `at`). Running work
-counts from that time or from its start, and at least for the penalty. If the head keeps a usage
+Queues declare how much each user had used by a given time (`users`: `use`, `at`). Running work is
+charged from that time or from its start, and at least for the penalty. If the head keeps a usage
 ledger, it lends the ledger to cycles (`shells["books"]`), so that no cycle has to read all running
 work.
 
-For a user's second waiting job, the first one counts as started, with the penalty. For the third
-job, the first two count as started, and so on. So users take turns, and the order is known to plans
-before anything starts. The model is Kueue's entry penalty.
+The rank of a user's second waiting job is computed as if the first one had started, with the
+penalty; that of the third job as if the first two had started, and so on. So users take turns, and
+plans know the order before anything starts. The model is Kueue's entry penalty.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from phalanx.scheduler.plugin_parts.fair_tree import Member, Standing, standings
 from phalanx.scheduler.plugin_parts.past_use import Use, accrued
 
 _NOBODY = UserShare(name="")
-"""The share of a user who is not in the ledger."""
+"""The shares and usage of a user who is not in the ledger."""
 BOOKS = "books"
 """The name under which the caller lends a usage ledger."""
 
@@ -59,7 +59,7 @@ class Users:
                 at = dims.index[name]
                 self._weights[at] = weight / dims.scale[at]
         self._rates: dict[int, float] = {}
-        """Billing units per second of one task, by the index of the task's class."""
+        """The billing units per second of one task, by the index of the task's class."""
         lent: LentLedger | None = session.shells.get(BOOKS)
         self._users: Sequence[Mapping[str, UserShare]] = (
             self._of_snapshot()
@@ -75,11 +75,11 @@ class Users:
         return self._standings.get(job.uid)
 
     def count(self, job: Job) -> int:
-        """Return the number of ranked jobs in the job's queue, which is also the highest rank."""
+        """Return how many jobs are ranked in the job's queue. This is also the highest rank."""
         return self._counts[job.queue]
 
     def of(self, job: Job) -> UserShare:
-        """Return the job's user, with the usage up to now."""
+        """Return the entry of the job's user, with the usage up to now."""
         user = job.spec.user
         return self._users[job.queue].get(user) or UserShare(name=user)
 
@@ -92,7 +92,7 @@ class Users:
         return float((self._weights * vector).max(initial=0.0))
 
     def asked(self, job: Job) -> float:
-        """Return the billing units of all the job's waiting tasks."""
+        """Return the billing units of all waiting tasks of the job."""
         if job.eq_class is not None:
             return job.counts[PENDING] * self._rate_of(job.eq_class)
         cluster = self._session.cluster
@@ -135,8 +135,8 @@ class Users:
         ]
 
     def _running(self, job: Job, since: float | None) -> float:
-        """Return the usage of the job's running tasks since its user's ledger entry was last
-        updated.
+        """Return the usage of the job's running tasks since the time up to which its user's usage
+        is declared.
         """
         cluster, now = self._session.cluster, self._session.now
         half_life_s, penalty_s = self._terms.half_life_s, self._terms.penalty_s
@@ -153,8 +153,8 @@ class Users:
         return out
 
     def _stand(self) -> dict[str, Standing]:
-        """Return the standings of waiting jobs, by queue. Each job counts as a sibling with the
-        shares of its user.
+        """Return the standings of waiting jobs, queue by queue. Each job is ranked like a user with
+        the shares of its user.
         """
         siblings: list[list[Member]] = [[] for _ in self._users]
         ahead: dict[tuple[int, str], float] = {}
@@ -174,6 +174,6 @@ def _waits(job: Job) -> bool:
 
 
 def _own_order(job: Job) -> tuple[int, float, str]:
-    """Return a sort key for the order in which one user's jobs are counted."""
+    """Return the sort key for the order in which the jobs of one user are ranked."""
     created = job.spec.created
     return -job.priority, -math.inf if created is None else created, job.uid

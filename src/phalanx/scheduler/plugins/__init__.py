@@ -1,1 +1,1 @@
-"""The plugins, one file each. They use the session and know no other plugin."""
+"""The plugins, one file each. They use the session. No plugin knows another."""

@@ -1,4 +1,4 @@
-"""The plugin binpack: fills nodes that are already in use.
+"""The plugin binpack: prefers nodes that are already in use.
 
 Source: Volcano's binpack plugin. The score of a node is 100 * binpack.weight * sum_r w_r * (used_r
 + req_r) / capacity_r / sum_r w_r, over the resources r that the task requests and that have a
@@ -20,7 +20,7 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class _Asked(NamedTuple):
-    """The resources that count for a class of tasks: the class's request of each, and the weights.
+    """The resources that count for a class of tasks: the class's request of each, and its weight.
     `weights` is None if all weights are 1. `whole_nodes`: whether every node has some of each of
     these resources.
     """

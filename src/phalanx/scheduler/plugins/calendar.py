@@ -1,8 +1,8 @@
 """The plugin calendar: keeps reservations free of jobs that may not use them.
 
 For each time at which a reservation begins, the plugin computes the amounts that jobs outside the
-reservation would then still hold on each node. A task may go onto a node if it fits next to these
-jobs and all reserved amounts at every such time before the end of its job's time limit. A job
+reservation will then still hold on each node. A task may go onto a node if, at each of these times
+before its job's time limit ends, it fits there next to these jobs and all reserved amounts. A job
 without a time limit overlaps with all reservations. A job that names a reservation uses only the
 reserved nodes, and only while the reservation lasts.
 """
@@ -54,21 +54,19 @@ class CalendarPlugin:
             return
         begins = {max(w.begin_s, now) for one in kept for w in one.windows if w.end_s > now}
         self._times = sorted(begins)
-        """The times in seconds at which reservations begin: from then on, other work has less
-        room.
-        """
+        """The times, in seconds, at which reservations begin and other work gets less room."""
         self._there: list[list[Kept]] = [
             [one for one in kept if one.window_at(time) is not None] for time in self._times
         ]
-        """The reservations that are in force, by index of `_times`."""
+        """The reservations in force at each time of `_times`, in the same order."""
         self._left: Counts = np.repeat(cluster.future[None], max(len(self._times), 1), axis=0)
-        """The amounts that remain on each node, by index of `_times`: neither reservations nor work
-        outside reservations then hold them.
+        """The amounts that remain on each node at each time of `_times`, in the same order: neither
+        reservations nor work outside reservations then hold them.
         """
         self._of_guests: dict[str, Counts] = {
             name: one.claim.copy() for name, one in self._calendar.kept.items()
         }
-        """The amounts of each reservation that the jobs inside it leave free now."""
+        """For each reservation: the reserved amounts that no job inside it holds now."""
         for at, there in enumerate(self._there):
             for one in there:
                 self._left[at] -= one.claim
@@ -90,8 +88,8 @@ class CalendarPlugin:
             session.add("filter", self.name, rule)
 
     def _count_running(self) -> None:
-        """Count running work. Jobs inside a reservation take reserved amounts. Other jobs may end
-        before a reservation begins.
+        """Count running work. Jobs inside a reservation take reserved amounts. For other jobs it
+        matters whether they end before a reservation begins.
         """
         cluster = self._session.cluster
         for job in self._session.cluster.jobs:
@@ -122,7 +120,7 @@ class CalendarPlugin:
         return job.spec.reservation, self._begun(job) is not None, self._until(job)
 
     def _until(self, job: Job) -> int:
-        """Return the number of times that come before the job's end."""
+        """Return how many of `_times` come before the job's end."""
         ends = self._calendar.ends(job)
         kept = self._begun(job)
         if kept is not None:
@@ -155,8 +153,8 @@ class CalendarPlugin:
     # ---- nodes -------------------------------------------------------------------------------
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes on which the job leaves free the amounts that are reserved for
-        others.
+        """Return a mask of the nodes on which the job would leave the amounts free that are
+        reserved for others.
         """
         until, own = self._until(ask.job), self._begun(ask.job)
         good = ~self._kept_whole(own, until)[rows.index]
@@ -172,8 +170,8 @@ class CalendarPlugin:
         return good & (has_room | ~self._reserved(until)[rows.index])
 
     def _is_inside(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes with room inside the reservation that the job names, or all nodes if it
-        names none.
+        """Return a mask of the nodes with room inside the reservation that the job names; of all
+        nodes if it names none.
         """
         if not ask.job.spec.reservation:
             return np.ones(len(rows), dtype=np.bool_)
@@ -188,8 +186,8 @@ class CalendarPlugin:
         return good
 
     def _kept_whole(self, own: Kept | None, until: int) -> Flags:
-        """Return the nodes that reservations other than `own` reserve entirely at one of the first
-        `until` times.
+        """Return a mask of the nodes that reservations other than `own` keep entirely at one of the
+        first `until` times.
         """
         key = (own.spec.name if own is not None else "", until)
         found = self._whole.get(key)
@@ -203,7 +201,9 @@ class CalendarPlugin:
         return found
 
     def _reserved(self, until: int) -> Flags:
-        """Return the nodes on which any amount is reserved at one of the first `until` times."""
+        """Return a mask of the nodes on which any amount is reserved at one of the first `until`
+        times.
+        """
         found = np.zeros(len(self._session.cluster.nodes), dtype=np.bool_)
         for there in self._there[:until]:
             for one in there:

@@ -11,9 +11,9 @@ A victim must use a resource that the reclaimer requests, and its queue must kee
 victim's queue must also exceed its deserved amount of a resource that the victim uses, or deserve
 none of these resources.
 
-With hierarchy, children inherit the resources that only their parent's capability names. Checks
-continue up to the root. Queues are compared at the first level where their paths differ. Victims
-that are nearest in the tree come first. With `ancestorReclaimLevel` n, the first n ancestors are
+With hierarchy, a child whose own capability does not name a resource inherits its parent's. Checks
+continue up to the root. Queues are compared at the first level where their paths differ. Victims in
+the nearest queues of the tree come first. With `ancestorReclaimLevel` n, the first n ancestors are
 also checked, both for victims and for the right to reclaim. `onlyExcess`, which Volcano does not
 have, makes reclaim follow `plugin_parts.excess`.
 """
@@ -217,7 +217,7 @@ class Capacity:
         return False
 
     def _ancestor(self, node: QuotaNode, level: int) -> QuotaNode | None:
-        """Return the ancestor `level` steps up, but never the root."""
+        """Return the ancestor that is `level` steps above, but never the root."""
         if len(node.ancestors) < level:
             return None
         above = self._nodes[node.ancestors[-level]]
@@ -274,8 +274,8 @@ class Capacity:
         return none or above_where_named(dims, held, node.deserved, load)
 
     def _stays_in_family(self, mine: QuotaNode, theirs: QuotaNode, request: Vector) -> bool:
-        """Whether both queues are below a near common ancestor and `mine` deserves none of the
-        requested resources. Then there is nothing to reclaim.
+        """Whether a near ancestor has both queues below it and `mine` deserves none of the
+        requested resources. Nothing can be reclaimed then.
         """
         if not self._hierarchy or self._level == 0:
             return False
@@ -315,8 +315,8 @@ class Capacity:
     # -- books ----------------------------------------------------------------------------------
 
     def _dry_run(self, queue: int) -> bool:
-        """Whether trials can place work in the queue. This is possible only in leaf queues, and
-        only if trials update the plugin's state.
+        """Whether trials can place work in the queue. They can only in leaf queues, and only if
+        they update the plugin's state.
         """
         on = self._session.is_on
         if not (on(self.name, "allocatable") or on(self.name, "preemptable")):
@@ -359,8 +359,8 @@ def _flat(cluster: Cluster) -> QuotaTree:
 
 
 def _tree_of(cluster: Cluster) -> QuotaTree:
-    """Return the tree of queues with the amounts that their jobs hold. These also count in the
-    queues above.
+    """Return the tree of queues with the amounts that their jobs hold. A job counts in its queue
+    and in all queues above it.
     """
     quotas = cluster.of_queues("quotas", _quotas)
     tree = QuotaTree()

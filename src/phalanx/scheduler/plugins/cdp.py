@@ -1,7 +1,7 @@
 """The plugin cdp: protects tasks that have just started from eviction.
 
 Source: Volcano's cdp plugin. The label volcano.sh/cooldown-time (a duration) protects a task for
-that time after its start. Without the label, the annotation of that name counts.
+that time after its start. Without the label, the annotation of the same name counts.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""The plugin cohort: queues of a cohort lend each other unused deserved amounts, up to limits.
+"""The plugin cohort: the queues of a cohort lend each other the deserved amounts that they do not
+use, up to limits.
 
 Modelled on Kueue's cohorts. A queue may hold what it deserves, plus the smaller of two amounts: its
-borrowing limit, and what the other queues of its cohort can lend. Each queue lends at most its
-lending limit, minus the amounts that are already lent. So the queues of a cohort together never
-hold more than they deserve together. Lent amounts are returned by reclaim. A queue without a cohort
-may hold only the amounts that it deserves. If it deserves nothing at all, the plugin does not limit
-it.
+borrowing limit, and what the other queues of its cohort can lend. A queue lends at most its lending
+limit, of which the amounts that are lent already are subtracted. So the queues of a cohort together
+never hold more than they deserve together. Lent amounts are returned by reclaim. A queue without a
+cohort may hold only the amounts that it deserves. If it deserves nothing at all, the plugin does
+not limit it.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ class Cohort:
         return most
 
     def _lendable(self, queue: int) -> Vector:
-        """Return the amounts that the rest of the cohort lends, minus the amounts that queues other
-        than `queue` have borrowed.
+        """Return what the other queues of the cohort lend, minus what queues other than `queue`
+        have borrowed.
         """
         total = np.zeros(len(self._cluster.dims))
         name = self._cluster.queues[queue].cohort

@@ -1,6 +1,6 @@
 """The plugin conformance: protects work that the cluster itself needs from eviction.
 
-Source: Volcano's conformance plugin. Such work is the tasks of a job with the priority class
+Source: Volcano's conformance plugin. It protects the tasks of jobs with the priority class
 system-cluster-critical or system-node-critical, and all tasks in the namespace kube-system.
 """
 

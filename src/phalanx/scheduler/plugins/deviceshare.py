@@ -1,5 +1,5 @@
-"""The plugin deviceshare: requests for parts of devices, as memory of a card, as whole cards, or as
-virtual cards.
+"""The plugin deviceshare: places tasks that request memory of a card, whole cards, or virtual
+cards.
 
 Source: Volcano's deviceshare plugin. Shared cards are requested by volcano.sh/gpu-memory (MiB of
 one card; the first card with that much left is taken) or volcano.sh/gpu-number (unused cards).
@@ -36,12 +36,12 @@ CARDS, MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 PERCENT, CORES = "volcano.sh/vgpu-memory-percentage", "volcano.sh/vgpu-cores"
 _ALL = 100.0
 MAX_CARDS = 256
-"""The largest number of a node's cards that are used if the node declares only their number."""
+"""The largest number of cards that a node counts for if it declares only their number."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """A number of cards, and for each card the MiB (or the percentage of its memory) and the
+    """A number of cards, and of each card: the MiB (or the percentage of its memory), and the
     percentage of its cores.
     """
 
@@ -54,7 +54,7 @@ class Need:
 
 
 class Card:
-    """One device: its memory in MiB, and the amounts that are taken."""
+    """A card: its memory in MiB, and the amounts of it that are taken."""
 
     __slots__ = ("cores", "memory", "taken", "tasks")
 
@@ -156,7 +156,9 @@ class DeviceShare:
         )
 
     def _choose(self, node: int, need: Need) -> list[Card]:
-        """Return as many cards as the task needs; empty if too few cards can take the task."""
+        """Return as many cards as the task needs; an empty list if too few cards can take the
+        task.
+        """
         cards = self._cards[node]
         fitting = [c for c in (cards[::-1] if need.virtual else cards) if c.admits(need)]
         return fitting[: need.cards] if len(fitting) >= need.cards else []
@@ -199,8 +201,8 @@ class DeviceShare:
 
 
 def _counted(node: NodeSpec) -> tuple[int, float]:
-    """Return the number of a node's cards, and the MiB of each, from its capacity. The number is 0
-    if the node lists its cards.
+    """Return the number of a node's cards and the MiB of each, as the node's capacity states them;
+    0 cards if the node lists its cards.
     """
     capacity = dict(node.capacity)
     for memory, number in ((SHARED_MEMORY, SHARED_CARDS), (MEMORY, CARDS)):

@@ -1,8 +1,8 @@
-"""The plugin drf: dominant resource fairness, where the smallest dominant share goes first.
+"""The plugin drf: dominant resource fairness. The smallest dominant share goes first.
 
 Source: Volcano's drf plugin. The share is the largest allocated / total of all the cluster's
-resources. A task can be a victim if its job, without the task, still has at least the share that
-the preemptor's job would have (within 1e-6).
+resources. A task can be a victim if, without it, its job still has at least the share that the
+preemptor's job would have (within 1e-6).
 
 With hierarchy, queues are compared level by level down their paths. Saturated queues come later;
 among the others, the smaller share / weight comes first. A parent's allocation is the sum of its
@@ -42,7 +42,9 @@ class DominantShare:
         self._total = session.cluster.total.v
         self._of = np.flatnonzero(self._total >= EPSILON)
         self._moved: dict[int, Vector] = {}
-        """The current holdings of the jobs that gained or lost places in this cycle."""
+        """The jobs that gained or lost places in this cycle, each with the amounts that it holds
+        now.
+        """
         self._shares: list[float | None] = [None] * len(session.cluster.jobs)
         session.add("preemptable", self.name, self._victims)
         session.add("job_order", self.name, lambda job: self.share(job.index))

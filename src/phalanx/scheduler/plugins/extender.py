@@ -6,8 +6,8 @@ Source: Volcano's extender plugin. The plugin itself opens no socket: the caller
 
 If a server fails, exceeds its timeout or gives an invalid answer, the plan gets a warning. The
 server is then not asked again in this cycle, which continues without it. A missing answer counts as
-a refusal only with `extender.ignorable: false`. In Volcano it also counts as one without this
-argument.
+a refusal only with `extender.ignorable: false`. In Volcano it counts as a refusal without this
+argument, too.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class Extender:
                 session.add(hook, self.name, fn)
 
     def _opens(self, session: Session) -> bool:
-        """Tell the server that the session opens. Returns False if the server must answer and does
-        not.
+        """Report to the server that the session opens. Returns False if the server had to answer
+        and did not.
         """
         cluster = session.cluster
         self._call(
@@ -106,8 +106,8 @@ class Extender:
         return self._ignorable or not self._silent
 
     def _call(self, point: str, key: str, payload: Mapping[str, Any], good: type) -> Any:
-        """Return the server's answer if it has the type `good`, and None otherwise. Each question
-        is sent once.
+        """Return the server's answer if it is of the type `good`; otherwise None. Each question is
+        sent once in a cycle.
         """
         if (point, key) in self._known:
             return self._known[point, key]

@@ -1,9 +1,8 @@
-"""The plugin fair-tree: among the users of a queue, those come first that have used less of their
-shares.
+"""The plugin fair-tree: users of a queue who have used less of their shares come first.
 
-Jobs are ordered by Fair Tree's ranks (plugin_parts.users), then by the plugins that follow, then by
-age. The plugin does not order queues. Usage is billing units times seconds, with a half-life
-(plugin_parts.past_use).
+Jobs are ordered by Fair Tree's ranks (plugin_parts.users), then by the plugins after this one, then
+by age. The plugin does not order queues. Usage is in billing units times seconds, and has a
+half-life (plugin_parts.past_use).
 """
 
 from __future__ import annotations

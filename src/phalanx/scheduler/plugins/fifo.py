@@ -1,6 +1,6 @@
-"""The plugin fifo: orders jobs by their submission.
+"""The plugin fifo: orders jobs by the time of their submission.
 
-A job that does not fit is skipped. With `strict`, no later job of the same queue starts before it.
+A job that does not fit is skipped. With `strict`, no later job of its queue starts before it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""The plugin fragmentation: places tasks on nodes and GPUs so that GPUs do not become fragmented.
+"""The plugin fragmentation: places tasks so that the free parts of GPUs stay usable for later
+tasks.
 
 The policies are those of `phalanx.scheduler.placement.fragmentation`; `phalanx simulate` tries them
 on traces. A task requests a part of a device (0.25) or whole devices. A filter turns away nodes on
 which no single GPU has the requested part left. The scorer returns the policy's score.
 
-A snapshot does not record which GPU a placed task uses. So placed tasks are assigned to the GPUs of
-their node by best fit, tasks with whole GPUs first. The pods in the snapshot are taken as typical
-pods.
+A snapshot does not record which GPU a placed task uses. So the plugin assigns placed tasks to the
+GPUs of their node by best fit, tasks with whole GPUs first. The tasks of the snapshot are its
+sample of typical pods.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from phalanx.scheduler.plugin_parts.devices import numbered_devices
 
 MIB = 2**20
 MAX_GPUS = 64
-"""The largest number of a node's GPUs that the plugin uses."""
+"""The largest number of GPUs that a node counts for."""
 SEED = 0
 """The seed of the policy's random choices. The same snapshot always gives the same choices."""
 
@@ -100,8 +101,8 @@ class Fragmentation:
             session.add("best_node", self.name, self._best_node)
 
     def _shape(self, eq_class: EquivalenceClass, gpu: int) -> Shape:
-        """Return a class's request as the policy reads it. A request for more than one GPU is
-        rounded up to whole GPUs.
+        """Return a class's request in the form that the policies read. A request for more than one
+        GPU is rounded up to whole GPUs.
         """
         milli = int(eq_class.request[gpu])
         count = -(-milli // WHOLE)
@@ -146,8 +147,8 @@ class Fragmentation:
             self._book(t, cluster.node_of[t], self._shapes[cluster.eq_class[t].index], packer)
 
     def _book(self, task: int, node: int, shape: Shape, policy: NodePolicy) -> None:
-        """Take GPUs for a task. The task gets none if it does not fit, because its GPUs are
-        promised but still held.
+        """Take GPUs for a task on a node. A task that does not fit gets none: its GPUs are promised
+        to it while others still hold them.
         """
         if self._nodes.fits(np.array([node]), shape)[0]:
             devices = policy.pick_devices(node, shape)
@@ -155,8 +156,8 @@ class Fragmentation:
             self._held[task] = (node, devices)
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
-        """Whether enough single GPUs have the requested share left; the session checks the
-        totals.
+        """Return a mask of the nodes on which enough single GPUs have the requested share left. The
+        session checks the totals.
         """
         shape = self._shapes[ask.eq_class.index]
         left = self._nodes.gpu_left[rows.index]

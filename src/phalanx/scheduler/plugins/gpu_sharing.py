@@ -38,16 +38,16 @@ from phalanx.scheduler.plugin_parts.devices import numbered_devices
 
 GPUS = "nvidia.com/gpu"
 MAX_CARDS = 256
-"""The largest number of a node's cards that the plugin counts."""
+"""The largest number of cards that a node counts for."""
 _MIB = 2**20
 _THERE = (j.BOUND, j.BINDING, j.ALLOCATED, j.PIPELINED, j.RUNNING)
-"""States of tasks that hold cards. Leaving tasks are not included: the cycle's sums show when their
-cards are free.
+"""The states of tasks that hold cards. Leaving tasks are not among them: the cycle's sums show when
+their cards are free.
 """
 
 
 class _Book:
-    """The cards of one node: the units left on each card, and how the card is shared."""
+    """The cards of one node: the units that each card has left, and how it is shared."""
 
     __slots__ = ("cards", "left", "memory")
 
@@ -124,7 +124,7 @@ class GpuSharing:
         return book
 
     def _fill(self, book: _Book, node: int) -> None:
-        """Count the tasks on a node, those with whole cards first, and then the work outside the
+        """Count the tasks on a node, first those with whole cards, and then the work outside the
         snapshot.
         """
         cluster = self._cluster
@@ -191,7 +191,7 @@ def _is_special(eq_class: EquivalenceClass) -> bool:
 
 
 def _ask(eq_class: EquivalenceClass) -> CardAsk | None:
-    """Return a class's request for cards; None if the class requests no cards."""
+    """Return the cards that a class requests; None if it requests none."""
     request = {
         GPU if name in (GPUS, "gpu") else name: to_units(x)
         for name, x in eq_class.shape.request

@@ -1,9 +1,9 @@
 """The plugin half-life: queues that recently used much of the cluster come later.
 
 Modelled on Slurm's and KAI's fair share by past usage. A queue's rank is (kValue * past + now) /
-weight, where `past` is the queue's decayed usage and `now` the dominant share that it holds.
-Smaller ranks come first. The process that keeps the usage ledger computes the decay with `decayed`,
-for any length of time.
+weight, where `past` is the queue's decayed usage and `now` the dominant share that it holds. The
+queue with the smallest rank comes first. The process that keeps the usage ledger computes `past`
+with the function `decayed`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from phalanx.scheduler.cycle.session import Session
 
 
 def decayed(past: float, held: float, elapsed_s: float, half_life_s: float) -> float:
-    """Return past usage after `elapsed_s` seconds in which the share `held` (0 to 1) was in use.
+    """Return past usage `elapsed_s` seconds later, if the share `held` (0 to 1) of the cluster was
+    in use during that time.
 
-    If usage is constant, past usage approaches it. Raises ValueError for a half-life that is not
-    positive.
+    With constant use, past usage approaches the share in use. Raises ValueError for a half-life
+    that is not positive.
     """
     if half_life_s <= 0:
         raise ValueError(f"a half-life must be a positive number of seconds, not {half_life_s}")

@@ -1,7 +1,7 @@
 """The plugin licenses: jobs never hold more of a license than the cluster has.
 
-A podgroup holds the licenses that it requests while any of its tasks has a place, or is leaving
-one. A license whose count is not set has the count 0.
+A podgroup holds the licenses that it requests while any of its tasks has a place or is leaving its
+place. If the cluster states no count for a license, it has none of it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Licenses:
             return
         self._held = dict.fromkeys(self._total, 0)
         self._places: dict[str, int] = {}
-        """For each podgroup that requests licenses, the number of its tasks that have places."""
+        """For each podgroup that requests licenses: how many of its tasks have places."""
         self._holders: dict[str, dict[str, int]] = {}
         for job in asking:
             self._places[job.uid] = 0
@@ -51,7 +51,7 @@ class Licenses:
         session.add("changed", self.name, self._changed)
 
     def _move(self, job: Job, more: int) -> None:
-        """Add `more` to the number of the job's tasks that have places. The first task with a place
+        """Change the number of the job's tasks that have places by `more`. The first such task
         takes the job's licenses, and the last one returns them.
         """
         before = self._places[job.uid]
@@ -74,8 +74,8 @@ class Licenses:
         return lacking[0] if lacking else None
 
     def _before_node(self, task: int) -> Rejection | None:
-        """Turn the task away if licenses are missing. This also covers tasks that request nothing
-        of a node.
+        """Return the rejection of the task if licenses are missing. Tasks that request nothing of a
+        node are checked here, too.
         """
         return self._held_back(self._session.job(task))
 

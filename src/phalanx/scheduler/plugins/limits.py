@@ -27,7 +27,8 @@ from phalanx.scheduler.plugin_parts.user_limits import UserRooms
 
 class Limits:
     """The plugin limits. Arguments: `users: {name: {cpu: 4, ...}}` and `groups: ...`. The name `*`
-    stands for each user or group that is not named. A limit that is not a number is ignored.
+    stands for every user, or group, that has no entry of its own. A limit that is not a number is
+    ignored.
     """
 
     name = "limits"
@@ -69,8 +70,8 @@ class Limits:
         return lacking[0] if lacking else None
 
     def _before_node(self, task: int) -> Rejection | None:
-        """Turn the task away if its user would then have too many running jobs. This also covers
-        tasks that request nothing of a node.
+        """Return the rejection of the task if its user would have too many running jobs with it.
+        Tasks that request nothing of a node are checked here, too.
         """
         return self._held_back(self._session.job(task))
 
@@ -110,8 +111,8 @@ class Limits:
         return self._above(job, eq_class.vector * count)
 
     def _above(self, job: Job, request: Vector) -> list[Rejection]:
-        """Return the amounts by which the request would exceed the limits of the job's user and
-        group.
+        """Return a rejection for each limit of the job's user and group that the request would
+        exceed.
         """
         dims = self._session.cluster.dims
         out = self._rooms.lacking(job, request)

@@ -15,11 +15,11 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class MinRuntime:
-    """The plugin min-runtime. Arguments: `preempt` and `reclaim`, durations such as "10m", none by
-    default.
+    """The plugin min-runtime. Arguments: `preempt` and `reclaim`, the minimum run times against
+    these two kinds of evictions, such as "10m"; by default there are none.
 
-    `queues: {name: {preempt: ..., reclaim: ...}}` overrides both for a queue. Gang evictions use
-    the longer of the two durations.
+    `queues: {name: {preempt: ..., reclaim: ...}}` sets both for a queue. For gang evictions, the
+    longer of the two counts.
     """
 
     name = "min-runtime"

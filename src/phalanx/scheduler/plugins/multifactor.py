@@ -31,7 +31,7 @@ class Multifactor:
     - size: the job's request as a fraction of all nodes' capacity, in billing units;
     - class: the job's priority divided by the largest priority of any job.
 
-    The priority of a queue is not a factor, because it orders queues.
+    The priority of a queue is no factor, because it orders queues and not jobs.
     """
 
     name = "multifactor"

@@ -34,10 +34,10 @@ from phalanx.scheduler.cycle.specs import NetworkTopology
 
 _EVICT = "evict"
 _MAX_TIERS = 100
-"""The number of tiers, from the lowest up, that count in a faded score."""
+"""The number of tiers, from the lowest one up, that count in a faded score."""
 _MAX_FADING = 100.0
-"""The largest allowed fading. Powers of a larger number could overflow at the highest of those
-tiers.
+"""The largest allowed fading. With a larger one, its power at the highest of those tiers could
+overflow.
 """
 
 
@@ -156,9 +156,7 @@ class NetworkTopologyAware:
         return self._widest_first(levels) if purpose == _EVICT else levels
 
     def _search_root(self, bound: int, allocated: str, within: str) -> str | None:
-        """Return the widest domain that contains everything allocated so far and that both limits
-        allow.
-        """
+        """Return the widest domain that contains all allocated tasks and that both limits allow."""
         if not allocated:
             return within
         highest = ""
@@ -200,7 +198,7 @@ class NetworkTopologyAware:
     # -- scores ---------------------------------------------------------------------------------
 
     def _ratio(self, name: str, request: Vector) -> float:
-        """Return how full a domain would be with the request added; 0 if the request would not
+        """Return how full a domain would be with the request in it; 0 if the request would not
         fit.
         """
         total, weights = 0.0, 0
@@ -215,7 +213,7 @@ class NetworkTopologyAware:
         return total / weights if weights else 0.0
 
     def _task_part(self, name: str, sub: SubJob) -> float:
-        """Return the fraction of a subjob's tasks that are in a domain."""
+        """Return which fraction of a subjob's tasks is in a domain."""
         if not name or not sub.tasks:
             return 0.0
         members = set(self._tree.members[name])

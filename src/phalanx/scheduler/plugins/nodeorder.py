@@ -38,11 +38,12 @@ from phalanx.scheduler.plugin_parts.neighbours import Neighbours
 
 _MIB = 1024 * 1024
 _MIN_BYTES, _MAX_BYTES = 23 * _MIB, 1000 * _MIB
-"""The bytes of images below which a node has no score, and the bytes of one image beyond which it
-counts no more.
+"""Bytes of images: below _MIN_BYTES a node has no score, and bytes of one image beyond _MAX_BYTES
+do not raise the score.
 """
 _EXACT = 1 << 45
-"""The largest amount that, times a hundred, still fits into the 53 bits of a double.
+"""The largest amount that still fits into the 53 bits of a double when it is multiplied by a
+hundred.
 
 For smaller amounts, a quotient up to 100 that is not whole differs from the next whole number by
 more than the rounding error.
@@ -133,7 +134,7 @@ class NodeOrder:
             )
 
     def _score_preferences(self, session: Session, cluster: Cluster) -> None:
-        """Register the scorers of node affinity and of taints, whose scores do not change when work
+        """Register the scorers of node affinity and of taints. Their scores do not change when work
         is placed.
         """
         near, taints = self.weights["nodeaffinity"], self.weights["tainttoleration"]
@@ -179,7 +180,7 @@ class NodeOrder:
 
 
 class _Nodes(NamedTuple):
-    """Facts about the nodes that speed up scoring."""
+    """Facts about all nodes that make scoring faster."""
 
     whole: bool
     """Whether every node has some cpu and some memory."""
@@ -189,8 +190,8 @@ class _Nodes(NamedTuple):
     def mean(self, amounts: Counts, capacity: Counts) -> Vector:
         """Return the mean of cpu and memory in whole hundredths of the capacity, rounded down.
 
-        Both values are rounded down before the mean is taken. A resource that a node lacks is left
-        out. `amounts` is overwritten.
+        Both values are rounded down before the mean is taken. A resource of which a node has none
+        is left out. `amounts` is overwritten.
         """
         amounts *= 100
         counted: Counts | int = 2

@@ -29,7 +29,7 @@ from phalanx.scheduler.cycle.session import Session
 POLICY = "volcano.sh/numa-topology-policy"
 _STRICT = ("restricted", "single-numa-node")
 _MAX_PARTS = 8
-"""The number of NUMA nodes up to which every combination is tried (the kubelet has the same
+"""The largest number of NUMA nodes for which every combination is tried (the kubelet has the same
 limit).
 """
 
@@ -89,9 +89,7 @@ class NumaAware:
         return out
 
     def _spread(self, node: int, eq_class: EquivalenceClass) -> int:
-        """Return how many NUMA nodes of a node the task needs now; 0 if they cannot hold the
-        task.
-        """
+        """Return how many of a node's NUMA nodes the task needs now; 0 if they cannot hold it."""
         return len(self._choose(self._free[node], eq_class))
 
     def _fewest(self, node: int, eq_class: EquivalenceClass) -> int:
@@ -106,10 +104,11 @@ class NumaAware:
         return max(need, default=1)
 
     def _choose(self, free: list[Counts], eq_class: EquivalenceClass) -> tuple[int, ...]:
-        """Return the first of the smallest sets of NUMA nodes that together can hold the request.
+        """Return the smallest set of NUMA nodes that together can hold the request; of several, the
+        first.
 
-        On a machine with more than eight NUMA nodes, those that have most of the request are taken,
-        which may be more than necessary. The result is empty if all NUMA nodes together have too
+        On a machine with more than eight NUMA nodes, those that have most of the request are taken;
+        they may be more than necessary. The result is empty if all NUMA nodes together have too
         little.
         """
         of = _aligned(eq_class)
@@ -148,7 +147,7 @@ def _sets(size: int) -> Counts:
 
 
 def _fullest(free: Counts, need: Counts) -> tuple[int, ...]:
-    """Return NUMA nodes that cover the need. They are chosen one after another; each is the one
+    """Return NUMA nodes that cover the need. They are chosen one after another, each time the one
     that covers most of what is still missing.
     """
     left = need.astype(np.float64)
@@ -163,8 +162,8 @@ def _fullest(free: Counts, need: Counts) -> tuple[int, ...]:
 
 
 def _aligned(eq_class: EquivalenceClass) -> list[int]:
-    """Return the resources that should be on few NUMA nodes: devices, and CPUs if whole cores are
-    requested.
+    """Return the resources that should come from few NUMA nodes: devices, and CPUs if whole cores
+    are requested.
     """
     whole_cores = eq_class.request[CPU] % 1000 == 0
     return [r for r in eq_class.asked if r not in (MEMORY, PODS) and (r != CPU or whole_cores)]

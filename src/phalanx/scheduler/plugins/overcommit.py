@@ -1,7 +1,7 @@
 """The plugin overcommit: lets in jobs for slightly more than the cluster holds.
 
-Source: Volcano's overcommit plugin. A job is let in if promised + minimum <= total * f - used for
-every resource of its minimum. The factor f of a resource is its own factor or, if it has none, the
+Source: Volcano's overcommit plugin. A job is let in if, for every resource of its minimum, promised
++ minimum <= total * f - used. The factor f of a resource is its own factor or, if it has none, the
 general one. A factor below 1 counts as 1.2.
 """
 

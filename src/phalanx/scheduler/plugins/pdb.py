@@ -1,9 +1,9 @@
 """The plugin pdb: allows victims only within disruption budgets.
 
-Source: Volcano's pdb plugin. Among the tasks that a budget covers, victims are allowed as long as
-the budget's minimum keeps running, or its maximum of unavailable tasks is not exceeded. Volcano's
-quirks, off with compat "none": a task without labels is never a victim, and all tasks that budgets
-allow are victims of shuffle.
+Source: Volcano's pdb plugin. A budget allows victims among the tasks that it covers while its
+minimum keeps running, or while its maximum of unavailable tasks is not exceeded. Volcano's quirks,
+off with compat "none": a task without labels is never a victim, and all tasks that budgets allow
+are victims of shuffle.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The plugin predicates: kube-scheduler's filters for slots, labels, taints, ports and neighbours.
 
-Source: Volcano's predicates plugin. Evictions could help on a node without a free slot, with a port
-in use, or with a neighbour in the way. Evictions could not help on a node that lacks the labels, or
-whose taints the task does not tolerate. Volcano's quirk, off with compat "none": trial evictions
-change affinity only while `preemptable` or `allocatable` is switched on for this plugin.
+Source: Volcano's predicates plugin. Evictions may help on a node without a free slot, with a port
+in use, or with a neighbour that keeps the task away. They cannot help on a node without the
+required labels, or with taints that the task does not tolerate. Volcano's quirk, off with compat
+"none": trial evictions change affinity only while `preemptable` or `allocatable` is switched on for
+this plugin.
 """
 
 from __future__ import annotations

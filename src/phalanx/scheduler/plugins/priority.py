@@ -1,4 +1,4 @@
-"""The plugin priority: higher priority goes first, and lower priority is preempted.
+"""The plugin priority: work of higher priority goes first, and work of lower priority is preempted.
 
 Source: Volcano's priority plugin. Tasks, jobs and subjobs are ordered by descending priority. A
 victim in another job must have a lower job priority. A victim in the same job must have a lower

@@ -1,9 +1,9 @@
 """The plugin proportion: queues share the cluster by weight, but get no more than they ask for.
 
 Source: Volcano's proportion plugin. Deserved amounts are computed in rounds. In each round, each
-queue that is not content yet gets remaining * weight / sum of the weights of such queues. Its
-amount is then reduced to its real capability and to its request, and raised to its guarantee. The
-real capability is the total, minus all guarantees, plus the queue's own guarantee, and at most its
+queue that is not content yet gets remaining * weight / the sum of these queues' weights. Its amount
+is then reduced to its real capability and to its request, and raised to its guarantee. The real
+capability is the total, minus all guarantees, plus the queue's own guarantee, and at most its
 capability. A queue is content once its request is covered, or once a round gave it nothing. The
 share is the largest allocated / deserved of all resources. The `deserved` that a queue declares is
 not read.
@@ -105,8 +105,8 @@ class Proportion:
         )
 
     def _quotas(self, queue: int) -> list[tuple[str, Vector]]:
-        """Return the amount that is left of the queue's real capability. The deserved amount is not
-        a quota here, because it changes with the requests of other queues.
+        """Return what is left of the queue's real capability. The deserved amount is no quota here,
+        because it changes with the requests of other queues.
         """
         entry = self.entries[queue]
         return [(f"{self.name}/{queue}", entry.real_capability.v - entry.account.allocated.v)]
@@ -138,8 +138,8 @@ class Proportion:
 
 
 def _entries(cluster: Cluster) -> dict[int, Holding]:
-    """Return the amounts that queues hold, in the order of queues, so that sums are always rounded
-    in the same way.
+    """Return the amounts that queues hold. They are computed in the order of queues, so that sums
+    are always rounded in the same way.
     """
     limits = real_capabilities(cluster)
     return {

@@ -2,7 +2,7 @@
 
 Source: Volcano's rescheduling plugin, strategy lowNodeUtilization. A node is idle if all its
 measurements are below `thresholds`, and busy if any is above `targetThresholds`. Preemptable tasks
-on busy nodes are victims, least important first, until the node is down to its target or idle nodes
+on busy nodes are victims, the least important first, until the node is at its target or idle nodes
 have no more room.
 """
 
@@ -92,8 +92,8 @@ def _limits(given: Any, default: float) -> Any:
 
 
 def _fractions(cluster: Cluster) -> Any:
-    """Return the percentage of each node that is in use: the measured one or, if there is none, the
-    promised one.
+    """Return the percentage of each node's resources that is in use: as measured or, without a
+    measurement, as promised.
     """
     rows = []
     for i, node in enumerate(cluster.nodes):

@@ -1,11 +1,11 @@
-"""The plugin reservation: promises waiting work a place at a later time, and starts no work that
+"""The plugin reservation: promises places at a later time to waiting work, and starts no work that
 would delay a promise.
 
 The caller of a cycle lends a planner as `shells["planner"]`, because a plan spans several cycles
-and covers things that plugins do not know. The plan contains the podgroups that start now, with
-their places; the podgroups that are held back until their time; and the room that nodes have left
-for tasks outside the plan, such as tasks above a gang's minimum. Resources held by work of unknown
-length are never promised. Source: EASY and conservative backfill (Mu'alem and Feitelson, 2001).
+and covers things that plugins do not know. A plan says which podgroups start now and where, which
+are held back until their time, and how much room nodes have left for tasks outside the plan, such
+as tasks above a gang's minimum. Resources held by work of unknown length are never promised.
+Source: EASY and conservative backfill (Mu'alem and Feitelson, 2001).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Promises(Protocol):
 
     @property
     def held_back(self) -> Mapping[str, float | None]:
-        """Podgroups that must not start now, with their start times; None if the time is
+        """The podgroups that must not start now, each with its start time; None if the time is
         unknown.
         """
         ...
 
     @property
     def places(self) -> Mapping[str, Mapping[int, Counts]]:
-        """For podgroups that start now: the number of tasks on each node, by class of tasks."""
+        """For each podgroup that starts now: how many tasks of each class each node gets."""
         ...
 
     def spare(self, length_s: float | None) -> Vector:
@@ -54,16 +54,16 @@ class LentPlanner(Protocol):
     """Makes promises for a session whose actions have moved nothing yet."""
 
     def promises(self, session: Session, promised: int, minimum: int) -> Promises:
-        """Plan, and return the promises. Places are kept for up to `promised` podgroups of each
-        queue. A podgroup that needs fewer tasks than `minimum` gets no promise.
+        """Make a plan, and return its promises. Places are kept for at most `promised` podgroups of
+        each queue. A podgroup that needs fewer tasks than `minimum` gets no promise.
         """
         ...
 
 
 class Reservation:
-    """The plugin reservation. Arguments: `promised` (32), the number of podgroups of each queue,
-    counted from the first that waits, for which places are kept; `minimum` (1), the number of tasks
-    below which a gang gets no promise. Podgroups declare `run_time_s`.
+    """The plugin reservation. Arguments: `promised` (32), the number of waiting podgroups of each
+    queue, from the first on, for which places are kept; `minimum` (1): a gang with fewer tasks gets
+    no promise. Podgroups declare `run_time_s`.
     """
 
     name = "reservation"
@@ -84,9 +84,9 @@ class Reservation:
         self._known: Promises | None = None
         self._left: dict[tuple[str, int], Counts] = {}
         self._before: Counts = session.cluster.future
-        """The free amounts when the plan was made."""
+        """The amounts that were free when the plan was made."""
         self._begun: Counts = session.cluster.future
-        """The amounts taken since then by podgroups that the plan starts now."""
+        """The amounts that podgroups which the plan starts now have taken since."""
         session.add("held_back", self.name, self._held_back)
         session.add("changed", self.name, self._changed)
         session.add(
@@ -142,7 +142,7 @@ class Reservation:
         return good
 
     def _within(self, rows: Rows, eq_class: EquivalenceClass, left: Counts) -> Flags:
-        """Return the rows on which the plan still expects tasks of the class."""
+        """Return a mask of the rows on which the plan still expects tasks of the class."""
         r = eq_class.asked[-1]
         on_top = (self._session.cluster.future[rows.index, r] - rows.free(r)) // eq_class.request[r]
         return np.asarray(on_top < left)

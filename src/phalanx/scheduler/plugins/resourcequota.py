@@ -1,8 +1,8 @@
 """The plugin resourcequota: checks a namespace's hard limits before its jobs are let in.
 
-Source: Volcano's resourcequota plugin. A job is let in if running tasks + jobs let in + the job's
-minimum stay within the quota, for every resource that a quota of its namespace names.
-`requests.cpu` means cpu.
+Source: Volcano's resourcequota plugin. A job is let in if, for every resource that a quota of its
+namespace names, the running tasks, the jobs let in, and the job's minimum together stay within the
+quota. `requests.cpu` means cpu.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Source: microsoft/pai a95d9420, SelectionManager. The chain of filters is
 `placement.selector.chain`, which also places tasks and actors. Each task goes to one of the fullest
-remaining nodes, drawn at random with a seed from the snapshot. If a gang needs ports, it gets nodes
-that have enough free ports in common.
+nodes that pass the chain; it is drawn at random, with a seed from the snapshot. If a gang needs
+ports, it gets nodes that have enough free ports in common.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Selector:
     # -- filters --------------------------------------------------------------------------------
 
     def _typed(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes whose GPUs have a type that the class requests, by label or by
+        """Return a mask of the nodes whose GPUs have a type that the class requests, by label or by
         resource.
         """
         cluster, shape = self._cluster, ask.eq_class.shape
@@ -116,16 +116,16 @@ class Selector:
         return good[rows.index]
 
     def _not_wasted(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes without GPUs for a job that requests no GPUs, and all nodes for any
-        other job.
+        """Return a mask of the nodes without GPUs for a job that requests no GPUs; of all nodes for
+        any other job.
         """
         if self._gpu is None or ask.job.total_request[self._gpu]:
             return np.ones(len(rows), dtype=np.bool_)
         return np.asarray(rows.capacity(self._gpu) == 0, dtype=np.bool_)
 
     def _untried(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes that have room even after the amounts that they recently refused to the
-        gang are subtracted.
+        """Return a mask of the nodes that have room even without the amounts that they lately
+        refused to the gang.
         """
         cluster, request = self._cluster, ask.eq_class.request
         good = np.ones(len(rows), dtype=np.bool_)
@@ -139,8 +139,8 @@ class Selector:
         return good
 
     def _near(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes in the racks where the gang runs, or all nodes if the gang runs in no
-        rack or may leave its racks.
+        """Return a mask of the nodes in the racks where the gang runs; of all nodes if it runs in
+        no rack or may leave its racks.
         """
         own = {self._racks[node] for node in self._places.of(ask.job)} - {None}
         near = np.array([self._racks[n] in own for n in rows.index], dtype=np.bool_)
@@ -155,15 +155,15 @@ class Selector:
         return bool(fits.any())
 
     def _with_ports(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes where the gang's ports are free or, if it has no ports yet, the nodes
-        with enough free ports.
+        """Return a mask of the nodes where the gang's ports are free or, if it has no ports yet, of
+        those with enough free ports.
         """
         return self._ports.passes(rows.index, ask.job)
 
     # -- choosing -------------------------------------------------------------------------------
 
     def _columns(self, index: Indexes) -> Columns:
-        """Return the columns of these nodes, which have already passed every filter."""
+        """Return the chain's columns for these nodes, which have passed every filter."""
         passed = np.ones(len(index), dtype=np.bool_)
         none: Counts = np.zeros(len(index), dtype=np.int64)
         future, gpu = self._cluster.future, self._gpu
@@ -179,9 +179,7 @@ class Selector:
         )
 
     def _fullest_first(self, rows: Rows, ask: Ask) -> Vector:
-        """Return the scores by which actions that evict rank nodes: the positions of the nodes in
-        the packing order.
-        """
+        """Return scores for actions that evict: the fuller a node, the higher its score."""
         score = np.zeros(len(rows))
         score[self._columns(rows.index).packing_order()] = -np.arange(float(len(rows)))
         return score
@@ -197,7 +195,7 @@ class Selector:
 
 
 class _Places:
-    """For each job, the nodes where its tasks are, with the number of tasks on each."""
+    """For each job: the nodes where its tasks are, and how many tasks are on each."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._of: dict[int, Counter[int]] = {}
@@ -219,8 +217,8 @@ class _Places:
 
 
 class _GangPorts:
-    """Keeps each gang on nodes where the same ports are free for it. No two gangs share a port. The
-    ports of a gang are chosen when it is placed.
+    """Keeps each gang on nodes that have the same ports free for it. No two gangs share a port. A
+    gang's ports are chosen when it is placed.
     """
 
     def __init__(self, cluster: Cluster, places: _Places, lowest: int) -> None:
@@ -232,10 +230,10 @@ class _GangPorts:
         self._held = _ports(port for job in cluster.jobs for port in job.spec.ports)
 
     def passes(self, index: Indexes, job: Job) -> Flags:
-        """Return the nodes where the ports of the gang's running members are free.
+        """Return a mask of the nodes where the ports of the gang's running members are free.
 
-        Before any member runs, return the nodes where enough ports are free that are also free on
-        the gang's other nodes.
+        Before any member runs, these are the nodes that have enough free ports in common with the
+        gang's other nodes.
         """
         count, own, here = job.spec.port_count, _ports(job.spec.ports), self._places.of(job)
         others = self._held - own

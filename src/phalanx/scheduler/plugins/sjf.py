@@ -1,4 +1,4 @@
-"""The plugin sjf: shortest job first, by the declared total run time; running jobs are not
+"""The plugin sjf: shortest job first, by the total run time that jobs declare. Running jobs are not
 preempted.
 """
 

@@ -3,8 +3,8 @@
 Source: Volcano's sla plugin. A job's deadline is its creation time plus its waiting time. The
 waiting time is in the job's annotation `sla-waiting-time` or, if there is none, in the argument.
 Jobs are ordered by their deadlines, and jobs without a deadline come last. From the deadline on,
-the plugin votes for letting the job in and for pipelining it. Before the deadline, it abstains. A
-time without a unit is ignored.
+the plugin votes that the job be let in, and that it be pipelined. Before the deadline, it abstains.
+A time without a unit is ignored.
 """
 
 from __future__ import annotations

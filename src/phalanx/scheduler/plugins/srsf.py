@@ -1,7 +1,8 @@
-"""The plugin srsf: shortest remaining service first, by remaining run time times GPUs.
+"""The plugin srsf: shortest remaining service first. The service is the remaining run time, times
+the number of GPUs.
 
-A job with few GPUs comes before an equally long job with many GPUs. Jobs later in this order are
-preempted.
+A job with few GPUs comes before an equally long job with many GPUs. A job may preempt jobs that
+come after it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The plugin srtf: shortest remaining time first; longer jobs are preempted."""
+"""The plugin srtf: shortest remaining time first. A job may preempt longer jobs."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ requests has a score s_r: (used + req) / capacity with the strategy MostAllocate
 used - req) / capacity with LeastAllocated. The score of the node is 100 * weight * sum w_r * s_r /
 sum w_r, or 0 if any of these resources would not fit.
 
-A name that ends in `*` stands for all names with that beginning. An exact name takes precedence
-over a beginning, and a longer beginning over a shorter one. A name with `*` elsewhere is ignored.
+A name that ends in `*` stands for all names that begin in this way. An exact name takes precedence
+over such a pattern, and a longer pattern over a shorter one. A name with `*` elsewhere is ignored.
 `sra` keeps scarce resources for tasks that need them: it lowers the score of nodes with a scarce
 resource that the task does not request. `proportional` keeps cpu and memory (in units of 10^9
 bytes) for the devices that are still free.
@@ -32,7 +32,7 @@ TYPE = "volcano.sh/resource-strategy-scoring-type"
 WEIGHTS = "volcano.sh/resource-strategy-weight"
 _PACK, _SPREAD = "MostAllocated", "LeastAllocated"
 Strategy = tuple[bool, int]
-"""The strategy for a resource: whether to pack or to spread it, and the weight."""
+"""The strategy of a resource: whether to pack it or to spread it, and its weight."""
 
 
 class StrategyFit:
@@ -166,8 +166,8 @@ class StrategyFit:
 
 
 def _strategies(written: Arguments) -> dict[str, Strategy]:
-    """Read `{name: {type, weight}}`. Without a type, the resource is spread. A weight below 1
-    counts as 1.
+    """Return the strategies that `{name: {type, weight}}` states. Without a type, the resource is
+    spread. A weight below 1 counts as 1.
     """
     out: dict[str, Strategy] = {}
     for name in written:
@@ -181,8 +181,8 @@ def _strategies(written: Arguments) -> dict[str, Strategy]:
 def _own(
     annotations: Mapping[str, str], strategies: Mapping[str, Strategy]
 ) -> Mapping[str, Strategy]:
-    """Return the task's own strategies if its annotations declare a type, and the given strategies
-    otherwise. Resources without a weight in the annotations then have no strategy.
+    """Return the task's own strategies if its annotations declare a type, and otherwise the given
+    ones. A resource without a weight in the annotations then has no strategy.
     """
     how = annotations.get(TYPE)
     if how not in (_PACK, _SPREAD):
@@ -195,8 +195,8 @@ def _own(
 
 
 def _lookup(strategies: Mapping[str, Strategy], name: str) -> Strategy | None:
-    """Return the strategy of that name or, if there is none, that of the longest pattern
-    `beginning*` that matches.
+    """Return the strategy of that name or, if there is none, the strategy of the longest matching
+    pattern `beginning*`.
     """
     if name in strategies:
         return strategies[name]

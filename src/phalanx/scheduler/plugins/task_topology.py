@@ -1,11 +1,11 @@
-"""The plugin task-topology: puts roles of a job together or apart, as the job requests.
+"""The plugin task-topology: places tasks of certain roles together or apart, as their job requests.
 
 Source: Volcano's task-topology plugin. Tasks are packed into buckets by the annotations
 volcano.sh/task-topology-affinity, -anti-affinity (groups of roles: "ps,worker;ps") and -task-order.
-The strength of a wish is 4 to be apart from the role itself, 3 to be with another role, 2 to be
-with the role itself, and 1 to be apart from another role. Full buckets go first. The score of a
-node is 100 * weight / largest bucket * (the bucket's tasks on the node - anti-affine tasks on the
-node + tasks of the bucket that would still fit).
+The strength of a role's wish is 4 if its own tasks must be apart, 3 if they must be with another
+role, 2 if its own tasks must be together, and 1 if they must be apart from another role. The
+fullest bucket goes first. The score of a node is 100 * weight / largest bucket * (tasks of the
+bucket on the node - anti-affine tasks on the node + tasks of the bucket that still fit there).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The plugin tdm: nodes that are lent out at certain hours.
+"""The plugin tdm: lends nodes out at certain hours.
 
 Source: Volcano's tdm plugin. A node with the label volcano.sh/revocable-zone takes only tasks that
 may use such a zone, and only during the zone's hours. For such tasks it then scores 100. When the
-hours end, the node's preemptable tasks are victims. Each job loses at most as many as its budget
-allows (jdb-max-unavailable or jdb-min-available, and otherwise 1). Preemptable tasks on ordinary
-nodes are preempted for tasks that are not preemptable and may not use a zone.
+hours end, the preemptable tasks on the node are victims. A job loses at most as many tasks as its
+budget allows (jdb-max-unavailable or jdb-min-available, and otherwise 1). Preemptable tasks on
+ordinary nodes are preempted for tasks that are not preemptable and may not use a zone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""The plugin tiresias: least attained service first, in steps; run times need not be known.
+"""The plugin tiresias: jobs that got less service come first, in steps. Run times need not be
+known.
 
 Modelled on the variant of Tiresias for unknown run times (Gu et al., NSDI 2019). Service is run
-time times GPUs. A job begins in the first of three service queues. It moves to the next queue when
-its service reaches 3,250 GPU-seconds, and again at 7,200. The queues are served in order. Inside a
-queue, running jobs come before pending ones, so that equal jobs do not keep replacing each other.
+time, times the number of GPUs. A job begins in the first of three service queues. It moves to the
+next queue when its service reaches 3,250 GPU-seconds, and again at 7,200. The queues are served in
+order. Inside a queue, running jobs come before pending ones, so that equal jobs do not keep
+replacing each other.
 
 The order of a queue's pending jobs depends on its history. A caller that decides repeatedly keeps
 the history in `ServiceQueues`, and passes each podgroup's `turn`. Without a turn, age decides.
@@ -23,9 +25,11 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.plugin_parts.service import Service, rank_jobs
 
 LIMITS = (3_250.0, 7_200.0)
-"""GPU-seconds at which a job leaves the first and the second queue."""
+"""The GPU-seconds of service at which a job leaves the first queue, and the second."""
 CLOSE = 1e-6
-"""The number of GPU-seconds by which a sum of times may miss the limit because of rounding."""
+"""GPU-seconds: service that is below a limit by less than this has reached it, because sums of
+times are not exact.
+"""
 
 
 def _rising(given: Any) -> TypeGuard[Sequence[float]]:
@@ -64,7 +68,7 @@ class Tiresias:
 
 
 def limits_of(arguments: Arguments) -> tuple[float, ...]:
-    """Return the argument `limits` as ascending numbers. For any other value, return the default
+    """Return the numbers of the argument `limits`, ascending; for any other value, the default
     limits.
     """
     given = arguments.get("limits")
@@ -72,8 +76,8 @@ def limits_of(arguments: Arguments) -> tuple[float, ...]:
 
 
 class ServiceQueues:
-    """The jobs in the order of the service queues. The order is kept between events. Jobs are
-    identified by uid.
+    """The jobs in the order of the service queues. The order is kept between events. Jobs are named
+    by their uid.
     """
 
     def __init__(self, limits: Sequence[float] = LIMITS) -> None:
@@ -93,8 +97,9 @@ class ServiceQueues:
             self._queues[self._level.pop(uid)].remove(uid)
 
     def serve(self, service: Mapping[str, float]) -> None:
-        """Move running jobs that have reached their queue's limit to the end of the next queue, one
-        queue at a time. `service`: the GPU-seconds that each job has attained, in order of arrival.
+        """Move each running job that has reached its queue's limit to the end of the next queue,
+        one queue at a time. `service`: the GPU-seconds that each job has attained, in order of
+        arrival.
         """
         for uid, attained in service.items():
             level = self._level[uid]
@@ -104,11 +109,13 @@ class ServiceQueues:
                 self._level[uid] = level + 1
 
     def order(self) -> list[str]:
-        """Return all jobs in the order of service. A podgroup's position in it is its `turn`."""
+        """Return all jobs in the order of service. The position of a job in it is the `turn` of its
+        podgroup.
+        """
         return [uid for queue in self._queues for uid in queue]
 
     def settle(self, running: frozenset[str]) -> None:
-        """Put running jobs before waiting jobs in each queue. Otherwise the order stays the
+        """Put running jobs before waiting jobs in each queue. Apart from this, the order stays the
         same.
         """
         for i, queue in enumerate(self._queues):
@@ -116,10 +123,10 @@ class ServiceQueues:
             self._queues[i] = front + [uid for uid in queue if uid not in running]
 
     def falls_in_s(self, uid: str, ran_s: float, gpus: float) -> float:
-        """Return the seconds until a running job reaches its queue's limit. In the last queue they
-        are infinite.
+        """Return the seconds until a running job reaches its queue's limit; infinite in the last
+        queue.
 
-        The limit is checked when the job has run a whole number of seconds.
+        The limit is checked when the job has run for a whole number of seconds.
         """
         level = self._level[uid]
         if level == len(self._limits):

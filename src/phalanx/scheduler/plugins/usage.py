@@ -1,16 +1,16 @@
-"""The plugin usage: avoids nodes that are measured to be busy, regardless of the amounts promised
+"""The plugin usage: avoids nodes that measurements show as busy, whatever amounts were promised
 there.
 
 Source: Volcano's usage plugin. A node above a threshold (percent) takes no new tasks. The score is
 usage.weight * 100 * (cpu.weight * (1 - cpu) + memory.weight * (1 - memory)) / (cpu.weight +
 memory.weight), where cpu and memory are the node's load as fractions of 1.
 
-The load of a node is its measurement plus an estimate for tasks that are not measured yet. These
-are the tasks placed in this cycle, bound tasks, and running tasks that started less than 30 s ago
-or at an unknown time. A task counts as (request_ratio * request + burst_ratio * (limit - request))
-* risk, at most its limit. A task that requests nothing counts as be_cpu and be_mem. The risk is
-risk_factor once the node's weighted load has reached risk_threshold, and 1 below that. Measurements
-older than five minutes are ignored.
+The load of a node is its measured load, plus an estimate for tasks that were not measured yet.
+These are the tasks placed in this cycle, bound tasks, and running tasks that started less than 30 s
+ago or at an unknown time. A task counts as (request_ratio * request + burst_ratio * (limit -
+request)) * risk, at most its limit. A task that requests nothing counts as be_cpu and be_mem. The
+risk is risk_factor once the node's weighted load has reached risk_threshold, and 1 below that.
+Measurements older than five minutes are ignored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from phalanx.scheduler.cycle.session import Session
 
 FRESH_S = 300.0
 UNSEEN_S = 30.0
-"""Seconds between two measurements in Volcano. A younger task is not measured yet."""
+"""Seconds between two measurements in Volcano. A task that has run for less was not measured
+yet.
+"""
 _OF = (CPU, MEMORY)
 
 
@@ -39,7 +41,7 @@ class Usage:
     """The plugin usage. Arguments: `thresholds: {cpu: 80, mem: 80}` (0 to 100), `usage.weight` (5),
     `cpu.weight` (1), `memory.weight` (1), `estimator: {request_ratio: 0.7, burst_ratio: 0,
     risk_threshold: 0.6 (each 0 to 1), risk_factor: 1.2 (1 or more), be_cpu: 250m, be_mem: 200Mi}`.
-    For a value out of bounds, the default is used.
+    A value out of bounds is replaced by the default.
     """
 
     name = "usage"
@@ -98,7 +100,7 @@ class Usage:
 
 
 class Estimator:
-    """Estimates the use of a task until it is measured, in milli-cores and bytes."""
+    """Estimates what a task uses until it is measured, in milli-cores and bytes."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._request = within(arguments, "request_ratio", 0.7, 0, 1)
@@ -126,7 +128,7 @@ class Estimator:
 
 
 class Load:
-    """The measured and estimated load of every node, as fractions of 1."""
+    """The load of every node, as fractions of 1: what was measured, plus the estimates."""
 
     def __init__(
         self,

@@ -1,12 +1,14 @@
 """The plugin virtual-clusters: each queue is promised cells of the topology, such as two racks.
 
-The rules follow HiveD. Jobs with GPUs whose priority is 0 or more and whose queue has cells are
-guaranteed: they stay inside cells of their queue, which are bound to places when they are needed
-(`plugin_parts.cells`). All other work is opportunistic: it runs on any free GPU, and is evicted by
-`reclaim` only when a guaranteed job needs the place. Guaranteed work that is beyond the cells of
-its queue, for example because the queue lost cells, goes on as opportunistic work. Work that cannot
-be evicted (tasks and actors outside of jobs) takes its places out of the cells that can be
-promised. Inside a queue, priorities decide as without this plugin.
+The rules follow HiveD. A job with GPUs is guaranteed if its priority is at least 0 and its queue
+has cells. It stays inside cells of its queue, which are bound to places when they are needed
+(`plugin_parts.cells`). All other work is opportunistic: it runs on any free GPU, and `reclaim`
+evicts it only when a guaranteed job needs the place.
+
+Guaranteed work that exceeds the cells of its queue, for example because the queue lost cells,
+continues as opportunistic work. The places of work that cannot be evicted (tasks and actors outside
+of jobs) are no longer among the cells that can be promised. Inside a queue, priorities decide as
+without this plugin.
 """
 
 from __future__ import annotations
@@ -41,14 +43,14 @@ from phalanx.scheduler.plugin_parts.devices import numbered_devices
 
 GPUS = "nvidia.com/gpu"
 MAX_CARDS = 256
-"""The largest number of a node's GPUs that the plugin counts."""
+"""The largest number of GPUs that a node counts for."""
 _NAMED = 5
 """The largest number of jobs or queues that a reason names."""
 
 
 class _Answer(NamedTuple):
-    """Where a queue may take some units: the faults of the kinds of nodes, and for each node
-    whether it may be taken and whether it is in a cell of the queue.
+    """Where a queue may take some units: for each kind of nodes why it may not, and for each node
+    whether it may, and whether the node is in a cell of the queue.
     """
 
     faults: list[str | None]
@@ -57,10 +59,10 @@ class _Answer(NamedTuple):
 
 
 class VirtualClusters:
-    """The plugin virtual-clusters. Arguments: `cells` (for each queue one level and a number, such
-    as `{node: 2}`), `levels` (more levels by name, each with the label of a group of nodes, those
-    with smaller groups first, or with a number of GPUs of a node). The levels `card`, `node` and
-    `rack` (the label `rack`) always exist.
+    """The plugin virtual-clusters. Arguments: `cells`, which has one level and a number for each
+    queue, such as `{node: 2}`; `levels`, which adds levels by name. A level has either the node
+    label that names its groups (smaller groups come first) or a number of GPUs inside a node. The
+    levels `card`, `node` and `rack` (the label `rack`) always exist.
     """
 
     name = "virtual-clusters"
@@ -87,7 +89,7 @@ class VirtualClusters:
         if self._gpu < 0 or not self._settings.promises:
             return
         self._downgraded: set[tuple[str, int]] = set()
-        """Queues and nodes where guaranteed work is beyond the queue's cells."""
+        """Pairs of a queue and a node: guaranteed work there exceeds the cells of the queue."""
         held, others = self._holdings()
         self._cells = Cells(self._settings.sizes, self._places(held), self._settings.promises)
         self._warn_of_lack()
@@ -114,7 +116,9 @@ class VirtualClusters:
     # -- the cluster ----------------------------------------------------------------------------
 
     def _places(self, held: Sequence[tuple[str, int, int]]) -> list[Place]:
-        """Return the nodes. A closed node has no more cards than guaranteed work holds there."""
+        """Return a place for each node. A closed node has only the cards that guaranteed work holds
+        there.
+        """
         cluster, labels = self._cluster, self._settings.labels
         counts = cluster.capacity[:, self._gpu] // CARD
         cards = numbered_devices(self._session, self.name, counts, MAX_CARDS).tolist()
@@ -139,8 +143,8 @@ class VirtualClusters:
                 )
 
     def _holdings(self) -> tuple[list[tuple[str, int, int]], Mapping[int, int]]:
-        """Return what guaranteed work holds (queue, node, units), and for each node the units of
-        work that cannot be evicted.
+        """Return what guaranteed work holds, as (queue, node, units), and for each node the units
+        that work holds which cannot be evicted.
         """
         cluster = self._cluster
         held: Counter[tuple[str, int]] = Counter()
@@ -160,7 +164,7 @@ class VirtualClusters:
 
     def _units(self, eq_class: EquivalenceClass) -> int:
         """Return the units of GPUs that a task of the class takes. More than half of a GPU counts
-        as a whole one, since two such shares do not fit on one GPU.
+        as a whole GPU, because two such shares do not fit on one.
         """
         whole, share = divmod(int(eq_class.request[self._gpu]), CARD)
         return (whole + (share > CARD // 2)) * CARD + (share if share <= CARD // 2 else 0)
@@ -174,7 +178,7 @@ class VirtualClusters:
         return self._cluster.queues[job.queue].name
 
     def _owner(self, t: int) -> str:
-        """Return the queue in whose cells a task belongs; "" for opportunistic work."""
+        """Return the queue in whose cells a task must run; "" for opportunistic work."""
         cluster = self._cluster
         if cluster.job_of[t] < 0 or not self._units(cluster.eq_class[t]):
             return ""
@@ -185,7 +189,7 @@ class VirtualClusters:
         return "" if (owner, cluster.node_of[t]) in self._downgraded else owner
 
     def _can_go(self, t: int) -> bool:
-        """Whether opportunistic work can be evicted."""
+        """Whether the task is opportunistic work that can be evicted."""
         cluster = self._cluster
         return (
             cluster.job_of[t] >= 0
@@ -239,9 +243,9 @@ class VirtualClusters:
         return passes
 
     def _score(self, rows: Rows, ask: Ask) -> Vector:
-        """Rank nodes for guaranteed work: cells of its queue first, then those with the least
-        opportunistic work, whose eviction would cost the least. Opportunistic work avoids nodes
-        that nothing holds yet.
+        """Return scores. For guaranteed work: cells of its queue come first, then nodes with the
+        least opportunistic work, whose eviction costs the least. Opportunistic work avoids nodes on
+        which nothing runs.
         """
         if not self._units(ask.eq_class):
             return np.zeros(len(rows))
@@ -289,8 +293,9 @@ class VirtualClusters:
         return [t for t in candidates if not self._owner(t)]
 
     def _own_reclaimable(self, reclaimer: int, candidates: Sequence[int]) -> list[int]:
-        """Return the victims of the same queue: by priority, as in preempt. The place that a
-        guaranteed job needs may hold such work beside work of other queues.
+        """Return the victims of the reclaimer's own queue, which are chosen by priority, as in
+        preempt. They may be in the same place as work of other queues, and a guaranteed job needs
+        the whole place.
         """
         job = self._session.job(reclaimer)
         if not self._is_guaranteed(job):
@@ -307,7 +312,9 @@ class VirtualClusters:
     def _borrowers(
         self, job: Job, eq_class: EquivalenceClass, count: int, resources: Sequence[str]
     ) -> list[Rejection]:
-        """Return who holds the free cells of a guaranteed job without a right to them."""
+        """Return, as reasons, the work that holds free cells which a guaranteed job could use,
+        although it has no right to them.
+        """
         units = self._units(eq_class)
         if not units or not self._is_guaranteed(job):
             return []

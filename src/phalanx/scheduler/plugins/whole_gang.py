@@ -1,9 +1,9 @@
 """The plugin whole-gang: evicts the rest of a gang that evictions have broken, because the rest
-could not run.
+could not run alone.
 
 When the actions are done, every job that lost tasks and fell below its minimum in this cycle loses
-its other running tasks, too. Their room is free for the next cycle. More victims are first taken
-from gangs that are already broken, so that no further gang is broken.
+its other running tasks, too. Their room is free for the next cycle. If more victims are needed,
+they come first from gangs that are already broken, so that fewer gangs are broken.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Bundles that are placed together or not at all."""
+"""Bundles that are placed together: all of them, or none."""

@@ -18,9 +18,9 @@ def pick_bundles(view: ClusterView, asked: BundleRequest) -> BundleOutcome:
     """Return nodes for all bundles of a group. If the group asks for a domain, all nodes are in one
     domain.
 
-    Domains whose totals are too small are skipped. Among the domains that can take the group, the
-    one with the least room is chosen, so that large domains stay free for large groups. Nodes
-    without the label belong to no domain.
+    Domains whose totals are too small are skipped. If several domains can take the group, the one
+    with the least room is chosen, so that large domains stay free for large groups. Nodes without
+    the label belong to no domain.
     """
     if asked.domain_label is None:
         return place(view, asked)
@@ -63,8 +63,8 @@ def _could_hold(view: ClusterView, asked: BundleRequest, flags: Flags) -> bool:
 
 
 def _room_in(view: ClusterView, asked: BundleRequest, flags: Flags) -> float:
-    """Return how many groups of this size would fit into the domain's free resources, by the
-    scarcest resource.
+    """Return how many groups of this size the domain's free resources would hold, by the scarcest
+    resource.
     """
     nodes = view.nodes
     return min(

@@ -1,4 +1,4 @@
-"""Finds a different node for each bundle, whenever such a choice exists."""
+"""Finds a different node for each bundle whenever that is possible."""
 
 from __future__ import annotations
 

@@ -11,21 +11,26 @@ from phalanx.scheduler.placement.labels import ANY_NODE, LabelSelector
 from phalanx.scheduler.placement.outcome import Rejection
 
 BundleStrategy = Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"]
-"""PACK prefers one node, and SPREAD prefers different nodes. The STRICT forms require it."""
+"""PACK prefers one node, and SPREAD prefers different nodes. STRICT_PACK and STRICT_SPREAD require
+this.
+"""
 _STRATEGIES = get_args(BundleStrategy)
 
 Compat = Literal["none", "ray"]
-"""`ray`: PACK takes the emptiest node, and STRICT_SPREAD fails if a greedy choice fails."""
+"""The rules where Ray's differ. With `ray`, PACK takes the emptiest node, and STRICT_SPREAD fails
+if a greedy choice fails.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BundleRequest:
     """Bundles that are placed together: all of them, or none.
 
-    `selectors`: one for each bundle, or none at all. `soft_target`: the node that STRICT_PACK takes
-    if possible. `occupied`: nodes of bundles that are already placed, which STRICT_SPREAD avoids.
-    `domain_label`: the label of which all the bundles' nodes must share one value. `domain`: that
-    value, if it is prescribed. Raises ValueError for a request that no cluster could place.
+    `selectors`: a label selector for each bundle, or none at all. `soft_target`: the node that
+    STRICT_PACK takes if possible. `occupied`: nodes of bundles that are already placed, which
+    STRICT_SPREAD avoids. `domain_label`: a label that must have the same value on the nodes of all
+    bundles. `domain`: that value, if it is prescribed. Raises ValueError for a request that no
+    cluster could place.
     """
 
     bundles: tuple[ResourceSet, ...]
@@ -65,8 +70,8 @@ class BundleRequest:
         return sum(map(without_terms, self.bundles), EMPTY)
 
     def hardest_first(self) -> list[int]:
-        """Return the bundles' numbers, ordered by the scarcest resource that each bundle needs. GPU
-        is the scarcest, followed by custom resources, object store memory, memory and CPU.
+        """Return the bundles' indexes, ordered by the scarcest resource that each bundle requests.
+        GPU is the scarcest, followed by custom resources, object store memory, memory and CPU.
         """
         if len(self.bundles) == 1:
             return [0]
@@ -81,7 +86,9 @@ class BundleRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class BundlesPlaced:
-    """The node of each bundle, in the bundles' order; `domain` if the group asked for a domain."""
+    """The node of each bundle, in the order of the bundles, and `domain` if the group asked for
+    one.
+    """
 
     nodes: tuple[str, ...]
     domain: str | None = None
@@ -89,7 +96,7 @@ class BundlesPlaced:
 
 @dataclass(frozen=True, kw_only=True)
 class BundleRejection(Rejection):
-    """No placement was found. `bundle`: the first bundle that found no node; None if the reason
+    """A rejection of a group. `bundle`: the first bundle that found no node; None if the reason
     concerns all bundles.
     """
 

@@ -1,5 +1,5 @@
-"""Room for bundles: the nodes that have room, how well a bundle would fit there, and the state of
-one node while it is filled.
+"""Room for bundles: the nodes that have room, how well a bundle would fit there, and one node while
+it is filled.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Scores = npt.NDArray[np.float64]
 
 
 def leftover(view: ClusterView, resources: ResourceSet, rows: Rows) -> Scores:
-    """For each row, return the fraction of the available amount that would be left, summed over the
-    requested resources.
+    """Return, for each row, how much of its available amounts would be left: the fractions of all
+    requested resources, added up.
     """
     scores = np.zeros(rows.size)
     for name, units in without_terms(resources).items():
@@ -33,7 +33,7 @@ def leftover(view: ClusterView, resources: ResourceSet, rows: Rows) -> Scores:
 
 
 def leftover_of(available: ResourceSet, resources: ResourceSet) -> float:
-    """Return the same as `leftover` for one node; -1 if the resources do not fit."""
+    """Return the same as `leftover` for one node; -1 if the resources do not fit there."""
     score = 0.0
     for name, units in without_terms(resources).items():
         has = available.get(name, 0)
@@ -46,9 +46,9 @@ def leftover_of(available: ResourceSet, resources: ResourceSet) -> float:
 def stuffed(
     view: ClusterView, requests: Sequence[Request], rows: Rows
 ) -> tuple[npt.NDArray[np.int64], Scores]:
-    """For each row, return how many of the requests fit one after another, and which fraction is
-    then left. Shares of devices are only added up here, without regard to single devices. `Room` is
-    exact.
+    """Return two values for each row: how many of the requests fit one after another, and which
+    fraction is then left. Shares of devices are only added up here. `Room`, which regards each
+    device, is exact.
     """
     nodes = view.nodes
     plain = [without_terms(request.resources) for request in requests]
@@ -89,7 +89,9 @@ class Room:
     """The amounts left on one node, device by device, while bundles are placed there."""
 
     def __init__(self, node: NodeState, numbered: frozenset[str], exact_devices: bool) -> None:
-        """Without `exact_devices`, only sums are compared, except for terms of cards."""
+        """Without `exact_devices`, only sums over all devices are compared, except for terms of
+        cards.
+        """
         self.node = node
         self.available = node.available
         self._cards = node.cards

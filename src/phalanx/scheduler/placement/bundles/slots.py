@@ -1,4 +1,4 @@
-"""The choice of the bundle in a placed group that runs a task."""
+"""Chooses which bundle of a placed group runs a task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phalanx.scheduler.placement.outcome import Rejection, TurnedAway
 
 @dataclass(frozen=True, kw_only=True)
 class PlacedBundle:
-    """One bundle on its node: the resources that it reserved, and those of them that tasks have not
+    """A bundle on its node: the resources that it reserved, and those that its tasks have not
     taken.
     """
 
@@ -23,7 +23,7 @@ class PlacedBundle:
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """The bundle that takes the task, and whether the task must wait there for room."""
+    """The bundle that takes the task, and whether the task must wait for room in it."""
 
     bundle: int
     node: str
@@ -33,11 +33,11 @@ class Slot:
 def pick_bundle(
     bundles: Sequence[PlacedBundle], request: ResourceSet, index: int = -1
 ) -> Slot | Rejection:
-    """Return the bundle with this index. For -1, return the first bundle with room or, if there is
-    none, the first that could ever have room. Bundles with resources that the task does not
-    request, such as devices, are tried last, so that they are left to tasks that use these
-    resources. Nodes choose in the same way. All resources of a task come from the same bundle.
-    Raises ValueError for an index out of range.
+    """Return the bundle with this index. Index -1 stands for the first bundle with room or, if
+    there is none, the first that could ever have room. Bundles with resources that the task does
+    not request, such as devices, are tried last, so that tasks which use these resources find them
+    free. Nodes are chosen in the same way. All resources of a task come from one bundle. Raises
+    ValueError for an index out of range.
     """
     if not -1 <= index < len(bundles):
         raise ValueError(

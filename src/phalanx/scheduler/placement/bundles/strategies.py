@@ -30,7 +30,7 @@ from phalanx.scheduler.placement.request_class import ClusterView, Request, Requ
 BundleOutcome = BundlesPlaced | BundleRejection
 
 _AFTER_OTHERS = 1e6
-"""A number that is added to the scores of nodes with GPUs, to put them behind all others. All
+"""A number that is added to the scores of nodes with GPUs, which places them after all others. All
 scores are far below it.
 """
 
@@ -38,7 +38,7 @@ scores are far below it.
 def place(view: ClusterView, asked: BundleRequest, within: Flags | None = None) -> BundleOutcome:
     """Return a node for every bundle, or the reason why not all of them have one.
 
-    `within` flags the nodes that may be chosen; without it, all nodes may be. Nothing is reserved.
+    `within`: a mask of the nodes that may be chosen; without it, all may be. Nothing is reserved.
     """
     if (only := _only_one(view, asked, within)) is not None:
         return only
@@ -59,8 +59,8 @@ def place(view: ClusterView, asked: BundleRequest, within: Flags | None = None) 
 def _only_one(
     view: ClusterView, asked: BundleRequest, within: Flags | None
 ) -> BundlesPlaced | None:
-    """Return the node of a single bundle if only that node has room, so that no strategy has to
-    decide.
+    """Return the only node that has room, if the group has a single bundle; None otherwise. No
+    strategy has to decide then.
     """
     if len(asked.bundles) > 1 or asked.occupied or asked.strategy == "STRICT_PACK":
         return None
@@ -90,12 +90,12 @@ class _Choice:
         """The chosen nodes' ids, by the bundle's index."""
 
     def known(self, bundle: int) -> RequestClass:
-        """Return the facts about all nodes for one bundle."""
+        """Return what is known about all nodes for a request like the bundle's."""
         return self._view.of(self._request(bundle))
 
     def no(self, reason: Reason, bundle: int | None = None, detail: str = "") -> BundleRejection:
-        """Return a rejection, with the numbers of nodes that filters turned away, for one bundle or
-        for all bundles.
+        """Return a rejection for one bundle or for all bundles. It has the number of nodes that
+        each filter turned away.
         """
         about = self._summed() if bundle is None else self._request(bundle)
         turned_away = self._view.of(about).rejection({}).turned_away
@@ -132,7 +132,7 @@ class _Choice:
         return self._done_by_name()
 
     def spread(self) -> BundleOutcome:
-        """Give each bundle its own node while unused nodes are left. After that, use nodes
+        """Give each bundle a node of its own while unused nodes are left. After that, use nodes
         again.
         """
         rooms: list[Room] = []
@@ -150,7 +150,9 @@ class _Choice:
         return self._done_by_name()
 
     def strict_spread(self) -> BundleOutcome:
-        """Give each bundle its own node, away from the nodes of bundles that are already placed."""
+        """Give each bundle a node of its own, which may not be one of the nodes of bundles that are
+        already placed.
+        """
         nodes = self._view.nodes
         for occupied in sorted(self._asked.occupied):
             if occupied in nodes.row_of:
@@ -167,7 +169,7 @@ class _Choice:
         return self._done_by_name()
 
     def _matched(self, among: Flags, failed: int) -> BundleOutcome:
-        """Find a choice that the greedy search missed, in which bundles leave their best nodes to
+        """Look for a choice that the greedy search missed: some bundles leave their best nodes to
         other bundles.
         """
         rows = {
@@ -190,8 +192,8 @@ class _Choice:
         return Request(resources=self._asked.summed(), selector=selector, exact_devices=False)
 
     def _scores(self, resources: ResourceSet, rows: Rows, *, emptiest: bool) -> Scores:
-        """Return scores, where lower is better. With `emptiest`, nodes with the most left are best,
-        and otherwise nodes with the least left.
+        """Return a score for each row; lower is better. With `emptiest`, the nodes with the most
+        left are best; otherwise those with the least left.
         """
         scores = leftover(self._view, resources, rows)
         return -scores if emptiest else scores + self._gpu_nodes_last(resources, rows)
@@ -225,8 +227,8 @@ class _Choice:
         return own
 
     def _takes_most(self, left: list[int]) -> int | None:
-        """Return the node that takes the most of the remaining bundles. Among equals, return the
-        one that they fill best.
+        """Return the node that takes the most of the remaining bundles; among equals, the node that
+        they fill best.
         """
         requests = [self._request(bundle) for bundle in left]
         rows = np.flatnonzero(self._unused)

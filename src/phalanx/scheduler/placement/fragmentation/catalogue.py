@@ -1,4 +1,4 @@
-"""The node policies by name, and the maker of each."""
+"""The node policies by name, and the function that makes each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 Past = Iterable[Shape] | Mapping[Shape, int]
 Maker = Callable[[GpuNodes, Past, published.Draws], NodePolicy]
-"""Makes a policy from the nodes, the pods of the past, and a source of randomness."""
+"""Makes a policy from the nodes, past pods, and a source of random numbers."""
 
 POLICIES: dict[str, Maker] = {
     "random": lambda nodes, past, draws: published.Random(nodes, draws),
@@ -29,7 +29,7 @@ POLICIES: dict[str, Maker] = {
 
 
 RECOMMENDED = "scarcity"
-"""The policy that is used if none is named."""
+"""The name of the policy that is used if none is named."""
 
 
 class UnknownPolicyError(PhalanxError, ValueError):
@@ -44,8 +44,8 @@ class UnknownPolicyError(PhalanxError, ValueError):
 
 
 def canonical(name: str) -> str:
-    """Return a policy's name as it is in `POLICIES`. Case and hyphens do not matter. Raises
-    UnknownPolicyError.
+    """Return a policy's name in the form that `POLICIES` uses. Case and hyphens do not matter.
+    Raises UnknownPolicyError.
     """
     plain = name.lower().replace("-", "").replace("_", "")
     if plain not in POLICIES:

@@ -26,12 +26,12 @@ class Fragmentation:
         self._usable = Potential(nodes, mix, self._mean)
 
     def now(self, rows: Rows) -> Floats:
-        """Return (T,): the current fragmentation of the nodes in `rows`."""
+        """Return the current fragmentation of each node in `rows`, (T,)."""
         return self._nodes.gpu_sum[rows] - self._usable.now(rows)
 
     def growth(self, rows: Rows, shape: Shape) -> tuple[Rows, Rows, Floats]:
-        """Return by how much the fragmentation would grow with one more pod. The entries are as in
-        `Potential.falls`.
+        """Return by how much the fragmentation would grow with one more pod. The three arrays are
+        as for `Potential.falls`.
         """
         where, device, fall = self._usable.falls(rows, shape)
         return where, device, fall - shape.milli

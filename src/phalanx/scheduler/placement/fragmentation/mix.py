@@ -1,4 +1,4 @@
-"""The pods that a cluster typically sees: the shapes and their frequency."""
+"""The pods that a cluster typically gets: their shapes and the frequencies of these."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ COVERED = 0.95
 class Mix:
     """M typical shapes with their frequencies, as arrays.
 
-    `share`: (M,), the frequencies, which sum to 1. `cpu`, `memory`, `num`, `milli`: (M,).
-    `thresholds`: (K,), the different values of `milli` above 0 in ascending order. `level`: (M,),
-    each shape's index in `thresholds`.
+    `share`: (M,), the frequencies, whose sum is 1. `cpu`, `memory`, `num`, `milli`: (M,), what a
+    pod of each shape requests. `thresholds`: (K,), the different values of `milli` above 0 in
+    ascending order. `level`: (M,), each shape's index in `thresholds`.
     """
 
     def __init__(self, shares: Mapping[Shape, float]) -> None:
-        """`shares`: the shapes with their frequencies, in the order to keep. Raises ValueError if
-        it is empty.
+        """`shares`: the frequency of each shape. The mix keeps their order. Raises ValueError if it
+        is empty.
         """
         if not shares:
             raise ValueError("a mix needs at least one shape")
@@ -40,7 +40,7 @@ class Mix:
         self.level: Rows = np.searchsorted(self.thresholds, self.milli).astype(np.intp)
 
     def accepted(self, model_names: tuple[str, ...]) -> Flags:
-        """Return (models, M): which shapes can run on which GPU model. Shapes without GPUs run on
+        """Return which shapes can run on which GPU model, (models, M). Shapes without GPUs run on
         no model.
         """
         table = [

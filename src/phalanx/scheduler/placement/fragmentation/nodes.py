@@ -1,6 +1,4 @@
-"""GPU nodes as arrays: the cores and memory that are left, and the share of each GPU that is
-left.
-"""
+"""GPU nodes as arrays: the cores and memory that are left, and what is left of each GPU."""
 
 from __future__ import annotations
 
@@ -22,10 +20,10 @@ class GpuNodes:
 
     `cpu_left`, `memory_left`: (N,), thousandths of a core and MiB. `gpu_left`: (N, G), thousandths
     of each GPU; 0 if a node has no such GPU, so that nothing ever fits there. `model`: (N,), an
-    index into `model_names`. `hosted`: (N, G + 1), the number of pods by how many GPUs they use;
-    pods that share one GPU are in column 0. `version`: (N,), the number of the change that last
-    touched a row. `changes`: the number of changes. From both, a cache of answers knows which rows
-    to compute again.
+    index into `model_names`. `hosted`: (N, G + 1), the number of pods that use 1, 2, … GPUs; column
+    0 counts the pods that share a GPU. `version`: (N,), the number of the change that last touched
+    a row. `changes`: the number of changes so far. By the last two, a cache of answers knows which
+    rows to compute again.
     """
 
     def __init__(
@@ -56,19 +54,19 @@ class GpuNodes:
 
     @property
     def capacity_milli(self) -> int:
-        """Thousandths of a GPU that all nodes have in total."""
+        """The thousandths of a GPU that all nodes have in total."""
         return int(self.gpus.sum()) * WHOLE
 
     @property
     def largest(self) -> tuple[int, int]:
-        """The largest numbers of thousandths of cores and of GPUs that a node has. Amounts are
-        divided by them.
+        """The largest node: its thousandths of cores, and its thousandths of GPUs. Policies divide
+        amounts by them.
         """
         return int(self.cpu_total.max(initial=1)), int(self.gpus.max(initial=1)) * WHOLE
 
     def accepting(self, models: tuple[str, ...]) -> Flags:
-        """Return (N,): the nodes whose GPU model is one of `models`, or all nodes if `models` is
-        empty.
+        """Return a mask of the nodes whose GPU model is one of `models`, (N,); of all nodes if
+        `models` is empty.
         """
         known = self._accepting.get(models)
         if known is None:
@@ -79,7 +77,7 @@ class GpuNodes:
         return known
 
     def fits(self, rows: Rows, shape: Shape) -> Flags:
-        """Return which of the nodes in `rows` can take a pod of this shape now."""
+        """Return which nodes in `rows` can take a pod of this shape now."""
         good = (self.cpu_left[rows] >= shape.cpu_milli) & (
             self.memory_left[rows] >= shape.memory_mib
         )

@@ -12,7 +12,7 @@ from phalanx.scheduler.placement.fragmentation.shape import Shape
 NEVER = -np.inf
 """The score of a node without room for the pod."""
 MAX_REMEMBERED = 4096
-"""The largest number of shapes whose scores are remembered. With more shapes, results are the same
+"""The largest number of shapes whose scores are remembered. If there are more, results are the same
 but take more time.
 """
 
@@ -25,7 +25,7 @@ class NodePolicy(Protocol):
     """A number that grows when the scores of all nodes must be computed again."""
 
     def observe(self, shape: Shape, count: int = 1) -> None:
-        """Note that `count` pods of this shape have arrived. They are placed already, or will be
+        """Note that `count` pods of this shape have arrived. They were placed already, or will be
         soon.
         """
         ...
@@ -37,8 +37,8 @@ class NodePolicy(Protocol):
         ...
 
     def pick_node(self, scores: Floats) -> int:
-        """Return the chosen row. `scores` is -inf for nodes without room; at least one node has
-        room.
+        """Return the row of the chosen node. `scores`: -inf for nodes without room. At least one
+        node has room.
         """
         ...
 
@@ -77,7 +77,7 @@ class Placer:
         return row, devices
 
     def scores(self, shape: Shape) -> Floats:
-        """Return (N,): the policy's current scores; -inf for nodes without room."""
+        """Return the policy's current score of each node, (N,); -inf for a node without room."""
         nodes = self._nodes
         known = self._scored.get(shape)
         if known is None:

@@ -15,10 +15,11 @@ class Worth(Protocol):
     """Rates room, in thousandths of a GPU."""
 
     def __call__(self, cpu: Ints, memory: Ints, hosts: Flags, idle: Ints) -> Floats:
-        """Return (T,): the worth of room on T nodes.
+        """Return the worth of the room on T nodes, (T,).
 
-        `cpu` and `memory`: (T,), the cores and MiB left. `hosts`: (T, M), whether each shape of the
-        mix would fit. `idle`: (T, M), the idle share of those GPUs on which each shape would fit.
+        `cpu` and `memory`: (T,), the cores and MiB that are left. `hosts`: (T, M), whether each
+        shape of the mix would fit. `idle`: (T, M), the idle share of those GPUs on which each shape
+        would fit.
         """
         ...
 
@@ -34,11 +35,11 @@ class Potential:
         self._level = np.minimum(mix.level, max(0, len(mix.thresholds) - 1))
 
     def now(self, rows: Rows) -> Floats:
-        """Return (T,): the worth of the nodes in `rows`."""
+        """Return the current worth of each node in `rows`, (T,)."""
         return self._worth(*self.room(rows))
 
     def room(self, rows: Rows) -> tuple[Ints, Ints, Flags, Ints]:
-        """Return the arguments of `Worth` for nodes in their current state."""
+        """Return the arguments with which `Worth` is called for the current state of nodes."""
         count, idle = self._by_threshold(self._nodes.gpu_left[rows])
         cpu, memory = self._nodes.cpu_left[rows], self._nodes.memory_left[rows]
         return self._for_shapes(rows, cpu, memory, count, idle)
@@ -71,8 +72,8 @@ class Potential:
         return where, device, before[where] - after
 
     def _by_threshold(self, left: Ints) -> tuple[Ints, Ints]:
-        """Return two arrays (T, K): the number of GPUs that have at least each threshold left, and
-        the total that is idle on these GPUs.
+        """Return two arrays (T, K): how many GPUs have at least each threshold left, and how much
+        these GPUs have idle in total.
         """
         at = left[:, :, None] >= self._mix.thresholds
         return at.sum(axis=1), np.where(at, left[:, :, None], 0).sum(axis=1)
@@ -90,7 +91,7 @@ class Potential:
 
 
 def _repeated(left: Ints) -> Flags:
-    """Return (T, G): True if a GPU with a lower number on the same node has the same amount
+    """Return (T, G): whether a GPU with a lower number on the same node has the same amount
     left.
     """
     order = left.argsort(axis=1, kind="stable")

@@ -1,7 +1,7 @@
 """The node policies of the fragmentation experiment (FGD, USENIX ATC 2023), and FirstFit.
 
-Scores are truncated to whole numbers where the originals do so. With equal scores the first node is
-taken, so truncation affects the results considerably.
+Scores are truncated to whole numbers where the original programs do so. Truncation affects the
+results considerably, because the first of several nodes with equal scores is taken.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Random(FirstFit):
 
 
 class BestFit(FirstFit):
-    """The policy that leaves the fewest cores and the smallest GPU share on a node, both with equal
+    """The policy that leaves the fewest cores and the smallest GPU share on a node. Both have equal
     weight.
     """
 
@@ -163,7 +163,9 @@ class FragmentationDescent(FirstFit):
 
 
 def best_of(where: Rows, scores: Floats, count: int) -> Floats:
-    """Return (count,): the best score among the entries of each node."""
+    """Return, for each node, the best score among its entries, (count,). `where`: the node of each
+    entry.
+    """
     best = np.full(count, -np.inf)
     np.maximum.at(best, where, scores)
     return best
@@ -186,6 +188,6 @@ def _hundredths(growth: Floats) -> Floats:
 
 
 def _tightest(left: Ints, shape: Shape) -> Ints:
-    """Return (T, num_gpu): the amounts left on the GPUs that best fit would choose."""
+    """Return the amounts left on the GPUs that best fit would choose, (T, num_gpu)."""
     fitting = np.where(left >= shape.gpu_milli, left, np.iinfo(np.int64).max)
     return np.sort(fitting, axis=1)[:, : shape.num_gpu]

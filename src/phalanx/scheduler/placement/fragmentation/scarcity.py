@@ -42,22 +42,24 @@ POWER = 0.6
 DEMAND_POWER = 0.4
 """The power to which a pod's request is raised in the demand of its shape."""
 REFERENCE_MILLI = 4 * WHOLE
-"""The room, in thousandths of a GPU, at which f has the slope 1."""
+"""The room in thousandths of a GPU at which the slope of f is 1."""
 COMMON_PART = 0.5
-"""The weight of the second sum."""
+"""The weight of the second sum in the worth of a node."""
 STEP_MILLI = 40
-"""The step, in thousandths of a GPU, to which losses of value are rounded."""
+"""The step in thousandths of a GPU to which decreases of worth are rounded."""
 MIN_ROOM_MILLI = 8 * WHOLE
-"""The smallest room that is used in weights. Without it, a shape that fits nowhere would outweigh
-all others.
+"""The smallest room, in thousandths of a GPU, that weights are computed from. Without this limit, a
+shape that fits nowhere would outweigh all others.
 """
 TINY = 1e-12
 RENEWED_AFTER = 0.03
-"""The fraction of the cluster that arrivals must request before weights are computed again."""
+"""The fraction of the cluster's GPUs that arrivals must request before weights are computed
+again.
+"""
 
 
 class ScarcityDescent(FirstFit):
-    """The policy described above. It is recommended where pods share GPUs."""
+    """The policy that the module describes. It is recommended where pods share GPUs."""
 
     name = "scarcity"
 
@@ -119,7 +121,7 @@ class ScarcityDescent(FirstFit):
 
 
 class _Usable:
-    """V(n) for a mix, computed from the amounts on a node that the mix's shapes could use."""
+    """V(n) for a mix. It is computed from the amounts on a node that the mix's shapes could use."""
 
     def __init__(self, mix: Mix) -> None:
         asked = mix.num * mix.milli
@@ -130,14 +132,14 @@ class _Usable:
         self._milli_per_mib = asked / np.maximum(mix.memory, 1)
 
     def weigh(self, room: Floats) -> None:
-        """Set the shapes' weights by scarcity. `room`: (M,), the room for each shape in the
-        cluster.
+        """Set the shapes' weights by their scarcity. `room`: (M,), the cluster's room for each
+        shape.
         """
         weight = np.where(room > 0, self._demand / np.maximum(room, MIN_ROOM_MILLI), 0.0)
         self._weight = weight / max(weight.sum(), TINY)
 
     def fed(self, cpu: Ints, memory: Ints, hosts: Flags, idle: Ints) -> Floats:
-        """Return (T, M): the u_m of each node."""
+        """Return u_m of each node for each shape m, (T, M)."""
         fed = np.minimum(cpu[:, None] * self._milli_per_core, memory[:, None] * self._milli_per_mib)
         return np.where(hosts, np.minimum(idle, fed), 0.0)
 
@@ -149,7 +151,7 @@ class _Usable:
 
 
 def _steps(fall: Floats) -> Floats:
-    """Return the loss as a score in whole steps. A tolerance keeps rounding errors from
-    deciding.
+    """Return the fall of the worth as a score in whole steps. A tolerance prevents that rounding
+    errors decide.
     """
     return np.floor(-fall / STEP_MILLI + 1e-9)

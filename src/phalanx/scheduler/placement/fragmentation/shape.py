@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WHOLE = 1000
-"""Thousandths of one GPU."""
+"""The thousandths of one whole GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A request in thousandths of a core, MiB, GPUs and thousandths of each of those GPUs.
+    """A request: thousandths of a core, MiB, a number of GPUs, and thousandths of each of these
+    GPUs.
 
     `gpu_milli`: the share of the GPU if `num_gpu` is 1, 1000 for several GPUs, and 0 without GPUs.
     `models`: the allowed GPU models, sorted by name; empty if any model is allowed. Raises
@@ -46,5 +47,5 @@ class Shape:
 
     @property
     def milli(self) -> int:
-        """The thousandths of all requested GPUs together."""
+        """The thousandths of a GPU that the pod takes of all its GPUs together."""
         return self.num_gpu * self.gpu_milli

@@ -1,3 +1,3 @@
-"""The policy selector: a chain of filters, for processes that choose nodes independently of each
+"""The policy selector: a chain of filters, for processes that choose nodes without knowing of each
 other.
 """

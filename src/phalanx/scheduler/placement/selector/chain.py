@@ -1,7 +1,7 @@
-"""The selector's chain: filters turn nodes away, and of the rest, the fullest nodes are kept as
+"""The selector's chain: filters turn nodes away, and the fullest of the other nodes are the
 candidates.
 
-The order is that of OpenPAI's SelectionManager (microsoft/pai a95d9420). The input is columns of
+The order is that of OpenPAI's SelectionManager (microsoft/pai a95d9420). The chain reads columns of
 nodes, so that the same code decides for tasks, actors and gangs.
 """
 
@@ -22,9 +22,9 @@ from phalanx.scheduler.placement.selector.settings import SelectorSettings
 class Columns:
     """All nodes, one entry each, in the order of their names. `labelled`: whether the node has the
     requested labels. `typed`: whether it has the requested GPU type. `has_room`: whether it has
-    room for the request. `is_untried`: whether it has room even if its recently refused requests
-    count as taken. `near`: whether it is in a rack where the job already runs; None if the job runs
-    nowhere, or racks do not matter.
+    room for the request. `is_untried`: whether it has room even if the amounts that it lately
+    refused count as taken. `near`: whether it is in a rack where the job already runs; None if the
+    job runs nowhere, or if racks do not matter.
     """
 
     labelled: Flags
@@ -38,7 +38,7 @@ class Columns:
     near: Flags | None = None
 
     def packing_order(self) -> npt.NDArray[np.intp]:
-        """Return the rows, fullest node first. Nodes are compared by free GPUs, then total GPUs,
+        """Return the rows, fullest node first. Nodes are ordered by free GPUs, then total GPUs,
         free CPU, free memory and name.
         """
         columns = (self.free_memory, self.free_cpu, self.total_gpus, self.free_gpus)
@@ -49,14 +49,14 @@ class Columns:
 class Selection:
     """The candidates that the chain of filters leaves. `rows`: the candidates, fullest first.
     `turned_away`: the nodes that each filter turned away, each node once. Nodes without room are
-    left out there, because the request's class explains in full what they lack.
+    not among these, because the request's class explains in full what they lack.
     """
 
     rows: tuple[int, ...]
     turned_away: dict[Filter, Flags]
 
     def draw(self, settings: SelectorSettings, rng: RandomSource) -> int | None:
-        """Return one of the candidates: a random one or the fullest, by the settings. None if there
+        """Return one of the candidates: by the settings, a random one or the fullest. None if there
         is no candidate.
         """
         if len(self.rows) <= 1 or settings.pick == "fullest":
@@ -71,8 +71,8 @@ def select(
 
     `is_cpu_only`: whether no task of the job requests a GPU. `waiting`: the number of waiting tasks
     like this one, including this one. The filters are, in order: labels, GPU type, GPU nodes for
-    work without GPUs, room, recent refusals, rack. The fullest nodes that pass are kept, `waiting`
-    x `candidate_factor` of them.
+    work without GPUs, room, recent refusals, rack. The fullest `waiting` × `candidate_factor` nodes
+    that pass are kept.
     """
     chain = _Chain(len(nodes.labelled))
     chain.keep("labels", nodes.labelled)
@@ -91,7 +91,7 @@ def select(
 
 
 class _Chain:
-    """The nodes that are left, and the nodes that each filter turned away."""
+    """The nodes that no filter has turned away so far, and those that each filter turned away."""
 
     def __init__(self, count: int) -> None:
         self.left: Flags = np.ones(count, np.bool_)

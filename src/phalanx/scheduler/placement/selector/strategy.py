@@ -1,4 +1,4 @@
-"""The selector as a placement strategy for tasks and actors, based on the view of a live
+"""The selector as a placement strategy for tasks and actors. It reads the view of a live
 cluster.
 """
 
@@ -24,7 +24,7 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 
 @dataclass(frozen=True, kw_only=True)
 class Selector:
-    """The strategy that draws one of the fullest nodes among those that pass the chain of filters.
+    """The strategy that draws one of the fullest nodes that pass the chain of filters.
 
     If no node has room now, the request waits for the fullest node that could take it. A request
     for no resources goes to any node that passes, because it would never fill a node.
@@ -60,8 +60,8 @@ class Selector:
 def columns(
     view: ClusterView, request: Request, asking: Asking, settings: SelectorSettings, *, now: bool
 ) -> Columns:
-    """Return the chain's columns. With `now`, room means free room. Otherwise it means the room of
-    empty nodes.
+    """Return the chain's columns. With `now`, a node's room is its free room; otherwise it is the
+    room of the empty node.
     """
     nodes = view.nodes
     plain, typed = _apart(request.selector)
@@ -96,8 +96,8 @@ def columns(
 
 
 def _apart(selector: LabelSelector) -> tuple[LabelSelector, LabelSelector]:
-    """Divide the conditions into those on the type of GPU and all others. The others are returned
-    first.
+    """Return the conditions of a selector in two parts: those that do not concern the type of GPU,
+    then those that do.
     """
     typed = tuple(one for one in selector.conditions if one.key == GPU_TYPE_LABEL)
     plain = tuple(one for one in selector.conditions if one.key != GPU_TYPE_LABEL)

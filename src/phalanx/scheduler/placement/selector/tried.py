@@ -1,8 +1,8 @@
-"""Nodes that recently did not give an asker what it requested. For a while, they are not asked for
-as much again.
+"""Remembers which nodes lately did not give an asker what it requested. For a while, they are not
+asked for as much again.
 
-An amount that a node shows as free may be kept for other work, or may be outdated. An asker that
-got nothing tries other nodes first, and so does not return to the same node forever.
+The amounts that a node shows as free may be kept for other work, or may be outdated. An asker that
+got nothing tries other nodes first, so that it does not return to the same node forever.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 IN_VAIN_AFTER_S = 5.0
-"""Seconds after a request until its node counts as tried, if it has given nothing."""
+"""Seconds after a request until its node counts as tried, if the node has given nothing."""
 
 FORGOTTEN_AFTER_S = 30.0
 """Seconds for which a tried node is skipped."""
@@ -24,13 +24,13 @@ Asker = TypeVar("Asker", bound=Hashable)
 class _Attempt(NamedTuple):
     amounts: ResourceSet
     until: float
-    """The time when the node counts as tried or, if it already does, the time when that is
-    forgotten.
+    """The time when the node begins to count as tried or, if it does already, the time when this
+    ends.
     """
 
 
 class TriedPlaces(Generic[Asker]):
-    """The amounts that each asker has requested from each node. All times are in seconds of one
+    """The amounts that each asker requested in vain from each node. All times are in seconds of one
     clock.
     """
 
@@ -40,7 +40,7 @@ class TriedPlaces(Generic[Asker]):
 
     def asked(self, who: Asker, amounts: Mapping[str, ResourceSet], now: float) -> None:
         """Record that `who` now waits for exactly these amounts, which the nodes showed as free.
-        For each node, the time counts from the first request to it.
+        The time of each node counts from the first request to it.
         """
         before = self._open.pop(who, {})
         if amounts:
@@ -56,7 +56,7 @@ class TriedPlaces(Generic[Asker]):
         self._open.get(who, {}).pop(node, None)
 
     def refused(self, who: Asker, node: str, amounts: ResourceSet, now: float) -> None:
-        """Record that the node refused the request."""
+        """Record that the node refused the request. From now on it counts as tried."""
         self.given(who, node)
         tried = self._tried.setdefault(who, {})
         before = tried[node].amounts if node in tried else EMPTY
