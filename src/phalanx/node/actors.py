@@ -1,4 +1,4 @@
-"""The actors of this node: each gets a worker, is made there, and is watched."""
+"""The actors of this node. Each of them gets a worker, is created there, and is watched."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class GroupLookup(Protocol):
     """Knows where the bundles of placement groups are."""
 
     def look_up(self, group: GroupId) -> None:
-        """Ask for the places of a group, unless that was done before."""
+        """Ask for the places of a group, if that was not done before."""
         ...
 
 
@@ -48,17 +48,15 @@ class EndsWorkers(Protocol):
     """Ends worker processes."""
 
     def end_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End a worker for this reason, which replaces any reason given before."""
+        """End a worker for this reason. The reason replaces any earlier one."""
         ...
 
     def leaves(self, worker: bytes, reason: str) -> None:
-        """Note that a worker ends by its own choice, which is no crash. A reason given before
-        stays.
-        """
+        """Note that a worker ends of its own accord, which is no crash. An earlier reason stays."""
         ...
 
     def finishes(self, worker: bytes, now: float) -> None:
-        """Note that a worker has done its work. Its process then has some time to end."""
+        """Note that a worker has done its work. Its process gets some time to end."""
         ...
 
 
@@ -77,8 +75,8 @@ class NodeActors:
         report_needed: Callable[[], None],
         gpus: GpuShares | None = None,
     ) -> None:
-        """`report_needed` is called before the head gets news that depends on the free resources of
-        this node. `gpus`: the shares of GPUs that actors may use.
+        """`report_needed` is called before each message to the head that depends on this node's
+        free resources. `gpus`: the shares of GPUs that actors may use.
         """
         self._gpus = gpus or GpuShares(NoMpsDaemons())
         self._clock = clock
@@ -90,9 +88,9 @@ class NodeActors:
         self._jobs = jobs
         self._head = head
         self._orders: dict[bytes, PlaceActor] = {}
-        """Orders whose actors wait for a worker."""
+        """The orders whose actors wait for a worker."""
         self._made: dict[int, int] = {}
-        """For each lease by number: the incarnation of the actor that the lease's worker has
+        """For each lease, by number: the incarnation of the actor that the lease's worker has
         created.
         """
 
@@ -109,8 +107,8 @@ class NodeActors:
         from_processes.on(ActorUnreferenced, self._pass_to_head)
 
     def _ready(self, peer: Peer, message: ActorReady) -> None:
-        """Pass on that the actor is ready, after a report of free resources. A process that gets
-        this news may at once place work that depends on the free resources.
+        """Report that the actor is ready, after a report of free resources: a process that hears of
+        the actor may place work at once that depends on the free resources.
         """
         self._report_needed()
         self._pass_to_head(peer, message)
@@ -133,7 +131,7 @@ class NodeActors:
         self._head.notify(Via(peer.peer, encode_body([message])))
 
     def place(self, order: PlaceActor) -> None:
-        """Ask the lease machine for a worker, unless the order repeats one that this node knows."""
+        """Ask the lease machine for a worker. An order that this node has already does nothing."""
         if self._is_known(order):
             return
         self._orders[order.actor] = order
@@ -174,7 +172,7 @@ class NodeActors:
         return any(self._made.get(x.number) == order.incarnation for x in leases)
 
     def withdraw(self, message: WithdrawActor) -> None:
-        """Withdraw an actor that needs no worker of this node any more."""
+        """Stop the search for a worker: the actor needs no worker of this node any more."""
         self._leases.withdraw_actor(message.actor)
         self._orders.pop(message.actor, None)
 
@@ -187,7 +185,7 @@ class NodeActors:
             self._workers.end_worker(worker, message.reason, message.force)
 
     def here(self) -> dict[bytes, ActorHere]:
-        """Return all actors of this node, with their workers and incarnations."""
+        """Return all actors of this node, each with its worker and incarnation."""
         having = {
             lease.demand.actor: ActorHere(lease.worker.worker_id, self._made.get(lease.number, -1))
             for lease in self._leases.leases.values()
@@ -241,8 +239,8 @@ class NodeActors:
         """Do nothing: leases of actors never become due."""
 
     def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """Tell the head that this node cannot run the actor now or, with a code, that it never
-        can.
+        """Report to the head that this node cannot run the actor: not now or, with the `code` of an
+        error, never.
         """
         if code:
             self._orders.pop(demand.actor, None)

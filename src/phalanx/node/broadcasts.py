@@ -1,9 +1,10 @@
-"""Sources for large objects that many nodes want: each holder sends to two nodes at a time.
+"""Chooses the sources from which many nodes copy a large object: each holder sends it to two nodes
+at a time.
 
 A node that has received a copy sends it on. So one node's link carries the object only a few times,
 and `n` nodes have it after log3(n) rounds of two copies. The node that wrote an object, its writer,
-tells each taker which node to take it from. This is advice: a node that gets no answer, or finds no
-copy at the named source, takes the object from its writer.
+names a source to each node that wants a copy. This is advice: a node that gets no answer, or finds
+no copy at the source, copies the object from its writer.
 """
 
 from __future__ import annotations
@@ -18,29 +19,29 @@ from phalanx.objects.names import prefix_of_name
 from phalanx.protocol.cluster_messages import SourceFor, SourceFree, WantSource
 
 LARGE_BYTES = 32 << 20
-"""The size in bytes from which a node asks for a source. For smaller objects, asking costs more
-than it saves.
+"""The size in bytes from which a node asks for a source. For a smaller object, the question would
+cost more than it saves.
 """
 AT_ONCE = 2
-"""The number of nodes that take an object from one source at a time. It is small, so that a slow
-node does not block many.
+"""The number of nodes that copy an object from one source at a time. It is small, so that a slow
+node does not delay many.
 """
 ASK_AGAIN_S = 5.0
 """Seconds after which a question is repeated, because it may have been lost with its connection."""
 ANSWER_S = 10.0
-"""Seconds without an answer after which a node takes the object from its writer."""
+"""Seconds without an answer after which a node copies the object from its writer."""
 _GRACE_S = 10.0
-"""Seconds that a taker gets in addition to the time for the object's bytes."""
+"""Seconds that a transfer may take in addition to the time for the object's bytes."""
 _SLOWEST = 20e6
-"""The lowest rate in bytes a second: a node that receives more slowly counts as stopped."""
+"""The lowest rate, in bytes per second. A node that receives more slowly counts as stopped."""
 
 Send = Callable[[bytes, Any], None]
 
 
 @dataclass
 class _Broadcast:
-    """The transfers of one object: the nodes that take it (each with its source and a time limit),
-    and the nodes that wait.
+    """The transfers of one object: the nodes that receive it, each with its source and a time
+    limit, and the nodes that wait.
     """
 
     size: int
@@ -66,7 +67,7 @@ class Broadcasts:
         self._under_way: dict[str, _Broadcast] = {}
 
     def asked(self, taker: bytes, message: WantSource) -> None:
-        """Give a node a source, or make it wait. The node may ask more than once."""
+        """Name a source to a node, or make the node wait. The node may ask more than once."""
         broadcast = self._under_way.setdefault(message.name, _Broadcast(message.size))
         if taker in broadcast.takers:
             self._send(taker, SourceFor(message.name, broadcast.takers[taker][0]))
@@ -77,21 +78,21 @@ class Broadcasts:
         self._assign(message.name, broadcast)
 
     def ended(self, name: str, taker: bytes) -> None:
-        """Note that a node has stopped taking the object, because the node has a copy or did not
-        get one.
-        """
+        """Note that a node no longer receives the object: it has a copy, or did not get one."""
         broadcast = self._under_way.get(name)
         if broadcast is not None and broadcast.takers.pop(taker, None) is not None:
             self._assign(name, broadcast)
 
     def gone(self, name: str) -> None:
-        """Forget an object that is gone. Waiting nodes find that out when they look for a copy."""
+        """Forget an object that is gone. Waiting nodes notice that when they look for a copy."""
         broadcast = self._under_way.pop(name, None)
         for taker in broadcast.waiting if broadcast else ():
             self._send(taker, SourceFor(name, self._prefix))
 
     def node_gone(self, prefix: bytes) -> None:
-        """Forget a dead node. Nodes that took something from it go on with the writer's copy."""
+        """Forget a dead node. Nodes that copied an object from it continue with the writer's
+        copy.
+        """
         for name, broadcast in list(self._under_way.items()):
             broadcast.takers.pop(prefix, None)
             if prefix in broadcast.waiting:
@@ -102,7 +103,7 @@ class Broadcasts:
             self._assign(name, broadcast)
 
     def tick(self, now: float) -> None:
-        """Drop nodes that take far too long, so that they do not delay others."""
+        """Drop nodes whose transfers take far too long, so that they do not delay others."""
         for name, broadcast in list(self._under_way.items()):
             slow = [taker for taker, (_, until) in broadcast.takers.items() if now >= until]
             for taker in slow:
@@ -148,10 +149,10 @@ class SourceQuestions:
         self._is_dead = is_dead
         self._asked: dict[str, _Question] = {}
         self._told: dict[str, bytes] = {}
-        """The chosen source of each object that is on its way."""
+        """The source that the writer named for each object that is on its way."""
 
     def ask(self, name: str, size: int, begin: Callable[[list[bytes]], None]) -> None:
-        """Call `begin` with the nodes to take the object from, the first choice first."""
+        """Call `begin` with the nodes from which the object can be copied, the best one first."""
         writer = prefix_of_name(name)
         if size < LARGE_BYTES or self._is_dead(writer):
             begin([writer])
@@ -161,7 +162,7 @@ class SourceQuestions:
         self._send(writer, WantSource(name, size))
 
     def answered(self, message: SourceFor) -> None:
-        """Handle the answer of an object's writer: the source, or that no source is free yet."""
+        """Handle the answer of an object's writer: a source, or that no source is free yet."""
         question = self._asked.get(message.name)
         if question is None:
             return
@@ -175,7 +176,7 @@ class SourceQuestions:
     def ended(self, name: str, is_here: bool) -> bytes:
         """Note the end of a transfer, and return the node that was its first source.
 
-        Only a failure is reported to the writer here: another message announces a new copy.
+        Only a failure is reported to the writer here, because another message announces a new copy.
         """
         writer = prefix_of_name(name)
         source = self._told.pop(name, None)
@@ -184,7 +185,9 @@ class SourceQuestions:
         return source or writer
 
     def node_gone(self, prefix: bytes) -> None:
-        """Answer the questions to a dead writer. The transfer will fail and report the reason."""
+        """Answer the questions that a dead writer did not answer. The transfers will then fail and
+        report the reason.
+        """
         for name in [name for name in self._asked if prefix_of_name(name) == prefix]:
             self._asked.pop(name).begin([prefix])
 

@@ -1,4 +1,6 @@
-"""One bundle of a placement group on this node: resources set aside and handed out inside."""
+"""A bundle of a placement group on this node: resources that were set aside, and that work in the
+bundle takes.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ _OF_CARDS = frozenset({LIMIT, MPS, COMPUTE})
 
 
 class BundlePool:
-    """A reserved bundle, which acts as a small node whose devices keep their real numbers."""
+    """A reserved bundle. It acts as a small node, whose devices have their real numbers."""
 
     def __init__(self, reservation: Allocation) -> None:
         self.reservation = reservation
         self.gang = NO_VIEW
-        """The gang to which the bundle belongs, as work in the bundle sees it; empty outside
-        gangs.
+        """The gang to which the bundle belongs, as work in the bundle sees it; empty if it belongs
+        to none.
         """
         self._numbers = {name: [i for i, _ in taken] for name, taken in _items(reservation)}
         whole = dict(reservation.resources.to_mapping())
@@ -54,7 +56,7 @@ class BundlePool:
         return not self._takers
 
     def can_ever(self, request: ResourceSet) -> bool:
-        """Whether the empty bundle could hold `request`."""
+        """Whether the bundle could hold `request` if nothing ran in it."""
         return request.is_subset(self.resources)
 
     def can_now(self, request: ResourceSet) -> bool:
@@ -76,7 +78,7 @@ class BundlePool:
         return Allocation(resources=request, instances=outside)
 
     def force_acquire(self, request: ResourceSet) -> Allocation:
-        """Take the CPUs of a task that goes on after waiting, even if they are not free."""
+        """Take the CPUs of a task that continues after it waited, even if they are not free."""
         self._takers += 1
         return self._inner.force_acquire(request)
 
@@ -91,7 +93,7 @@ class BundlePool:
 
 
 def _inside(request: ResourceSet) -> ResourceSet:
-    """Return a request without the terms that the bundle's cards have met as a whole."""
+    """Return a request without its terms: the cards of the bundle meet these."""
     if _OF_CARDS.isdisjoint(request):
         return request
     return ResourceSet({name: units for name, units in request.items() if name not in _OF_CARDS})

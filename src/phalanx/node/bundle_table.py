@@ -1,6 +1,6 @@
-"""Bundles of placement groups on this node: reserved for an attempt, kept, and given back.
+"""Bundles of placement groups on this node: they are reserved for an attempt, kept, and given back.
 
-The head places a group by attempts, one at a time, each with a higher number. Its messages may come
+The head places a group by attempts, one after another, with rising numbers. Its messages may come
 twice, late or never. So a reservation that nobody confirms is given back after a while, and an
 attempt that ended here never begins again.
 """
@@ -20,9 +20,9 @@ from phalanx.scheduler.devices.instances import Allocation, NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
 
 UNCONFIRMED_S = 30.0
-"""Seconds that a prepared bundle waits to be committed."""
+"""Seconds for which a prepared bundle waits to be committed."""
 REMEMBERED = 10_000
-"""The number of removed groups whose ended attempts are still remembered."""
+"""The number of removed groups whose ended attempts are remembered."""
 
 
 class _Reservation(msgspec.Struct, kw_only=True, eq=False):
@@ -41,10 +41,10 @@ class BundleTable:
         self._ended: dict[GroupId, int] = {}
         self._removed: dict[GroupId, None] = {}
         self._going: dict[AttemptId, list[BundlePool]] = {}
-        """By (group, attempt): the pools that were given back and are not free yet."""
+        """By (group, attempt): the pools that were given back and in which work still runs."""
         self._unconfirmed: dict[AttemptId, float] = {}
-        """By (group, attempt): the time when an uncommitted attempt is given back, the earliest
-        first.
+        """By (group, attempt): the time when an attempt that is not committed is given back,
+        earliest first.
         """
 
     def prepare(
@@ -52,8 +52,7 @@ class BundleTable:
     ) -> bool:
         """Reserve all of these bundles or none. A repeated call gives the same answer.
 
-        Raises ValueError for a bundle with more than one device if the number of devices is not
-        whole.
+        Raises ValueError for a bundle with a fractional number of devices above one.
         """
         if attempt <= self._ended.get(group, -1):
             return False
@@ -88,8 +87,8 @@ class BundleTable:
         return bool(held)
 
     def take_over(self, place: BundleId, attempt: int, allocation: Allocation) -> bool:
-        """Take over a bundle of an earlier process of this node. Returns False if the node has no
-        room for the bundle.
+        """Reserve again, with the same devices, a bundle of an earlier process of this node.
+        Returns False if the node has no room for it.
         """
         group, index = place
         if index in self._groups.get(group, {}) or not self._resources.retake(allocation):
@@ -101,16 +100,16 @@ class BundleTable:
         return True
 
     def holding(self, place: BundleId) -> tuple[int, Allocation] | None:
-        """Return (attempt, allocation) of a bundle here."""
+        """Return (attempt, allocation) of a bundle on this node; None if it is not here."""
         held = self._groups.get(place[0], {}).get(place[1])
         return None if held is None else (held.attempt, held.pool.reservation)
 
     def give_back(self, group: GroupId, attempt: int, indexes: Iterable[int]) -> list[BundlePool]:
         """End these bundles, and every uncommitted attempt up to this one.
 
-        If a later attempt has a reservation, this message was late, and the reservation stays.
+        If a later attempt has reserved the bundles, this order was late, and the reservation stays.
         Returns the bundles in which work still runs; the caller must end that work. `settle`
-        returns when they are free.
+        reports when they are free.
         """
         asked = set(indexes)
         reservations = self._groups.get(group, {})
@@ -128,8 +127,7 @@ class BundleTable:
         return list(self._going[key])
 
     def settle(self) -> list[AttemptId]:
-        """Return each (group, attempt) whose bundles were given back and are all free now; return
-        it once.
+        """Return each (group, attempt) whose bundles were all given back and are free now, once.
 
         Call this after `give_back`, and whenever a lease has ended.
         """
@@ -141,8 +139,8 @@ class BundleTable:
         return settled
 
     def tick(self, now: float) -> bool:
-        """Give back bundles that were prepared and never committed. Returns whether resources came
-        free.
+        """Give back bundles that were prepared and never committed. Returns whether resources
+        became free.
         """
         late = [key for key, until in self._unconfirmed.items() if now >= until]
         for group, attempt in late:
@@ -151,8 +149,8 @@ class BundleTable:
         return bool(late)
 
     def pools(self, place: BundleId) -> Iterator[BundlePool]:
-        """Yield the committed bundles here that (group, index) may use. A negative index stands for
-        all.
+        """Yield the committed bundles on this node that (group, index) may use. A negative index
+        stands for all bundles of the group.
         """
         group, index = place
         for at, held in sorted(self._groups.get(group, {}).items()):
@@ -162,13 +160,15 @@ class BundleTable:
                 yield held.pool
 
     def devices(self, group: GroupId, indexes: Iterable[int]) -> dict[int, dict[str, list[int]]]:
-        """Return the numbers of the devices that are set aside for these bundles, by resource."""
+        """Return the numbers of the devices that are set aside for these bundles, by bundle and
+        resource.
+        """
         held = self._groups.get(group, {})
         return {index: held[index].pool.devices for index in indexes if index in held}
 
     def refusal(self, place: BundleId, request: ResourceSet) -> tuple[str, str] | None:
         """Return (reason, code of an error) if this node knows that tasks can never run in the
-        bundle.
+        bundle; otherwise None.
         """
         group = place[0]
         pools = list(self.pools(place))

@@ -1,8 +1,8 @@
-"""The administrator's programs that check whether the node is well; they run one at a time.
+"""The administrator's programs that check whether the node works properly. They run one at a time.
 
 Pure: `CheckPrograms` starts and ends the programs. A round runs all of them: when the node joins,
 regularly while nothing runs here, and before and after a member of a job that has all GPUs of the
-node. A check that is bad closes the node, and is repeated regularly until it is well.
+node. A check with a bad result closes the node. It is repeated regularly until its result is good.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from phalanx.observe.checks import AFTER, BEFORE, IDLE, JOIN, PENDING, CheckStat
 from phalanx.observe.device_health import BAD, OK, SUSPECT
 
 MAX_SAID = 200
-"""Characters of a check's output that are reported."""
+"""The number of characters of a check's output that are reported."""
 _STATES = {0: OK, 1: SUSPECT, 2: BAD}
 
 
@@ -26,7 +26,7 @@ class CheckRules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules for running checks. Times are in seconds."""
 
     every_s: float = 600.0
-    """Seconds between two rounds while the node is idle or a check is bad."""
+    """Seconds between two rounds of checks while the node is idle or a check is bad."""
     limit_s: float = 60.0
     """Seconds after which a running check is killed. Its result then counts as suspect."""
 
@@ -51,15 +51,17 @@ class CheckPrograms(Protocol):
         ...
 
     def start(self, name: str, when: str) -> None:
-        """Start one check."""
+        """Start the check with this name."""
         ...
 
     def ended(self) -> Exit | None:
-        """Return how the check ended, once; None while the check runs."""
+        """Return how the check ended, once; None while it runs."""
         ...
 
     def kill(self) -> None:
-        """Kill the check and everything that it has started. `ended` then returns how it ended."""
+        """Kill the check and everything that it has started. After that, `ended` returns how it
+        ended.
+        """
         ...
 
 
@@ -115,12 +117,12 @@ class Checks:
 
     @property
     def unwell(self) -> list[CheckState]:
-        """The checks whose state is not ok."""
+        """The checks whose last result is not good."""
         return [one for one in self._states.values() if one.state != OK]
 
     def before(self, devices: Collection[int], done: Callable[[str], None]) -> bool:
-        """Run the checks before a member with these devices. Returns whether there are any checks.
-        If there are, `done` is called after them.
+        """Run the checks before a member with these devices starts. Returns False if there are no
+        checks; otherwise `done` is called after them.
         """
         if self._concerns(devices):
             self._ask(BEFORE, done)
@@ -145,7 +147,7 @@ class Checks:
             asked.done.append(done)
 
     def tick(self, now: float) -> None:
-        """Start, watch and end checks as time passes."""
+        """Start, watch and end checks, each when it is due."""
         if not self._states:
             return
         if self._running:

@@ -1,4 +1,4 @@
-"""Room that a node keeps for gangs which the head is about to place there."""
+"""Room that a node keeps for gangs, because the head is about to place them there."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.scheduler.devices.sets import ResourceSet
 
 AHEAD = -(1 << 62)
-"""The rank of claims, which puts them before tasks of classes that hold equally little.
+"""The rank of claims. It places them before tasks whose class also holds nothing.
 
-Tasks lose little by waiting, because room for them comes free whenever a task ends.
+Tasks lose little by waiting, because room for them becomes free whenever a task ends.
 """
 
 
@@ -19,7 +19,7 @@ class Claims:
 
     def __init__(self) -> None:
         self._claims: dict[bytes, tuple[float, Demand]] = {}
-        """For each gang: the time when its claim ends, and the demand that stands for the claim in
+        """For each gang: the time when its claim ends, and the demand that represents the claim in
         the node's queue.
         """
         self._order = 0
@@ -29,9 +29,7 @@ class Claims:
         return [demand for _, demand in self._claims.values()]
 
     def set(self, message: ClaimRoom, now: float) -> None:
-        """Keep these amounts for a gang. If `needs` is empty, keep nothing for the gang any
-        more.
-        """
+        """Keep these amounts for a gang; with empty `needs`, keep nothing for it any more."""
         if not message.needs:
             self.end(message.group)
             return

@@ -1,7 +1,7 @@
-"""Builds a node of a cluster: its machines, its questions to other nodes, and its membership.
+"""Builds a node of a cluster: its machines, its requests to other nodes, and its membership.
 
-A node that is a cluster of its own never imports this module, because numpy and the choice among
-nodes would take a third of its start time.
+A node that is a whole cluster never imports this module: numpy and the choice among nodes would
+take a third of its start time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def cluster_node(
     spilling: SpillOptions,
     rng: RandomSource,
 ) -> Node[ClusterMembership]:
-    """Build a node of a cluster whose head is another process. `rng` chooses among equal nodes."""
+    """Build a node of a cluster whose head is another process. `rng`: chooses among equal nodes."""
     link = RemoteHeadLink()
 
     def make_membership(node: Node[ClusterMembership]) -> ClusterMembership:
@@ -41,7 +41,7 @@ def cluster_node(
 def spilling_of(
     node_id: str, options: SpillOptions, rng: RandomSource
 ) -> Callable[[LeaseInquiries, GroupPlaces], Spillback]:
-    """Return the function that makes the `Spillback`, which chooses nodes for work submitted on
+    """Return the function that makes the `Spillback`, which chooses nodes for the work submitted on
     this node.
     """
     prefix = node_prefix(node_id)

@@ -1,4 +1,6 @@
-"""Notes about crashed workers: the first of a kind at once, later ones folded into one line."""
+"""Notes about crashed workers. The first crash of a kind gets a line at once; later ones are
+combined in one line.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,16 @@ from phalanx.node.notes import Note
 from phalanx.observe.log_lines import WARNING
 
 FIRST_GAP_S = 5.0
-"""Seconds until the first line about folded crashes of a kind. The time doubles with each line."""
+"""Seconds until the first line about combined crashes of a kind. The time doubles with each
+line.
+"""
 LONGEST_GAP_S = 60.0
-"""The longest time between two lines about folded crashes, in seconds."""
+"""The longest time, in seconds, between two lines about combined crashes."""
 _PROCESS = re.compile(r"\bprocess \d+")
 
 
 class _Crashes(msgspec.Struct):
-    """The crashes of one job with the same reason."""
+    """The crashes of one job that have the same reason."""
 
     since: float
     gap_s: float = FIRST_GAP_S
@@ -27,7 +31,7 @@ class _Crashes(msgspec.Struct):
 
 
 class CrashNotes:
-    """Combines lines about many crashes of the same kind into one."""
+    """Writes few lines about many crashes of the same kind."""
 
     def __init__(self, note: Note, clock: Callable[[], float]) -> None:
         self._note = note
@@ -47,7 +51,7 @@ class CrashNotes:
         known.last = line
 
     def tick(self, now: float) -> None:
-        """Write the lines about crashes that were folded."""
+        """Write the lines about combined crashes that are due."""
         for key, known in list(self._known.items()):
             if now < known.since + known.gap_s:
                 continue

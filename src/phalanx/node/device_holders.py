@@ -1,6 +1,4 @@
-"""Finds the holder of each GPU of a node, and of each process on a GPU, among leases and
-members.
-"""
+"""Finds which lease or member holds each GPU of a node, and each process on a GPU."""
 
 from __future__ import annotations
 
@@ -17,11 +15,11 @@ from phalanx.observe.devices import DeviceProcess, DeviceSample
 from phalanx.scheduler.devices.instances import Allocation, NodeResources
 
 _SHOWN = 12
-"""Hex digits of an actor's id that are shown."""
+"""The number of hex digits of an actor's id that are shown."""
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """A holder of devices. `pids` are the processes with which the holder began."""
+    """Work that holds devices. `pids`: the processes with which it began."""
 
     name: str
     devices: tuple[int, ...]
@@ -31,7 +29,7 @@ class Holder(msgspec.Struct, frozen=True):
     is_member: bool = False
     """Whether the holder is a member of a job."""
     mode: str = ""
-    """How the holder's devices are shared; empty if they are not."""
+    """How the holder's devices are shared; "" if they are not."""
     limits: dict[int, int] = {}
     """The bytes that the holder may use on each shared device."""
     memory: dict[int, int] = {}
@@ -47,8 +45,8 @@ class HoldingMembers(Protocol):
 
 
 class DeviceHolders:
-    """The `devices.Holders` of a node, whose devices are held by members of jobs, tasks and
-    actors.
+    """Names the holders of a node's devices: members of jobs, tasks and actors. It implements
+    `devices.Holders`.
     """
 
     def __init__(
@@ -62,7 +60,7 @@ class DeviceHolders:
         self._card_memory = card_memory
 
     def name(self, sample: DeviceSample) -> DeviceSample:
-        """Return the sample, completed with the holder of each of its processes."""
+        """Return the sample with the holder of each process filled in."""
         if not sample.processes:
             return sample
         names = {pid: one.name for one in self.all() for pid in one.pids}
@@ -80,7 +78,9 @@ class DeviceHolders:
         return found
 
     def all(self) -> Iterator[Holder]:
-        """Yield every holder of devices, and all other work, because it may use devices as well."""
+        """Yield every holder of devices, and also all other work, because it may use devices,
+        too.
+        """
         yield from self._members.holders()
         for lease in self._leases.leases.values():
             pids = (lease.worker.pid,) if lease.worker.pid else ()
@@ -108,7 +108,7 @@ def holder_of(
     is_limited: bool = True,
 ) -> Holder:
     """Return the holder of these resources, with its shares of GPUs. `is_limited`: whether it may
-    use only its share of the memory.
+    use only its share of a GPU's memory.
     """
     return Holder(
         name=name,
@@ -135,7 +135,7 @@ def _holder(process: DeviceProcess, names: dict[int, str]) -> str:
 
 
 def owner_of(process: DeviceProcess, pids: Iterable[int]) -> int:
-    """Return the one of `pids` that is the process or has started it; 0 if there is none."""
+    """Return which of `pids` is the process, or has started it; 0 if none of them."""
     chain = (process.pid, *process.ancestors)
     among = set(pids)
     return next((pid for pid in chain if pid in among), 0)

@@ -18,7 +18,7 @@ _NAMES = (
 
 
 class DeviceMetrics:
-    """Puts the metrics of GPUs into a meter, without values that a device does not report."""
+    """Sets the metrics of GPUs in a meter. Values that a device does not report are left out."""
 
     def __init__(self, resources: NodeResources, watch: DeviceWatch) -> None:
         self._resources = resources

@@ -1,4 +1,4 @@
-"""The GPUs of a node: their samples, their health, and the GPUs that are not handed out.
+"""The GPUs of a node: their samples, their health, and which of them are not handed out.
 
 Pure. A separate process reads the GPUs, because calls of their driver can hang. This module decides
 when that process starts and ends, and takes its readings.
@@ -32,24 +32,24 @@ LOOK_EVERY_S = 5.0
 HANGS_AFTER_S = 30.0
 """Seconds after which a silent reader counts as hanging."""
 AGAIN_AFTER_S = 60.0
-"""Seconds until another reader is started, counted from the last start or from the end of a reader
-that hung.
-"""
+"""Seconds until another reader is started, after the last one started or hung and was ended."""
 GPU = "GPU"
 
 
 class DeviceReading(Protocol):
-    """The process that reads the devices every LOOK_EVERY_S, and whenever a device has an error."""
+    """The process that reads the devices every LOOK_EVERY_S seconds, and whenever a device has an
+    error.
+    """
 
     def begin(self) -> bool:
-        """Start the process. It calls `DeviceWatch.seen` and `DeviceWatch.ended` later.
+        """Start the process. `DeviceWatch.seen` and `DeviceWatch.ended` are called later.
 
-        Returns False if the node has nothing to read, or if the last process cannot be ended.
+        Returns False if the node has no devices to read, or if the last process cannot be ended.
         """
         ...
 
     def end(self) -> None:
-        """End the process. It may hang for good in its driver."""
+        """End the process. A process that hangs in its driver may never end."""
         ...
 
     def look(self) -> None:
@@ -58,7 +58,7 @@ class DeviceReading(Protocol):
 
 
 class NoDeviceReading:
-    """The reading of a node whose devices are not read."""
+    """The reader of a node whose devices are not read."""
 
     def begin(self) -> bool:
         """Return False: there is nothing to read."""
@@ -72,18 +72,18 @@ class NoDeviceReading:
 
 
 class Memory(Protocol):
-    """Watches the memory of shared devices; `gpu_memory.GpuMemory` is one."""
+    """Watches the memory of shared devices. `gpu_memory.GpuMemory` implements it."""
 
     def seen(self, samples: Sequence[DeviceSample], now: float) -> bool:
-        """Take a new reading; return whether more or less can be handed out than before."""
+        """Store a new reading. Returns whether the amounts that can be handed out have changed."""
         ...
 
     def suspicion(self, number: int, now: float) -> str:
-        """Return in one clause why a device is suspect; empty if it is not."""
+        """Return in one clause why a device is suspect; "" if it is not."""
         ...
 
     def shares(self) -> dict[int, list[DeviceShare]]:
-        """Return the sharers of each device that is shared."""
+        """Return the sharers of each shared device."""
         ...
 
     def tick(self, now: float) -> None:
@@ -99,7 +99,7 @@ class NoMemory:
         return False
 
     def suspicion(self, number: int, now: float) -> str:
-        """Return an empty text: no device is suspect here."""
+        """Return "": no device is suspect here."""
         return ""
 
     def shares(self) -> dict[int, list[DeviceShare]]:
@@ -114,7 +114,7 @@ class Holders(Protocol):
     """Knows which work holds which device."""
 
     def name(self, sample: DeviceSample) -> DeviceSample:
-        """Return the sample, completed with the holder of each of its processes."""
+        """Return the sample with the holder of each process filled in."""
         ...
 
     def of_devices(self) -> dict[int, list[str]]:
@@ -136,7 +136,7 @@ class DeviceWatch:
         note: Note,
         memory: Memory | None = None,
     ) -> None:
-        """`room_changed`: called when more or fewer devices can be handed out than before."""
+        """`room_changed` is called when the devices that can be handed out have changed."""
         self._resources = resources
         self._reading = reading
         self._holders = holders
@@ -151,18 +151,18 @@ class DeviceWatch:
         self._heard_at = float("-inf")
         self._begin_at = float("-inf")
         self._told_at = float("-inf")
-        """The time when the head last got the holders of devices that cannot be read."""
+        """The time when the head was last told the holders of devices that cannot be read."""
         self.samples: dict[int, DeviceSample] = {}
-        """The latest sample of each device; empty while the reader is in trouble."""
+        """The latest sample of each device; empty while the devices cannot be read."""
         self.trouble = ""
-        """Why nothing is known about the devices now; empty while they are read."""
+        """Why nothing is known about the devices now; "" while they are read."""
 
     def handle_in(self, table: MessageTable) -> None:
         """Register the handler for the head's orders about devices."""
         table.on(CloseDevices, self.close)
 
     def use(self) -> dict[int, Device]:
-        """Return the use of each device and the memory in it, as far as they were read."""
+        """Return, for each device, how busy it is and its memory, if they were read."""
         found: dict[int, Device] = {}
         for number, one in self.samples.items():
             if one.busy is None or one.memory_used is None or one.memory_total is None:
@@ -172,7 +172,7 @@ class DeviceWatch:
 
     @property
     def unwell(self) -> list[UnwellDevice]:
-        """The devices that are not ok."""
+        """The devices whose state is not ok."""
         return [
             UnwellDevice(number, machine.health)
             for number, machine in sorted(self._machines.items())
@@ -233,7 +233,7 @@ class DeviceWatch:
 
     def _note_xids(self, sample: DeviceSample) -> None:
         """Note errors that programs caused. They do not change the health of a device, but users
-        look for them.
+        search for them.
         """
         for xid in sample.xids:
             if xid in OF_PROGRAMS:
@@ -247,7 +247,7 @@ class DeviceWatch:
     # ---- what is handed out ------------------------------------------------------------------
 
     def close(self, message: CloseDevices) -> None:
-        """Close the devices that the head has cordoned. The order may come twice."""
+        """Close the devices that the head has cordoned. The order may arrive twice."""
         now = self._clock()
         for number in message.excused:
             machine = self._machines.get(number)

@@ -1,8 +1,8 @@
-"""The directories that a node works in: whether they can be written to and have room.
+"""Checks whether the directories in which a node works can be written to and have room.
 
 Pure: a `DirectoryReading` takes the samples. While a directory is full or cannot be written to,
-each report of the node says so, the head gives the node nothing new, and work ordered there goes
-elsewhere. The node takes work again once all directories are well.
+each report of the node says so: the head gives the node no new work, and places work elsewhere that
+it has ordered there. The node takes work again once all directories are usable.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ import msgspec
 from phalanx.node.notes import Note
 
 LOOK_EVERY_S = 1.0
-"""Seconds between looks at the directories."""
+"""Seconds between two readings of the directories."""
 FRESH_S = 0.1
-"""Seconds for which the result of a look is used: members that begin or end in this time cause no
-other look.
+"""Seconds for which a reading is used again: members that begin or end in this time cause no other
+reading.
 """
 LEAST_BYTES = 16 << 20
-"""The least room in bytes: a directory with less room is full."""
+"""The least room in bytes. A directory with less room is full."""
 LEAST_PART = 0.02
-"""The part of a small file system that must be free: a directory with less free is full."""
+"""The fraction of a small file system that must be free. A directory with less room is full."""
 WELL_AGAIN = 2
-"""A full directory is well again once it has this multiple of the least room."""
+"""A full directory is usable again when it has this multiple of the least room."""
 LOST_BYTES = 64 << 10
-"""The room in bytes below which printed output may be lost."""
+"""The room in bytes below which printed output may have been lost."""
 
 
 class DirectorySample(msgspec.Struct, frozen=True, kw_only=True):
-    """A directory as it was last seen."""
+    """The state of a directory when it was last read."""
 
     what: str
     """The purpose of the directory, for display."""
     path: str
     error: str = ""
-    """Why nothing can be written in the directory, in the words of the system."""
+    """Why nothing can be written in the directory, as the system reports it."""
     free: int = 0
-    """Bytes that this user may still write."""
+    """The bytes that this user may still write."""
     total: int = 0
     """The size of the directory's file system in bytes."""
     own: int = 0
-    """Bytes of objects in the directory. The node counts and limits these itself."""
+    """The bytes of objects in the directory. The node itself counts and limits these."""
     has_logs: bool = False
-    """Whether the output of jobs is written in the directory."""
+    """Whether the output of jobs is written to the directory."""
     is_out_of_files: bool = False
 
 
 class DirectoryReading(Protocol):
-    """Looks at the directories of a node."""
+    """Reads the states of a node's directories."""
 
     def look(self, writes: bool) -> Sequence[DirectorySample]:
-        """Return a sample of each directory. `writes`: whether to also try to write a file."""
+        """Return a sample of each directory. `writes`: whether to try to write a file, too."""
         ...
 
 
@@ -78,26 +78,26 @@ class Directories:
         self._clock = clock
         self._note = note
         self.make_room: Callable[[], bool] = lambda: False
-        """Drops an old output file of a job. Returns False if there is none."""
+        """Drops one old output file of a job. Returns False if there is none."""
         self._look_at = float("-inf")
         self._full_at = float("-inf")
-        """The time when the directory for output last had no room."""
+        """The time when the directory for output was last full."""
         self.trouble = ""
-        """Why the node takes nothing new, for display; empty when all is well."""
+        """Why the node takes no new work, for display; "" if it does."""
 
     def tick(self, now: float) -> None:
-        """Look at the directories again if it is time."""
+        """Read the directories if it is time."""
         if now >= self._look_at:
             self.look(writes=bool(self.trouble))
 
     def seen(self) -> str:
-        """Return the trouble that was seen within the last FRESH_S seconds."""
+        """Return the trouble found by a reading of the last FRESH_S seconds, or by a new one."""
         is_fresh = self._clock() < self._look_at - LOOK_EVERY_S + FRESH_S
         return self.trouble if is_fresh and not self.trouble else self.look()
 
     def look(self, writes: bool = False) -> str:
-        """Look at the directories now, and return their trouble. `writes`: whether something could
-        not be written just now.
+        """Read the directories now, and return their trouble. `writes`: whether a file just could
+        not be written.
         """
         now = self._clock()
         self._look_at = now + LOOK_EVERY_S
@@ -119,7 +119,7 @@ class Directories:
 
 
 def trouble_of(samples: Sequence[DirectorySample], was_in_trouble: bool) -> str:
-    """Return what is wrong with these directories, as a clause; empty if all are well."""
+    """Return in a clause what is wrong with these directories; "" if all are usable."""
     for one in samples:
         named = f"its directory for {one.what}, {one.path},"
         if one.error:

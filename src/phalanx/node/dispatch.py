@@ -1,4 +1,4 @@
-"""Tables of message handlers: which part of a node handles a message, by its type."""
+"""Tables of message handlers: which part of a node handles a message of each type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ M = TypeVar("M")
 
 
 class MessageTable:
-    """Handlers for messages whose sender does not matter, for example messages of the head."""
+    """The handlers of messages whose sender does not matter, for example messages of the head."""
 
     def __init__(self) -> None:
         self._handlers: dict[type, Callable[[Any], None]] = {}
@@ -22,7 +22,7 @@ class MessageTable:
         self._handlers[kind] = handler
 
     def handle(self, message: Any) -> bool:
-        """Pass a message to its handler. Returns False if no handler is registered for its type."""
+        """Pass a message to its handler. Returns False if its type has no handler."""
         handler = self._handlers.get(type(message))
         if handler is None:
             return False
@@ -31,7 +31,7 @@ class MessageTable:
 
 
 class PeerMessageTable:
-    """Handlers for messages that need the connection over which the message came."""
+    """The handlers of messages for which the connection matters over which they came."""
 
     def __init__(self) -> None:
         self._handlers: dict[type, Callable[[Peer, Any], None]] = {}
@@ -42,7 +42,7 @@ class PeerMessageTable:
         self._handlers[kind] = handler
 
     def handle(self, peer: Peer, message: Any) -> bool:
-        """Pass a message to its handler. Returns False if no handler is registered for its type."""
+        """Pass a message to its handler. Returns False if its type has no handler."""
         handler = self._handlers.get(type(message))
         if handler is None:
             return False

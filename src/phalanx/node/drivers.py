@@ -1,4 +1,4 @@
-"""The drivers of a node: they register, get a job, and end the job when they end."""
+"""The drivers of a node. Each of them registers, gets a job, and ends the job when it ends."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Drivers:
         new_process: Callable[[bytes], bytes],
         history: ProcessHistory,
     ) -> None:
-        """`new_process(job)` makes the id of a new process of this node."""
+        """`new_process(job)` returns the id of a new process of this node."""
         self._setup = setup
         self._head = head
         self._leases = leases
@@ -63,16 +63,14 @@ class Drivers:
         self._history = history
         self._node = node_process_id(node_prefix(setup.node_id))
         self._warming: dict[bytes, Callable[[], None]] = {}
-        """By job, the replies to drivers whose first worker is still starting."""
+        """By job: the replies to drivers that wait for the start of their job's first worker."""
 
     def handle_in(self, table: MessageTable) -> None:
         """Register the handler for the ends of jobs."""
         table.on(JobEnded, self.job_ended)
 
     def register(self, asker: Asker[Introduction], request: RegisterDriver) -> Later:
-        """Register a driver. The driver gets its job from the head, and a process id from this
-        node.
-        """
+        """Register a driver. The head gives it a job, and this node a process id."""
         assert isinstance(asker, NodeAsker)
         connection = asker.peer
         python = self._setup.python
@@ -135,7 +133,7 @@ class Drivers:
         return LATER
 
     def first_worker(self, job: bytes) -> None:
-        """Reply to the driver that the first worker of its job is ready, or cannot be started."""
+        """Tell the driver that the first worker of its job is ready, or could not be started."""
         reply = self._warming.pop(job, None)
         if reply is not None:
             reply()
@@ -146,17 +144,17 @@ class Drivers:
         self.first_worker(worker[12:])
 
     def define_environment(self, key: bytes, variables: dict[str, str]) -> None:
-        """Store an environment that a process of this node defines. Other nodes may need it as
-        well.
+        """Store an environment that a process of this node defines. Other nodes may need it,
+        too.
         """
         known = EnvironmentKnown(key, variables)
         self._jobs.environment_known(known)
         self._head.notify(known)
 
     def job_ended(self, message: JobEnded) -> None:
-        """End the workers of a job whose driver is gone.
+        """End the workers of a job whose driver has ended.
 
-        The workers of the actors in `message.keep`, which are detached, stay.
+        The workers of the detached actors in `message.keep` stay.
         """
         leases = self._leases.leases
         for worker in self._leases.workers.of_job(message.job):

@@ -28,33 +28,35 @@ from phalanx.scheduler.devices.instances import NodeResources
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSetup:
-    """The description of one node."""
+    """The description of a node."""
 
     node_id: str
     resources: NodeResources
     labels: dict[str, str]
     ports: str = ""
-    """The ports that gangs may use on the node, in the form of `parse_ports`; empty for the usual
+    """The ports that gangs may use on the node, in the form of `parse_ports`; "" for the usual
     ports.
     """
     limits: Mapping[str, int] = field(default_factory=dict)
-    """The most devices that the node can have, by resource, if it was given only some of them."""
+    """By resource, the largest number of devices that the node can have, if it was given only some
+    of the machine's devices.
+    """
     address: str = ""
-    """The address of the cluster's head, for display; empty for a node that is a whole cluster."""
+    """The address of the cluster's head, for display; "" for a node that is a whole cluster."""
     max_workers: int = 0
     """The largest number of worker processes at a time; 0 for any number."""
     prestart: int = 0
-    """Workers that are started when a driver registers."""
+    """The number of workers that are started when a driver registers."""
     object_store_bytes: int = 0
     checks: CheckRules = field(default_factory=CheckRules)
     disk: str = ""
-    """The place, for display, of objects for which memory has no room."""
+    """The place of objects for which memory has no room, for display."""
     python: str = ""
     """The version of Python of the node's workers, such as 3.11."""
     command_groups: str = ""
-    """How the node keeps the commands of jobs together (see `model.command_groups`)."""
+    """How the node keeps the processes of each command together (see `model.command_groups`)."""
     settings: SystemSettings = DEFAULT_SETTINGS
-    """The settings of a cluster of one node. Other nodes get the cluster's settings from the
+    """The settings of the cluster, if the node is all of it. Other nodes get the settings from the
     head.
     """
 
@@ -66,9 +68,9 @@ class NodeEffects:
     """
 
     clock: Callable[[], float]
-    """Returns seconds of the process's own time, which never goes back."""
+    """Returns the seconds of the process's own time, which never goes backwards."""
     wall: Callable[[], float]
-    """Returns seconds since the epoch."""
+    """Returns the seconds since the epoch."""
     make_unique: Callable[[int], bytes]
     """Returns the requested number of bytes, never the same twice."""
     connections: Connections
@@ -78,7 +80,7 @@ class NodeEffects:
     keeping: Keeping = field(default_factory=NotKeeping)
     job_files: JobFiles
     directories: Callable[[ObjectStore], DirectoryReading]
-    """Makes the reading of the directories in which the node works, some of which hold objects."""
+    """Makes the reading of the directories in which the node works."""
     memory: MemoryMeter
     usage: UsageMeter
     read_machine: Callable[[], MachineReading | None]
@@ -91,15 +93,15 @@ class NodeEffects:
     transfers: Transfers
     logs: NodeLogs
     is_port_free: Callable[[int], bool]
-    """Returns whether a server could listen on this port, at any address of this machine."""
+    """Returns whether a server could listen on this port at any address of this machine."""
     drain_output: Callable[[Callable[[], None]], None]
-    """Calls back once everything that workers have printed so far is passed on."""
+    """Calls back once everything that workers have printed so far was passed on."""
     know_addresses: Callable[[Iterable[ViewRow]], None]
-    """Takes the rows of other nodes, which contain the addresses of the nodes."""
+    """Stores the addresses in the rows of other nodes."""
     sweep: Callable[[], None]
     """Deletes the files that a dead node has left on this machine."""
     look: Callable[[Meter], None] | None
-    """Puts the numbers that the shell knows into a meter; None if no metrics are reported."""
+    """Sets the numbers in a meter that only the shell knows; None if no metrics are reported."""
     report_defect: Callable[[Exception], None]
     """Shows an internal error, which affected one order or one part of a tick."""
     note: Note

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 
 ERROR_BYTES = 1 << 20
-"""Bytes of an error file that are read; longer files, with a traceback of every cause, are not."""
+"""The number of bytes of an error file that are read. The message of a longer file is not reported,
+because the cut text cannot be parsed.
+"""
 TOLD_CHARACTERS = 300
-"""Characters of a message that are reported."""
+"""The number of characters of a message that are reported."""
 
 
 def told_in(data: bytes) -> str:
-    """Return the message of an error file as one line; "" if the file has none."""
+    """Return the message in an error file as one line; "" if the file has none."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):

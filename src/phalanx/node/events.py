@@ -1,4 +1,4 @@
-"""Events of this node: tasks that its workers ran, and exchanges with other nodes."""
+"""Events of this node: the tasks that its workers ran, and its exchanges with other nodes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NodeEvents:
         self._runs: deque[tuple[bytes, Events]] = deque()
         self._run_count = 0
         self.received = 0
-        """The number of reports of finished work that have come so far."""
+        """The number of reports of finished work that have arrived so far."""
 
     def handle_in(self, table: PeerMessageTable) -> None:
         """Register the handlers for events that processes have recorded."""
@@ -58,10 +58,10 @@ class NodeEvents:
     def runs(
         self, before: Mapping[bytes, int] = MappingProxyType({})
     ) -> Iterator[tuple[bytes, Run]]:
-        """Yield finished work with its owner.
+        """Yield each finished run with its owner.
 
-        This is the work that workers submitted, and the work that drivers reported lately or left
-        behind. `before` gives the number of a report for some owners: only earlier reports of these
+        These are the runs that workers submitted, and those that drivers reported lately or left
+        behind. `before`: for some owners, the number of a report; only earlier reports of these
         owners are included.
         """
         first = self.received - len(self._runs)
@@ -75,24 +75,24 @@ class NodeEvents:
         return self._ring.rows()
 
     def record(self, kind: type[Event], **fields: Any) -> None:
-        """Record an event. Without `at`, the event has happened now."""
+        """Record an event. Without `at`, its time is now."""
         fields.setdefault("at", self._wall())
         self._ring.record(kind(node=self._prefix.hex(), **fields))
 
     def queued(self, demand: Demand) -> None:
-        """Record that a process of this node asked for workers that are not free."""
+        """Record that a process of this node asked for workers, of which none is free."""
         place = demand.place.to_mapping()
         self.record(DemandQueued, **_named(demand), resources=place, count=demand.count)
 
     def asked(self, demand: Demand, node: bytes, count: int) -> None:
-        """Record that another node is asked for workers."""
+        """Record that another node was asked for workers."""
         if not demand.is_forwarded:
             demand.is_forwarded = True
             self.record(Forwarded, **_named(demand))
         self.record(NodeChosen, **_named(demand), chosen=node.hex(), count=count)
 
     def granted(self, lease: Lease) -> None:
-        """Record that a worker of this node is granted to an owner of another node."""
+        """Record that a worker of this node was granted to an owner on another node."""
         if lease.demand.owner[:PREFIX_BYTES] != self._prefix:
             self.record(LeaseLent, **_named(lease.demand), worker=lease.worker.worker_id.hex())
 

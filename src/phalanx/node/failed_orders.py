@@ -1,4 +1,4 @@
-"""The answer of a node to an order of the head that failed here with an internal error."""
+"""The answer to an order of the head that failed on a node with an internal error."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from phalanx.protocol.wire_errors import code_of
 
 
 def refusal(order: Any, error: Exception) -> Any:
-    """Return the news that ends a failed order, so that nobody waits for the order or repeats it.
-
-    None for orders for which nobody waits.
+    """Return the message that ends a failed order, so that nobody waits for the order or repeats
+    it; None if nobody waits for it.
     """
     reason = f"an internal error on its node: {type(error).__name__}: {error}"[:300]
     match order:

@@ -1,10 +1,10 @@
-"""The logs that a command in the foreground shows completely: unread output is kept, and members
-that print too fast wait.
+"""The logs that a command in the foreground shows completely. Unread output is kept, and members
+that print too fast are stopped meanwhile.
 
-Pure. A member writes into its log itself, and may write faster than the command prints. Unread
-output is never dropped; when there is much of it, the member is stopped until the command has read
-most of it. A command that is silent for a while counts as gone. Its member then goes on, and the
-log is bounded like every other.
+Pure. A member writes into its log itself, and may write faster than the command reads. Unread
+output is never dropped; if there is much of it, the member is stopped until the command has read
+most of it. A command that sends no request for a while counts as gone. Its member then continues,
+and the log is bounded like every other.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from signal import SIGCONT, SIGSTOP
 import msgspec
 
 MOST_UNREAD_BYTES = 32 << 20
-"""The number of unread bytes of a log above which the log's member is stopped."""
+"""The number of unread bytes of a log above which its member is stopped."""
 ENOUGH_UNREAD_BYTES = 4 << 20
-"""The number of unread bytes at which a stopped member goes on."""
+"""The number of unread bytes below which a stopped member continues."""
 PATIENCE_S = 60.0
-"""Seconds without a request of the command after which the command counts as gone."""
+"""Seconds without a request from the command after which it counts as gone."""
 
 
 class _Followed(msgspec.Struct, kw_only=True):
@@ -58,7 +58,7 @@ class FollowedLogs:
     def signal(self, path: str, size: int) -> int:
         """Return the signal that the member of a log of `size` bytes must get now; 0 for none.
 
-        A member that must wait gets its signal each time, because it may have started more
+        A member that must wait gets the signal each time, because it may have started more
         processes.
         """
         found = self._logs[path]
@@ -69,7 +69,7 @@ class FollowedLogs:
         return self.go_on(path)
 
     def go_on(self, path: str) -> int:
-        """Return the signal by which a stopped member goes on; 0 if the member was not stopped."""
+        """Return the signal that continues a stopped member; 0 if the member was not stopped."""
         found = self._logs.get(path)
         if found is None or not found.is_stopped:
             return 0
@@ -77,9 +77,9 @@ class FollowedLogs:
         return SIGCONT
 
     def silent(self, now: float) -> list[str]:
-        """Return the logs whose commands are gone."""
+        """Return the logs whose commands count as gone."""
         return [path for path, one in self._logs.items() if now - one.heard_at > PATIENCE_S]
 
     def forget(self, path: str) -> None:
-        """Stop following a log: it is shortened like any other from now on."""
+        """Stop following a log. From now on its length is limited like that of any other."""
         self._logs.pop(path, None)

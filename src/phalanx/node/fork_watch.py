@@ -1,9 +1,9 @@
 """Watches whether the fork server answers, because a stopped one neither starts nor ends anything.
 
-A signal that the node sends through a stopped fork server waits in its socket, so a cancelled job
-would outlive its grace. A fork server that stays silent after an order is therefore asked for an
-answer. Without one it is continued, since somebody has most likely stopped it, and a note says that
-it hangs.
+A signal to a command goes through the fork server. If the fork server is stopped, the signal waits
+in its socket, and a cancelled job would outlive its grace period. Therefore a fork server that
+stays silent after an order is asked for an answer. If no answer comes, it is continued, because
+somebody has most likely stopped it, and a note says that it hangs.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from phalanx.node.notes import Note
 ASK_AFTER_S = 0.5
 """Seconds of silence after an order until the fork server is asked for an answer.
 
-While a command runs, the fork server has nothing to report.
+Silence alone means nothing: while a command runs, the fork server has nothing to report.
 """
 SILENT_S = 1.0
-"""Seconds without an answer after which the fork server is continued, repeatedly.
-"""
+"""Seconds without an answer after which the fork server is continued, and continued again."""
 
 
 class ForkServerEffects(Protocol):
-    """Asks and continues the fork server, for the watch."""
+    """Asks the fork server, and continues it, for the watch."""
 
     def ask(self) -> None:
-        """Ask the fork server for an answer, which comes after all earlier orders."""
+        """Ask the fork server for an answer, which comes after everything that was ordered
+        before.
+        """
         ...
 
     def rouse(self) -> None:
@@ -36,15 +37,15 @@ class ForkServerEffects(Protocol):
 
 
 class ForkWatch:
-    """The watch over the fork server of one node."""
+    """Watches the fork server of one node."""
 
     def __init__(self, clock: Callable[[], float], effects: ForkServerEffects, note: Note) -> None:
         self._clock = clock
         self._effects = effects
         self._note = note
         self._ask_at: float | None = None
-        """The time when the fork server is asked for an answer; None while no answer is
-        expected.
+        """The time when the fork server will be asked for an answer; None if no answer is
+        needed.
         """
         self._silent_since: float | None = None
         """The time of the question that the fork server has not answered yet; None if there is
@@ -52,16 +53,14 @@ class ForkWatch:
         """
         self._rouse_at = 0.0
         self._has_begun = False
-        """Whether the fork server has sent anything yet: it imports many modules before it
+        """Whether the fork server has sent anything yet. It imports many modules before it
         serves.
         """
         self.trouble = ""
-        """Why nothing starts or ends on the node, for display; empty while the fork server
-        answers.
-        """
+        """Why nothing starts or ends on the node, for display; "" while the fork server answers."""
 
     def ordered(self) -> None:
-        """Note that the fork server was ordered something."""
+        """Note that the fork server got an order."""
         if self._ask_at is None and self._silent_since is None:
             self._ask_at = self._clock() + ASK_AFTER_S
 
@@ -74,13 +73,13 @@ class ForkWatch:
             self._note("the process that starts others answers again")
 
     def restarted(self) -> None:
-        """Note that another fork server has taken the place of a killed one."""
+        """Note that another fork server has replaced a killed one."""
         self._ask_at = self._silent_since = None
         self._has_begun = False
         self.trouble = ""
 
     def tick(self, now: float) -> None:
-        """Ask a silent fork server for an answer, then continue it again and again."""
+        """Ask a silent fork server for an answer; if none comes, continue it repeatedly."""
         if self._ask_at is not None and now >= self._ask_at:
             self._ask_at, self._silent_since = None, now
             self._rouse_at = now + SILENT_S

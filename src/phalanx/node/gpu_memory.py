@@ -1,9 +1,9 @@
-"""Holds the sharers of GPUs to their memory, as the reader of the devices measures it.
+"""Makes the sharers of GPUs keep to their memory, as the reader of the devices measures it.
 
-A sharer that uses more than its limit for longer than a grace is ended. Memory that a holder still
-has after its end is withheld: it is not given away until a reading shows that it is free. A card
-whose memory is withheld for long is suspect. A card whose MPS daemon has ended is suspect as well:
-its sharers are ended, and the card is read again before it is given away.
+A sharer that uses more than its limit for longer than a grace period is ended. Memory that a holder
+still has after its end is withheld: it is not handed out until a reading shows that it is free. A
+card whose memory is withheld for long is suspect. A card whose MPS daemon has ended is suspect,
+too: its sharers are ended, and the card is read again before it is handed out.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from phalanx.scheduler.devices.quantities import SCALE
 GRACE_S = 5.0
 """Seconds for which a sharer may use more memory than its limit."""
 LOOK_AGAIN_S = 0.5
-"""Seconds between readings while a sharer is over its limit, or memory has not come back yet."""
+"""Seconds between readings while a sharer exceeds its limit, or while memory has not come back."""
 SUSPECT_AFTER_S = 30.0
 """Seconds after which memory that has not come back makes its card suspect."""
 
 
 class GpuMemory:
-    """Watches the memory of one node's GPUs."""
+    """Watches the memory of a node's GPUs."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class GpuMemory:
         shares: GpuShares,
         note: Note,
     ) -> None:
-        """`end` ends a holder at once, for the given reason; its flag tells whether the reason is
-        the holder's memory. `look` asks for a reading soon.
+        """`end` ends a holder at once, for the given reason; its flag says whether the reason is
+        the holder's use of memory. `look` asks for a reading soon.
         """
         self._resources = resources
         self._holders = holders
@@ -51,21 +51,21 @@ class GpuMemory:
         self._note = note
         self._samples: Sequence[DeviceSample] = ()
         self._ours: dict[int, dict[int, str]] = {}
-        """For each GPU: its processes that had a holder when they were last seen, each with the
-        holder's name.
+        """For each GPU: the processes on it that had a holder when they were last seen, each with
+        the holder's name.
         """
         self._over_since: dict[tuple[bytes, int], float] = {}
         self._away_since: dict[int, float] = {}
-        """For each GPU: the time since which memory of ended holders has not come back."""
+        """For each GPU: the time since which memory of ended holders is missing."""
         self._without_daemon: dict[int, None] = {}
-        """The GPUs whose MPS daemon ended, until their sharers have ended and the GPUs were read
-        again.
+        """The GPUs whose MPS daemon has ended, until their sharers have ended and the GPUs were
+        read again.
         """
         self._look_at = 0.0
         resources.gpu_released = self._released
 
     def suspicion(self, number: int, now: float) -> str:
-        """Return why a GPU is suspect, as a clause; empty if it is not."""
+        """Return in one clause why a GPU is suspect; "" if it is not."""
         since = self._away_since.get(number, now)
         if now - since < SUSPECT_AFTER_S:
             return ""
@@ -74,14 +74,14 @@ class GpuMemory:
         return f"{size(used)} of its memory did not come back when {names or 'its holder'} ended"
 
     def used_by(self, holder: Holder, number: int) -> int | None:
-        """Return the bytes that a holder's processes use on a GPU; None if this is not known."""
+        """Return the bytes that a holder's processes use on a GPU; None if unknown."""
         mine = [p for p in self._processes(number) if owner_of(p, holder.pids)]
         if any(process.memory_bytes is None for process in mine):
             return None
         return _total(mine)
 
     def shares(self) -> dict[int, list[DeviceShare]]:
-        """Return the sharers of each GPU, with the memory that they hold and use."""
+        """Return the sharers of each GPU, each with the memory that it holds and uses."""
         found: dict[int, list[DeviceShare]] = {}
         for holder in self._holders():
             for number in holder.devices if holder.mode else ():
@@ -150,7 +150,9 @@ class GpuMemory:
         self._over_since = over
 
     def _released(self, number: int) -> None:
-        """Withhold the memory that a holder still has after its end, and ask for a reading soon."""
+        """Withhold the memory that a holder still uses after its end, and ask for a reading
+        soon.
+        """
         if number not in self._resources.modes():
             self._daemons.end(number)
         if self._strays(number):
@@ -158,8 +160,8 @@ class GpuMemory:
             self._look()
 
     def _withhold(self, now: float | None) -> bool:
-        """Withhold the memory that has not come back. With `now`, which only readings give, also
-        note since when it is away.
+        """Withhold the memory that has not come back. `now`, which only readings give, is noted as
+        the time since which it is missing.
         """
         kept: dict[int, int] = dict.fromkeys(self._without_daemon, SCALE)
         away: dict[int, float] = {}
@@ -176,7 +178,7 @@ class GpuMemory:
         return self._resources.withhold(kept)
 
     def _strays(self, number: int) -> list[DeviceProcess]:
-        """Return processes on a GPU whose holder has ended."""
+        """Return the processes on a GPU whose holders have ended."""
         ours = self._ours.get(number, {})
         there = [process for process in self._processes(number) if process.pid in ours]
         if not there:

@@ -1,4 +1,4 @@
-"""The part of a shared GPU that a holder may use, and the variables that name it to programs."""
+"""The part of a shared GPU that a holder may use, and the variables that tell programs about it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from phalanx.scheduler.devices.quantities import SCALE
 
 _MIB = 2**20
 CardMemory = Callable[[int], int]
-"""Returns the bytes of a GPU by its number; 0 if they are not known."""
+"""Returns the bytes of memory of a GPU, by its number; 0 if unknown."""
 
 
 class MpsDaemons(Protocol):
-    """The MPS daemons of this node's GPUs, one for each card that is shared by MPS."""
+    """The MPS daemons of this node's GPUs: one for each GPU that is shared by MPS."""
 
     def directory(self, number: int, name: str) -> str:
-        """Start the daemon of a GPU unless it runs, and return the directory of its pipes.
+        """Return the directory with the pipes of a GPU's daemon. If the daemon does not run, it is
+        started.
 
         `name` is the GPU's UUID. Raises OSError if it cannot be started.
         """
@@ -31,7 +32,9 @@ class MpsDaemons(Protocol):
         ...
 
     def ended(self) -> dict[int, str]:
-        """Return the GPUs whose daemons have ended by themselves, and how; each once."""
+        """Return the GPUs whose daemons have ended of their own accord, each with how its daemon
+        ended, once.
+        """
         ...
 
 
@@ -46,14 +49,15 @@ class NoMpsDaemons:
         """Do nothing."""
 
     def ended(self) -> dict[int, str]:
-        """Return no ends, because the node has no MPS daemons."""
+        """Return no GPUs, because the node has no MPS daemons."""
         return {}
 
 
 def memory_of(held: Allocation, card_memory: CardMemory, is_limit: bool) -> dict[int, int]:
-    """Return the bytes that belong to the holder on each shared GPU; whole GPUs are left out.
+    """Return the bytes that are set aside for the holder on each shared GPU. Whole GPUs are left
+    out.
 
-    `is_limit`: return the bytes that the holder may use, which may be more.
+    `is_limit`: return instead the bytes that the holder may use, which may be more.
     """
     ask = card_ask(held.resources)
     if ask is None or not ask.mode:
@@ -73,7 +77,7 @@ def memory_in(
     card_memory: CardMemory,
     is_limit: bool = True,
 ) -> dict[int, int]:
-    """Return the result of `memory_of` for a holder in a bundle: at most the memory of the
+    """Return the result of `memory_of` for a holder in a bundle. It is at most the memory of the
     bundle.
     """
     own = memory_of(held, card_memory, is_limit)
@@ -86,20 +90,20 @@ def memory_in(
 
 
 def mode_in(held: Allocation, pool: NodeResources | BundlePool) -> str:
-    """Return how the holder's GPUs are shared; empty for whole GPUs."""
+    """Return how the holder's GPUs are shared; "" for whole GPUs."""
     outer = pool.reservation if isinstance(pool, BundlePool) else held
     ask = card_ask(outer.resources)
     return "" if ask is None else ask.mode
 
 
 class GpuShares:
-    """The shares of one node's GPUs, in the form of variables for programs."""
+    """Makes the variables that tell programs which share of a GPU they may use."""
 
     def __init__(self, daemons: MpsDaemons, card_memory: CardMemory = lambda number: 0) -> None:
         self.daemons = daemons
         self.card_memory = card_memory
         self.names: dict[int, str] = {}
-        """The known UUIDs of GPUs, by number."""
+        """The UUIDs of GPUs by number, as far as they are known."""
 
     def variables(
         self, held: Allocation, pool: NodeResources | BundlePool, *, is_limited: bool = True

@@ -1,4 +1,4 @@
-"""The placement groups that a node knows: their states, and the nodes of their bundles."""
+"""The placement groups that a node knows: the state of each, and the nodes of its bundles."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ KEEP = 10_000
 
 
 class GroupPlaces:
-    """Groups for which a process of this node asked. The head reports every change of them."""
+    """The groups for which processes of this node asked. The head reports every change of them."""
 
     def __init__(self, node_id: str, bundles: BundleTable) -> None:
         self._node_id = node_id
         self._bundles = bundles
         self._known: dict[GroupId, GroupKnown] = {}
         self._sizes: dict[GroupId, list[ResourceSet]] = {}
-        """The resources of each group's bundles, which are needed whenever a waiting demand is
-        looked at.
+        """The resources of each group's bundles. They are needed at each look at a waiting
+        demand.
         """
 
     def put(self, known: GroupKnown) -> None:
@@ -48,8 +48,8 @@ class GroupPlaces:
         return [group for group, known in self._known.items() if known.state != REMOVED]
 
     def nodes_of(self, place: BundleId) -> list[str]:
-        """Return the other nodes with a bundle that (group, index) may use. A negative index stands
-        for all bundles.
+        """Return the other nodes that have a bundle which (group, index) may use. A negative index
+        stands for all bundles.
         """
         group, index = place
         known = self._known.get(group)
@@ -62,8 +62,8 @@ class GroupPlaces:
         return iter(()) if self._is_held_up(place) else self._bundles.pools(place)
 
     def _is_held_up(self, place: BundleId) -> bool:
-        """Whether work that wants the whole group must wait: a lost bundle is being placed again,
-        or some nodes have not confirmed their bundles.
+        """Whether work that may run anywhere in the group must wait: a lost bundle is being placed
+        again, or some nodes have not confirmed their bundles.
         """
         group, index = place
         known = self._known.get(group)
@@ -72,7 +72,7 @@ class GroupPlaces:
 
     def refusal(self, place: BundleId, request: ResourceSet) -> tuple[str, str] | None:
         """Return (reason, code of an error) if tasks cannot run in the group; the code is "" if
-        they may wait.
+        they may wait. None if they can run.
         """
         group_id, index = place
         known = self._known.get(group_id)

@@ -1,4 +1,6 @@
-"""The placement groups of a node: bundles set aside here, and where the other bundles are."""
+"""The placement groups of a node: the bundles that are set aside here, and the places of the other
+bundles.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,7 @@ class Tenants(Protocol):
     """Owns the work that runs in bundles: tasks and actors, or members of jobs."""
 
     def warn_in(self, pools: Sequence[BundlePool]) -> None:
-        """Warn the work in these bundles, because the bundles are taken away after a grace
-        period.
-        """
+        """Warn the work in these bundles: it will be ended after a grace period."""
         ...
 
     def end_in(self, pools: Sequence[BundlePool], reason: str) -> None:
@@ -48,13 +48,13 @@ class Leases(Protocol):
         ...
 
     def dispatch_in(self, room: bytes | None, now: float) -> None:
-        """Dispatch demands after bundles of a group were added or removed. With None, dispatch
-        demands after the resources of bundles came free.
+        """Dispatch demands after bundles of the group `room` were added or removed; with None,
+        after resources of bundles became free.
         """
         ...
 
     def end_claim(self, group: GroupId) -> None:
-        """Stop keeping room for this group."""
+        """Stop keeping room for this gang."""
         ...
 
 
@@ -75,7 +75,7 @@ class NodeGroups:
         is_port_free: Callable[[int], bool],
     ) -> None:
         """`node`: the id of the node's own process. `request_plan` is called when other nodes must
-        be chosen again. `report_changed` is called when resources are free here for which the head
+        be chosen again. `report_changed` is called when resources become free for which the head
         waits. `is_port_free`: whether a server could listen on a port, at any address of this
         machine.
         """
@@ -90,7 +90,7 @@ class NodeGroups:
         self._report_changed = report_changed
         self._is_port_free = is_port_free
         self._ending: list[tuple[float, list[BundlePool]]] = []
-        """Bundles that were given back, with the time when the work that still runs in them is
+        """Bundles that were given back, each with the time when the work that still runs in it is
         ended.
         """
 
@@ -102,8 +102,8 @@ class NodeGroups:
         table.on(GroupKnown, self.known)
 
     def look_up(self, group: GroupId) -> None:
-        """Ask the head once where a group's bundles are. `known` gets the answer, and every later
-        change.
+        """Ask the head once for the places of a group's bundles. `known` gets the answer, and every
+        later change.
         """
         if self._places.is_known(group):
             return
@@ -111,8 +111,8 @@ class NodeGroups:
         self._watch(group)
 
     def head_joined(self) -> None:
-        """Ask about all groups again, because the head may be a new one and news may have been
-        lost.
+        """Ask about all groups again, because the head may be another one and messages may have
+        been lost.
         """
         for group in self._places.watched():
             self._watch(group)
@@ -131,7 +131,7 @@ class NodeGroups:
         self._request_plan()
 
     def prepare(self, message: PrepareBundles) -> None:
-        """Set bundles aside, all or none. They may use the room that was kept for the group."""
+        """Set bundles aside, all or none. They may use the room that is kept for their gang."""
         self._leases.end_claim(message.group)
         self.settle()  # the head must be told what is free before it is told who gets it next
         bundles = {i: ResourceSet.from_mapping(b) for i, b in message.bundles.items()}
@@ -152,7 +152,7 @@ class NodeGroups:
         self._leases.dispatch_in(message.group, self._clock())
 
     def give_back(self, message: GiveBackBundles) -> None:
-        """End the work in these bundles. Once that work has ended, `settle` reports the bundles as
+        """End the work in these bundles. After it has ended, `settle` reports the bundles as
         free.
         """
         pools = self._bundles.give_back(message.group, message.attempt, message.indexes)
@@ -169,13 +169,13 @@ class NodeGroups:
             tenants.end_in(pools, reason)
 
     def tick(self, now: float) -> None:
-        """End the work that has not ended within its grace period."""
+        """End the work whose grace period is over."""
         for until, pools in [one for one in self._ending if now >= one[0]]:
             self._ending.remove((until, pools))
             self._end_in(pools, "it did not end in time")
 
     def settle(self) -> bool:
-        """Report bundles that were given back and are free now. Returns whether any were reported.
+        """Report bundles that were given back and are free now. Returns whether there were any.
 
         Call this once for many bundles, because one report covers all of them.
         """

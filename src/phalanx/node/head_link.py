@@ -1,8 +1,9 @@
-"""A node's way to the head: in its own process, or over a connection that may break.
+"""A node's link to the head, which is in the node's own process or at the other end of a connection
+that may break.
 
-A node keeps each notification until the head has written it down, and each question until the head
-has answered. After a restart of the head it sends both again, in order. So everything sent here may
-arrive twice, and the head allows for that.
+A node keeps each notification until the head has stored it, and each request until the head has
+answered. After a restart of the head it sends both again, in order. So everything that is sent here
+may arrive twice, and the head handles that.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ R = TypeVar("R")
 
 
 class HeadLink(Protocol):
-    """Sends messages to the head, for the rest of the node."""
+    """Sends messages to the head for all parts of a node."""
 
     @property
     def is_connected(self) -> bool:
@@ -34,11 +35,13 @@ class HeadLink(Protocol):
         ...
 
     def notify(self, message: Any, confirmed: Callable[[], None] | None = None) -> None:
-        """Send a message that must not be lost. `confirmed` is called once the head has it."""
+        """Send a message that must not be lost. `confirmed` is called once the head has stored
+        it.
+        """
         ...
 
     def report(self, message: Any) -> None:
-        """Send a message that may be lost, because the next message of its kind replaces it."""
+        """Send a message that may be lost: the next message of its kind replaces it."""
         ...
 
     def forward(
@@ -49,8 +52,8 @@ class HeadLink(Protocol):
         replied: OnReply,
         principal: Principal | None = None,
     ) -> None:
-        """Forward a request of process `origin` with its principal. An empty `origin` stands for a
-        visitor.
+        """Forward a request of the process `origin` together with the process's principal. An empty
+        `origin` stands for a visitor.
 
         `replied` is called once, with the reply.
         """
@@ -63,7 +66,7 @@ def ask(
     request: Request[R],
     answered: Callable[[Callable[[], R]], None],
 ) -> None:
-    """Send a request of the node itself to the head; `node` is the id of the node's own process.
+    """Send a request of the node itself to the head. `node`: the id of the node's process.
 
     `answered` is called once, with a function that returns the answer or raises the error.
     """
@@ -77,13 +80,13 @@ def ask(
 class LocalHeadLink:
     """The link to a head in this process.
 
-    A message waits in `sent` until it is handed over. So it is handled after the code that sent it,
-    and not in the middle of that code.
+    A message waits in `sent` until it is handed over. So it is handled after the code that sent it
+    has returned.
     """
 
     def __init__(self) -> None:
         self.is_connected = False
-        """Whether the head has been made."""
+        """Whether the head exists already."""
         self.sent: deque[Any] = deque()
         self._tokens = itertools.count(1)
         self._asked: dict[int, OnReply] = {}
@@ -95,7 +98,7 @@ class LocalHeadLink:
         self.sent.append(message)
 
     def report(self, message: Any) -> None:
-        """Send a message. Nothing is lost here, because the head is in this process."""
+        """Send a message. No message is lost, because the head is in this process."""
         self.sent.append(message)
 
     def forward(
@@ -126,10 +129,10 @@ class RemoteHeadLink:
         self._tokens = itertools.count(1)
         self._asked: dict[int, OnReply] = {}
         self._unconfirmed: dict[int, Any] = {}
-        """All messages that are not confirmed yet, in order, by token."""
+        """All messages that the head has not confirmed, in order, by token."""
         self._confirmed: dict[int, Callable[[], None]] = {}
         self._last_sent = 0
-        """The token of the last message that was sent, over any connection."""
+        """The token of the last message that was sent, over whichever connection."""
 
     @property
     def is_connected(self) -> bool:
@@ -156,7 +159,7 @@ class RemoteHeadLink:
         replied: OnReply,
         principal: Principal | None = None,
     ) -> None:
-        """Forward a request, repeatedly over new connections until the head replies."""
+        """Forward a request. It is repeated over new connections until the head replies."""
         token = next(self._tokens)
         self._asked[token] = replied
         self._send(token, ForwardedAsk(token, origin, kind, body, principal=principal))
@@ -168,7 +171,9 @@ class RemoteHeadLink:
             self._connection.post(message)
 
     def connected(self, connection: Peer) -> None:
-        """Use the connection over which the node joined, and send all unconfirmed messages."""
+        """Use the connection over which the node joined, and send all unconfirmed messages over
+        it.
+        """
         self._connection = connection
         for token, message in self._unconfirmed.items():
             is_again = token <= self._last_sent
@@ -178,17 +183,17 @@ class RemoteHeadLink:
             self._last_sent = max(token, self._last_sent)
 
     def disconnected(self) -> None:
-        """Forget the connection, which has ended. Messages wait for the next connection."""
+        """Forget the connection, which has ended. Messages wait for the next one."""
         self._connection = None
 
     def acked(self, message: Acked) -> None:
-        """Forget a notification that the head has written down."""
+        """Forget a notification that the head has stored."""
         self._unconfirmed.pop(message.token, None)
         if (confirmed := self._confirmed.pop(message.token, None)) is not None:
             confirmed()
 
     def replied(self, reply: ForwardedReply) -> None:
-        """Hand the head's reply to the asker, and forget the question."""
+        """Pass the head's reply to the asker, and forget the request."""
         self._unconfirmed.pop(reply.token, None)
         callback = self._asked.pop(reply.token, None)
         if callback is not None:

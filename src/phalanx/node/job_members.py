@@ -49,7 +49,7 @@ from phalanx.protocol.bundle_messages import (
 )
 
 MAX_STEPS = 1_000
-"""The most steps that a member can have at a time."""
+"""The largest number of steps that a member can have at a time."""
 
 
 class JobMembers:
@@ -69,9 +69,9 @@ class JobMembers:
         keeping: Keeping | None = None,
         gpus: GpuShares | None = None,
     ) -> None:
-        """`devices`: the latest reading of the GPUs, by number. `report` tells the head at once
-        about the node's health, before the head hears that a member could not begin here. `gpus`:
-        the shares of GPUs that members may use.
+        """`devices`: the latest reading of the GPUs, by number. `report` reports the node's health
+        to the head at once, before the head gets the report that a member could not begin here.
+        `gpus`: the shares of GPUs that members may use.
         """
         self._clock = clock = effects.clock
         self._head = head
@@ -121,7 +121,9 @@ class JobMembers:
     # ---- begin -------------------------------------------------------------------------------
 
     def start(self, order: StartMember) -> None:
-        """Run a member, unless it runs already: a head that came back repeats its orders."""
+        """Run a member. If it runs already, nothing is done: a head that came back repeats its
+        orders.
+        """
         place = (order.group, order.index)
         known = self._members.get(place)
         if known is not None and known.order.attempt >= order.attempt:
@@ -130,7 +132,7 @@ class JobMembers:
             self._begin_attempt(order)
 
     def extend(self, message: ExtendRun) -> None:
-        """Add tasks to the run in a place; they begin after the tasks before them."""
+        """Add tasks to the run in a place. They begin after the tasks that wait there."""
         is_outdated = self._runs.is_outdated(message)
         place = self._runs.extend(message)
         if is_outdated:
@@ -138,7 +140,7 @@ class JobMembers:
         self._continue_run(place)
 
     def stop_run(self, message: StopRun) -> None:
-        """Return the tasks of a run that have not begun, and show the task that runs."""
+        """Return the tasks of a run that have not begun, and report the task that runs."""
         place = (message.group, message.index)
         self._reports.stop_run(place)
         member = self._members.get(place)
@@ -146,8 +148,8 @@ class JobMembers:
             self._reports.running(member)
 
     def _continue_run(self, place: MemberId) -> None:
-        """Begin the next task of a run if its place is free. Without a next task, report at
-        once.
+        """Begin the next task of a run if its place is free. If no task waits, send the run's
+        report at once.
         """
         while place not in self._members and (order := self._runs.next(place)) is not None:
             if self._admission.pool(place) is None:  # the place is gone
@@ -185,9 +187,7 @@ class JobMembers:
             self._reports.running(member)
 
     def _on_checked(self, member: Member, reason: str) -> None:
-        """Begin a member whose node was checked. If `reason` is not empty, the member cannot
-        begin.
-        """
+        """Begin a member after the checks of its node. With a `reason`, the member cannot begin."""
         if self._members.get(member.place) is not member or member.is_ending:
             return
         if reason:
@@ -196,13 +196,13 @@ class JobMembers:
             self._go_on(member)
 
     def _cannot_begin(self, member: Member, reason: str) -> None:
-        """End a member that could not begin through no fault of its own. It is to begin later."""
+        """End a member that could not begin because of its node. The head will start it again."""
         member.is_nodes_fault = True
         member.code, member.reason = NOT_STARTED, f"its node is not well: {reason}"
         self._end(member, 0.0)
 
     def _go_on(self, member: Member) -> None:
-        """Start the next command of `before` or, if there is none, the member's own commands."""
+        """Start the next command of `before`; if there is none, start the member's own commands."""
         if member.waiting:
             self._processes.run(member, member.waiting.pop(0))
             return
@@ -211,10 +211,10 @@ class JobMembers:
             self._processes.run(member, command)
 
     def take_over(self, kept: KeptMember, begun: Mapping[bytes, int]) -> bool:
-        """Go on with a member of an earlier process of this node, whose bundle is here.
+        """Continue with a member of an earlier process of this node, whose bundle is here.
 
-        `begun`: its processes that have begun, with their pids; `exited` follows for those that
-        have ended. Returns False when the bundle is not free.
+        `begun`: the member's processes that have begun, with their pids; `exited` is called for
+        those that have ended. Returns False if the bundle is not free.
         """
         order = kept.order
         member = self._admission.readmit(kept, begun)
@@ -230,14 +230,14 @@ class JobMembers:
         return True
 
     def report_ended(self, kept: KeptMember, end: CommandEnd, now: float) -> None:
-        """Report the end of a member of an earlier process, whose place another one has by now."""
+        """Report the end of a member of an earlier process. Another member is in its place now."""
         self._runs.began_before(kept.place, kept.order.attempt)
         self._reports.ended_before(kept, end, now)
 
     # ---- other orders ------------------------------------------------------------------------
 
     def start_step(self, order: StartStep) -> None:
-        """Run one more program inside a member."""
+        """Run an additional program in a member."""
         member = self._attempt(order)
         if member is None or member.is_ending:
             why = "it does not run any more"
@@ -251,12 +251,12 @@ class JobMembers:
         self._head.notify(StepStarted(order.token, why))
 
     def _attempt(self, order: EndMember | SignalMember | StartStep | WarnMember) -> Member | None:
-        """Return the attempt that an order is about; None if it does not run here."""
+        """Return the attempt that an order concerns; None if it does not run here."""
         member = self._members.get((order.group, order.index))
         return member if member is not None and member.order.attempt == order.attempt else None
 
     def warn(self, message: WarnMember) -> None:
-        """Send a member the signal that its time is nearly over. A head may repeat the order."""
+        """Send a member the signal that its time is nearly up. A head may repeat the order."""
         member = self._attempt(message)
         if member is not None:
             self._warn(member, message.signal, message.only_shell)
@@ -269,7 +269,7 @@ class JobMembers:
 
     def signal(self, message: SignalMember) -> None:
         """Send a member a signal that somebody requested. If the member survives the signal, it
-        goes on.
+        continues.
         """
         member = self._attempt(message)
         if member is None:
@@ -296,8 +296,8 @@ class JobMembers:
     # ---- end ---------------------------------------------------------------------------------
 
     def end(self, message: EndMember) -> None:
-        """End a member within its grace period. A member that this node has never heard of counts
-        as ended.
+        """End a member, with a grace period. A member that this node does not know counts as
+        ended.
         """
         place = (message.group, message.index)
         member = self._attempt(message)
@@ -307,14 +307,14 @@ class JobMembers:
             self._reports.never_began(place, message.attempt, "it was ended before it began")
 
     def end_now(self, key: bytes, reason: str) -> None:
-        """End the member with this key at once, as its use of a GPU cannot go on."""
+        """End the member with this key at once, because it must stop using a GPU."""
         for member in list(self._members.values()):
             if member.key == key:
                 member.blame_kill(reason)
                 self._end(member, 0.0)
 
     def warn_in(self, pools: Sequence[BundlePool]) -> None:
-        """End the members in these bundles within the grace period of the bundles."""
+        """Ask the members in these bundles to end within the grace period of the bundles."""
         for member in self._inside(pools):
             member.is_evicted = True
             order = member.order
@@ -352,8 +352,8 @@ class JobMembers:
             self._finish(member)
 
     def _leave_run(self, member: Member) -> None:
-        """Return the tasks that wait behind a member that will not end by itself, and show the
-        member.
+        """Return the tasks that wait behind a member that will not end of its own accord, and
+        report the member.
         """
         self._reports.stop_run(member.place, member.order.attempt)
         if member.is_quiet:
@@ -364,7 +364,7 @@ class JobMembers:
         self._processes.began(process, pid)
 
     def exited(self, process: bytes, end: CommandEnd) -> bool:
-        """Handle the end of a process. Returns False if it was not a process of a member."""
+        """Handle the end of a process. Returns False if no member has the process."""
         found = self._processes.exited(process, end)
         if found is None:
             return False
@@ -393,9 +393,9 @@ class JobMembers:
         return True
 
     def _finish(self, member: Member) -> None:
-        """Finish a member whose own commands have ended, once its steps have ended as well.
+        """Finish a member whose own commands have ended, once its steps have ended, too.
 
-        Steps that were asked to end with the member have the rest of its grace period.
+        Steps that are asked to end with the member have the rest of its grace period.
         """
         if not member.is_through:
             member.is_through = True

@@ -1,4 +1,4 @@
-"""The logs of members that have ended here: how much of them is kept, and for how long.
+"""The logs of members that have ended here. Decides how much of them is kept, and for how long.
 
 Pure. The oldest log is dropped first: when all logs together take too much room, when that log is
 very old, or when the disk is full. Logs of running members have their own limit and are not
@@ -28,7 +28,7 @@ class LogFiles(Protocol):
         ...
 
     def drop(self, path: str) -> None:
-        """Free the disk space of a log. Its readers are told how much is gone."""
+        """Free the disk space of a log. Its readers are told how much is missing."""
         ...
 
 
@@ -40,7 +40,7 @@ class _Kept(NamedTuple):
 
 
 class KeptLogs:
-    """The kept logs of one node, in the order in which their members ended."""
+    """The logs that a node keeps, in the order in which their members ended."""
 
     def __init__(self, files: LogFiles) -> None:
         self._files = files

@@ -1,8 +1,9 @@
-"""Members whose commands go on when their node ends, and how the next node goes on with them.
+"""Members whose commands continue when their node's process ends, and how the node's next process
+continues with them.
 
-A node writes a record of each such member before its first command begins, and deletes the record
-once the head has written down how the member ended. So whenever a node dies, the next node of the
-same machine finds all members about which the head may still expect news.
+A node writes a record of each such member before the member's first command begins, and deletes the
+record once the head has stored how the member ended. So whenever a node's process dies, its next
+process finds all members about which the head may still expect news.
 """
 
 from __future__ import annotations
@@ -16,36 +17,36 @@ from phalanx.model.ids import GangId, MemberId
 from phalanx.protocol.bundle_messages import Command, StartMember
 
 AttemptOf = tuple[GangId, int, int]
-"""An attempt of a member: its group, its index there, the number of the attempt."""
+"""An attempt of a member, as (group, index in the group, number of the attempt)."""
 
 
 class KeptMember(msgspec.Struct, kw_only=True):
-    """The record of one attempt of a member. Later versions give new fields defaults."""
+    """The record of one attempt of a member. Fields that later versions add have defaults."""
 
     order: StartMember
     bundle: int
-    """The number of the attempt under which the node keeps the member's bundle."""
+    """The number of the attempt to place the gang by which the node keeps the member's bundle."""
     amounts: dict[str, int]
     """The bundle's resources, in units of 1/10000."""
     devices: dict[str, list[tuple[int, int]]]
     """The devices of the bundle by resource, as (device number, units)."""
     log: str
     began: float
-    """The time when the member's commands began, on the node's clock."""
+    """The time, on the node's clock, when the member's commands began."""
     processes: list[bytes] = []
-    """The ids of the member's commands that were ordered to begin, in this order. Commands of
-    `before` come first, one after another.
+    """The ids of the member's commands that were ordered to begin, in the order of the orders.
+    Commands of `before` come first, one after another.
     """
     code: int = 0
     signal: int = 0
     reason: str = ""
-    """Why the member ends, for example because its time is over; empty if it ends because its
-    commands end.
+    """Why the member ends, for example because its time is up; "" if it ends because its commands
+    end.
     """
 
     @property
     def attempt(self) -> AttemptOf:
-        """The attempt that the record is about."""
+        """The attempt that the record describes."""
         return self.order.group, self.order.index, self.order.attempt
 
     @property
@@ -55,30 +56,30 @@ class KeptMember(msgspec.Struct, kw_only=True):
 
 
 class Keeping(Protocol):
-    """Keeps the records, and starts commands that go on without the node."""
+    """Keeps the records, and starts commands that continue when the node's process ends."""
 
     def runs_on(self, command: Command) -> bool:
-        """Whether a command can go on when the node ends."""
+        """Whether a command can continue when the node's process ends."""
         ...
 
     def keep(self, member: KeptMember) -> None:
-        """Write a member's record, in place of an earlier one. Raises OSError."""
+        """Write a member's record. It replaces an earlier record of the member. Raises OSError."""
         ...
 
     def forget(self, attempts: Collection[AttemptOf]) -> None:
-        """Delete the records of attempts that the head knows to have ended."""
+        """Delete the records of attempts whose ends the head knows."""
         ...
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
-        """Start a command of a member that has a record, as CommandEffects do."""
+        """Start a command of a member that has a record, as `CommandEffects.run` does."""
         ...
 
 
 class NotKeeping:
-    """The `Keeping` of a node whose commands end with the node."""
+    """The `Keeping` of a node whose commands end with the node's process."""
 
     def runs_on(self, command: Command) -> bool:
-        """Return False: every command ends with the node."""
+        """Return False: every command ends with the node's process."""
         return False
 
     def keep(self, member: KeptMember) -> None:
@@ -95,31 +96,37 @@ class NotKeeping:
 # ---- what the next node does ---------------------------------------------------------------------
 
 UNBEGUN: Final = "unbegun"
-"""A command whose process never began, and never will."""
+"""The state of a command whose process never began, and never will."""
 RUNS: Final = "runs"
 ENDED: Final = "ended"
 
 GO_ON: Final = "go on"
-"""The member runs, or its end was not reported yet: the member is taken over."""
+"""The decision for a member that runs, or whose end was not reported yet: the node continues with
+it.
+"""
 REPORT: Final = "report"
-"""The member has ended, and a later member has its place: only the end is reported."""
+"""The decision for a member that has ended and whose place a later member has: only the end is
+reported.
+"""
 BEGIN: Final = "begin"
-"""Nothing of the member has begun. Its bundle is taken over, and the head repeats its order."""
+"""The decision for a member of which nothing has begun: its bundle is kept, and the head repeats
+its order.
+"""
 END: Final = "end"
-"""The member cannot go on here. Its running processes are ended, and the head finds the member
-missing.
+"""The decision for a member that cannot continue here: its running processes are ended, and the
+head finds the member missing.
 """
 
 
 class Decision(NamedTuple):
-    """A record, and the decision about it."""
+    """A record, and the decision about its member."""
 
     member: KeptMember
     what: str
 
 
 def decide(members: Sequence[KeptMember], states: Mapping[bytes, str]) -> list[Decision]:
-    """Return the decision about each record, in the order in which the decisions are carried out.
+    """Return the decision about each record, in the order in which they must be carried out.
 
     `states`: for each process, whether it runs.
     """
@@ -151,8 +158,8 @@ def begun(member: KeptMember, states: Mapping[bytes, str]) -> list[bytes]:
 
 
 def commands_left(order: StartMember, count: int) -> tuple[list[Command], list[Command]]:
-    """Return the commands of `before`, and the other commands, that are left after the first
-    `count`.
+    """Return the commands that remain after the first `count`: those of `before`, and the
+    others.
     """
     others = max(count - len(order.before), 0)
     return order.before[count:], order.commands[others:]

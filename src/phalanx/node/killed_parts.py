@@ -1,5 +1,5 @@
-"""Counts the parts of a node that were killed and started again: processes other than the node's
-own.
+"""Counts how often parts of a node were killed and started again. Parts are processes other than
+the node's own.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from phalanx.observe.log_lines import WARNING
 
 
 class KilledParts:
-    """The killed parts of one node, for its log and its reports."""
+    """The killed parts of a node, for its log and its reports."""
 
     def __init__(self, note: Note) -> None:
         self._note = note
         self.count = 0
-        """How often a part was killed since the node began."""
+        """How often a part was killed since the node's process began."""
         self.last = ""
-        """The last time that a part was killed, described in a clause."""
+        """A clause about the last part that was killed."""
 
     def killed(self, part: str, gone_on: str) -> None:
-        """Note that a part was killed and is started again. `gone_on`: a clause about the things
-        that went on.
+        """Note that a part was killed and is started again. `gone_on`: a clause that says what
+        continued meanwhile.
         """
         self.count += 1
         self.last = f"its {part} was killed and is started again; {gone_on}"

@@ -14,25 +14,25 @@ class KnownJobs:
 
     def __init__(self, settings: SystemSettings) -> None:
         self.settings = settings
-        """The settings of the cluster. Processes get them when they begin."""
+        """The settings of the cluster. Each process gets them when it begins."""
         self._jobs: dict[bytes, JobKnown] = {}
         self._environments: dict[bytes, dict[str, str]] = {}
         self._set_up: set[bytes] = set()
-        """The workers to which the description of their job was sent."""
+        """The workers that were sent the description of their job."""
 
     def handle_from_nodes_in(self, table: PeerMessageTable) -> None:
-        """Register the handlers for what other nodes report about jobs whose work they send
-        here.
-        """
+        """Register the handlers for descriptions of jobs whose work other nodes send here."""
         table.on(JobKnown, lambda peer, message: self.job_known(message))
         table.on(EnvironmentKnown, lambda peer, message: self.environment_known(message))
 
     def job_known(self, message: JobKnown) -> None:
-        """Store the description of a job, from the head, a driver or another node."""
+        """Store the description of a job. It comes from the head, a driver or another node."""
         self._jobs[message.job] = message
 
     def environment_known(self, message: EnvironmentKnown) -> None:
-        """Store the variables of an environment, from the head, a process or another node."""
+        """Store the variables of an environment. They come from the head, a process or another
+        node.
+        """
         self._environments[message.key] = message.variables
 
     def get(self, job: bytes) -> JobKnown | None:
@@ -54,8 +54,7 @@ class KnownJobs:
     def set_up(self, worker: Peer, job: bytes) -> None:
         """Send a worker, once, everything that it needs to run the code of its job.
 
-        The message is sent at once, because it must arrive before the first task, which the owner
-        sends.
+        It is sent at once, because it must arrive before the first task, which the owner sends.
         """
         known = self._jobs.get(job)
         if known is None or worker.peer in self._set_up:

@@ -1,4 +1,4 @@
-"""Handles the introduction and the end of each driver and worker of a node, and reports them to the
+"""Handles the introduction and the end of each driver and worker of a node, and reports both to the
 parts of the node that depend on them.
 """
 
@@ -26,7 +26,7 @@ HOLD_STARTS_S = 1.0
 
 
 class LocalProcesses:
-    """Handles the processes of this node from their introduction to their end."""
+    """The processes of this node, from their introductions to their ends."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class LocalProcesses:
     # ---- introductions  ----------------------------------------------------------------
 
     def introduced(self, connection: Peer, message: Hello) -> None:
-        """Handle the introduction over a new connection: of a worker that was started here, or of
-        another node.
+        """Handle an introduction over a new connection. It comes from a worker that was started
+        here, or from another node.
         """
         process = message.process
         if message.version != PROTOCOL_VERSION or process in self._peers:
@@ -86,13 +86,13 @@ class LocalProcesses:
         self._ends.ended(connection.peer, connection.tag == DRIVER)
 
     def start_failed(self, worker: bytes, reason: str) -> None:
-        """Handle a worker whose process could not be started. Starts are tried again later."""
+        """Handle a worker whose process could not be started. Later, starts are tried again."""
         now = self._clock()
         self._records.start_failed(reason, self._leases.hold_starts(now, now + HOLD_STARTS_S))
         self._ended(worker, *(self._workers.take_reason(worker) or (reason, CRASHED)))
 
     def exited(self, worker: bytes, how: str, is_parent_killed: bool = False) -> None:
-        """Handle the end of a worker's process, once all its messages have been read."""
+        """Handle the end of a worker's process. Call this after all its messages have been read."""
         kind = PARENT if is_parent_killed else CRASHED
         self._ended(worker, *(self._workers.take_reason(worker) or (how, kind)))
 
@@ -115,8 +115,8 @@ class LocalProcesses:
         self._ends.worker_gone(worker, set(self._peers.processes()))
 
     def _report_to_holder(self, lease: Lease | None, died: WorkerDied) -> bytes:
-        """Tell the holder of a worker about the worker's end, before anybody else is told. Returns
-        the owner that held the worker; empty if none did.
+        """Report the end of a worker to the lease's owner, before anybody else gets a report.
+        Returns the owner; b"" if no lease held the worker.
         """
         if lease is None:
             return b""

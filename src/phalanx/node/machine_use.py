@@ -1,4 +1,4 @@
-"""Measures how busy the machine of a node is. The head keeps these numbers over time."""
+"""Measures how busy a node's machine is. The head keeps the numbers over time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class MachineReading(NamedTuple):
     """A reading of a machine's counters."""
 
     cpu_s: float
-    """The CPU seconds that the machine's processes have used since the machine started."""
+    """The CPU seconds that all processes have used since the machine started."""
     memory_bytes: float
-    """The bytes of memory that are in use: all memory except what new processes could get without
+    """The bytes of memory in use: all memory, without what new processes could get without
     swapping.
     """
 

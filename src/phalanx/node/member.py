@@ -1,4 +1,4 @@
-"""A member of a job that is on this node, with the programs that run in it."""
+"""A member of a job on this node, and the programs that run in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEVER = float("inf")
 
 
 class Step(msgspec.Struct, eq=False):
-    """An additional program of a member, which ends with the member."""
+    """An additional program of a member. It ends with the member."""
 
     order: StartStep
     usage: MemberUsage
@@ -36,26 +36,28 @@ class Member(msgspec.Struct, kw_only=True, eq=False):
     steps: dict[bytes, Step] = {}
     """The member's steps, by process."""
     began_at: float
-    """When the member's commands began or, if the member rests, when they are to begin."""
+    """The time when the member's commands began or, while the member rests, when they will
+    begin.
+    """
     limit_at: float = NEVER
-    """When the member's time limit is over."""
+    """The time when the member's time limit is reached."""
     usage: MemberUsage
     kept: KeptMember | None = None
-    """The member's record, if the member goes on when this node ends."""
+    """The member's record, if the member continues when this node's process ends."""
     variables: dict[str, str] = {}
     """Environment variables that limit the member's programs to their part of shared GPUs."""
     rests: bool = False
-    """Whether the member crashed before and rests until its commands may begin."""
+    """Whether the member rests before its commands begin, because it crashed before."""
     has_begun: bool = False
     """Whether one of the member's processes has begun."""
     is_nodes_fault: bool = False
-    """Whether the member could not begin because its node is not well."""
+    """Whether the member could not begin because of its node."""
     is_quiet: bool = False
-    """Whether the member is a task of a run that was not reported to the head as running."""
+    """Whether the member is a task of a run, and was not reported to the head as running."""
     is_parent_killed: bool = False
     """Whether the member's failed command ended because its parent was killed."""
     is_warned: bool = False
-    """Whether the member got the signal that its time is nearly over."""
+    """Whether the member got the signal that its time is nearly up."""
     code: int = 0
     """The exit code of the member's first failed command; 0 if none has failed."""
     signal: int = 0
@@ -63,14 +65,14 @@ class Member(msgspec.Struct, kw_only=True, eq=False):
     reason: str = ""
     """Why the member failed, for display."""
     terminate_at: float = NEVER
-    """When the member is sent SIGTERM, after the signal of its job."""
+    """The time when the member gets SIGTERM. The signal that its job asks for comes before it."""
     kill_at: float = NEVER
-    """When the member is sent SIGKILL, because its grace period is over."""
+    """The time when the member gets SIGKILL, because its grace period is over."""
     is_ending: bool = False
     is_through: bool = False
     """Whether all of the member's own commands have ended."""
     is_evicted: bool = False
-    """Whether the member's bundle was taken away. The head did that, so it gets no news of
+    """Whether the member's bundle was taken away. The head ordered that, so it gets no report of
     the end.
     """
 
@@ -99,7 +101,9 @@ class Member(msgspec.Struct, kw_only=True, eq=False):
         return sorted({*self.running, *self.steps})
 
     def blame_kill(self, reason: str) -> None:
-        """Note that the node kills the member, unless the member has failed before."""
+        """Note why the node kills the member. If the member has failed before, that reason
+        stays.
+        """
         if not self.code:
             self.code, self.signal = KILLED, KILLED - SIGNALLED
         self.reason = self.reason or reason

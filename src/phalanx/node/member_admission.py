@@ -1,4 +1,6 @@
-"""The conditions under which a member begins here: a free bundle, files, GPUs and a well node."""
+"""The conditions under which a member begins here: a free bundle, files, GPUs and a working
+node.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ class Refused(NamedTuple):
 
     reason: str
     is_nodes_fault: bool = False
-    """Whether the node is not well, so that the member is to begin later."""
+    """Whether the node is the cause, so that the member can begin later."""
 
 
 TAKEN = Refused("its place is taken")
@@ -49,7 +51,7 @@ class MemberAdmission:
         self.gpus = gpus or GpuShares(NoMpsDaemons())
 
     def pool(self, place: MemberId) -> BundlePool | None:
-        """Return the bundle of a place; None while the bundle is being taken away."""
+        """Return the bundle in a place; None while the bundle is being taken away."""
         return next(self._bundles.pools(place), None)
 
     def admit(self, order: StartMember, pool: BundlePool, is_quiet: bool) -> Member | Refused:
@@ -87,15 +89,17 @@ class MemberAdmission:
         )
 
     def readmit(self, kept: KeptMember, begun: Collection[bytes]) -> Member | None:
-        """Take the place of a member that an earlier process of this node began. Returns None if
-        the place is not free.
+        """Take again the place of a member that an earlier process of this node began. Returns None
+        if the place is not free.
         """
         pool = self.pool(kept.place)
         held = None if pool is None else pool.acquire(pool.resources)
         return None if pool is None or held is None else resumed(kept, begun, pool, held)
 
     def trouble_of(self, member: Member, end: CommandEnd) -> str:
-        """Return the trouble of the node if a member's first command could not even begin."""
+        """Return what is wrong with the node, if a member's first command could not even begin;
+        otherwise "".
+        """
         if not end.is_unstarted or member.has_begun or member.is_ending:
             return ""
         return self._trouble_after(end.reason, end.is_shortage)

@@ -1,4 +1,4 @@
-"""Effects for members of jobs: processes, files and measurements of this node."""
+"""Effects for members of jobs: processes, files and measurements on this node."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class CommandEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a command ended."""
 
     code: int
-    """The exit code of the command, in the form that a shell gives it."""
+    """The exit code of the command, as a shell reports it."""
     reason: str = ""
-    """The reason of the end, if the code alone does not show it."""
+    """Why the command ended, if the code alone does not show it."""
     signal: int = 0
     """The signal that ended the command; 0 if no signal did."""
     cpu_s: float = 0.0
@@ -29,9 +29,9 @@ class CommandEnd(msgspec.Struct, frozen=True, kw_only=True):
     is_unstarted: bool = False
     """Whether no process could be made for the command."""
     is_shortage: bool = False
-    """Whether the start failed because a resource that it needed had run out."""
+    """Whether the start failed because a resource had run out."""
     is_parent_killed: bool = False
-    """Whether the command ended because its parent was killed, most likely by the command
+    """Whether the command ended because its parent was killed, most probably by the command
     itself.
     """
 
@@ -40,7 +40,7 @@ class CommandEffects(Protocol):
     """Starts and ends the processes of commands; `began` and `exited` follow."""
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
-        """Start a command under this id, and append its output to `log`."""
+        """Start a command under this id. Its output is appended to `log`."""
         ...
 
     def terminate(self, process: bytes) -> None:
@@ -60,7 +60,7 @@ class JobFiles(Protocol):
     """The directories of jobs on this node."""
 
     def make(self, order: StartMember) -> str:
-        """Make a member's directory, if one of its commands runs on this node, and write its job's
+        """Make a member's directory, if any of its commands runs on this node, and write its job's
         files.
 
         Returns the path of the member's log.
@@ -70,7 +70,7 @@ class JobFiles(Protocol):
         ...
 
     def error(self, order: StartMember, limit: int) -> bytes:
-        """Return what a member wrote about its failure, at most `limit` bytes; empty if it wrote
+        """Return what a member wrote about its failure, at most `limit` bytes; b"" if it wrote
         nothing.
         """
         ...
@@ -80,17 +80,17 @@ class JobFiles(Protocol):
         ...
 
     def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
-        """Return (a part of a log, the log's length, bytes missing before the part).
+        """Return (a part of a log, the log's length, the number of bytes missing before the part).
 
-        Bytes are missing when the oldest output was dropped and `offset` lies in it. The length is
-        -1 for a path that is no file of a job.
+        Bytes are missing if `offset` lies in output that was dropped. The length is -1 if the path
+        is no file of a job.
         """
         ...
 
     def shorten(self, path: str, before: int | None = None) -> None:
         """Drop the oldest part of a log that is longer than logs may be.
 
-        `before`: nothing from this offset on is dropped.
+        `before`: only output before this offset is dropped.
         """
         ...
 
@@ -115,27 +115,27 @@ class MemoryMeter(Protocol):
     """Measures the memory of commands."""
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
-        """Return the commands that exceed their limits, by pid, with the bytes that each uses.
-        `limits` is by pid, too.
+        """Return, by pid, the bytes that commands use which exceed their limits. `limits`: the
+        limits by pid.
 
-        The children of a command count as part of it.
+        The children of a command are measured with it.
         """
         ...
 
 
 class MemberChecks(Protocol):
-    """Checks whether the node is well, before and after a member that has all its GPUs."""
+    """Checks whether the node works properly, before and after a member that has all its GPUs."""
 
     def before(self, devices: Collection[int], done: Callable[[str], None]) -> bool:
-        """Check the node, then call `done` with the reason why the member must not begin, or with
-        "".
+        """Check the node. Afterwards `done` is called with the reason why the member must not
+        begin; "" if it may.
 
-        If no check is needed, return False without calling `done`.
+        Returns False, without a call of `done`, if no check is needed.
         """
         ...
 
     def after(self, devices: Collection[int]) -> None:
-        """Check the node after a member that had these GPUs."""
+        """Check the node after a member that had these GPUs has ended."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The logs of members: bounded in size, read from other machines, kept for a time, or lost."""
+"""The logs of members: limited in size, read by other machines, kept for some time, or lost."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from phalanx.node.member_processes import MemberProcesses
 from phalanx.protocol.bundle_messages import ForgetJob, LogRead, ReadLog
 
 LOOK_EVERY_S = 0.1
-"""Seconds between two looks at the logs. A program can print a few hundred megabytes in a
-second.
-"""
+"""Seconds between two looks at the logs. A program can print some hundred megabytes in a second."""
 
 
 class MemberLogs:
-    """The logs of the members that are on this node, and of the members that have ended here."""
+    """The logs of the members on this node, and of members that have ended here."""
 
     def __init__(
         self, files: JobFiles, processes: MemberProcesses, directories: Directories
@@ -34,7 +32,8 @@ class MemberLogs:
         directories.make_room = self._kept.drop_oldest
 
     def begin(self, log: str, is_followed: bool, now: float) -> None:
-        """Keep the log of a member that begins, or begins again, for as long as the member runs.
+        """Keep the log of a member while the member runs. Call this when the member begins, for the
+        first time or again.
 
         `is_followed`: whether a command reads the whole log.
         """
@@ -50,8 +49,8 @@ class MemberLogs:
         return LogRead(message.token, data, size, skipped)
 
     def ended(self, member: Member, now: float) -> None:
-        """Keep the log of a member that has ended, and add to the member's reason if the log is
-        lost.
+        """Keep the log of a member that has ended. If the log is lost, the member's reason says
+        so.
         """
         self._bound(member.log)
         self._kept.ended(member.order.job, member.log, now)
@@ -85,7 +84,7 @@ class MemberLogs:
                 self._processes.signal(member.running, self._followed.signal(path, size))
 
     def go_on(self, member: Member) -> None:
-        """Let a member that was stopped because of its unread output go on."""
+        """Continue a member that was stopped because of its unread output."""
         self._processes.signal(member.running, self._followed.go_on(member.log))
 
     def _bound(self, log: str) -> None:
@@ -95,8 +94,8 @@ class MemberLogs:
         self._files.shorten(log, self._followed.read_to(log))
 
     def _note_loss(self, member: Member) -> None:
-        """Add to the member's reason that output was lost. Programs write their logs themselves, so
-        nothing else shows the loss.
+        """Add to the member's reason that output was lost. Nothing else would show this, because
+        programs write their logs themselves.
         """
         self._directories.seen()
         if not member.has_begun:

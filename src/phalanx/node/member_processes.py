@@ -1,4 +1,6 @@
-"""The processes of the members on this node: started, measured, limited and sent signals."""
+"""The processes of the members on this node. They are started, measured, limited, and sent
+signals.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from phalanx.node.usage import SAMPLE_EVERY_S, Device, MemberUsage, UsageSample
 from phalanx.protocol.bundle_messages import Command, Receivers, StartStep
 
 MARK = b"member"
-"""The first bytes of a command's process id; ids of workers begin with the node's prefix."""
+"""The first bytes of the process ids of commands. (Ids of workers begin with the node's prefix.)"""
 
 
 class MemberProcesses:
@@ -57,7 +59,7 @@ class MemberProcesses:
         self._commands.run(process, member.order, order.command, member.log)
 
     def _name(self, member: Member, command: Command) -> bytes:
-        """Return the id of a new process of a member."""
+        """Make the id of a new process of a member."""
         process = MARK + self._effects.make_unique(10)
         self._know(member, process, command)
         return process
@@ -67,7 +69,7 @@ class MemberProcesses:
         self._memory.limit(process, command.memory_limit)
 
     def adopt(self, member: Member, process: bytes, command: Command, pid: int) -> None:
-        """Go on with a command that an earlier process of this node started."""
+        """Continue with a command that an earlier process of this node started."""
         member.running.add(process)
         self._know(member, process, command)
         self.began(process, pid)
@@ -84,7 +86,7 @@ class MemberProcesses:
         self._memory.began(process, pid)
 
     def exited(self, process: bytes, end: CommandEnd) -> tuple[Member, Step | None] | None:
-        """Forget a process. Return its member and, if the process was a step, the step; None if no
+        """Forget a process. Returns its member and, if the process was a step, the step; None if no
         member has the process.
         """
         member = self._members.pop(process, None)
@@ -111,14 +113,14 @@ class MemberProcesses:
             self._commands.kill(process)
 
     def signal(self, processes: Collection[bytes], number: int, to: Receivers = "all") -> None:
-        """Send a signal to processes; 0 stands for no signal."""
+        """Send a signal to processes. 0 stands for no signal."""
         for process in sorted(processes) if number else ():
             self._commands.signal(process, number, to)
 
     # ---- measurements --------------------------------------------------------------------------
 
     def sample(self, now: float, members: Collection[Member]) -> None:
-        """Process the latest measurement of usage, and begin another one when it is time."""
+        """Take the latest measurement of usage, and begin another one if it is due."""
         meter = self._effects.usage
         if self._is_sampling and (seen := meter.answer()) is not None:
             self._is_sampling = False
@@ -135,6 +137,6 @@ class MemberProcesses:
                 meter.ask(pids)
 
     def above_memory(self, now: float) -> list[tuple[Member, bytes, str]]:
-        """Return the processes that use more memory than they may: (member, process, reason)."""
+        """Return the processes that use more memory than they may, as (member, process, reason)."""
         found = self._memory.above(now)
         return [(self._members[process], process, reason) for process, reason in found]

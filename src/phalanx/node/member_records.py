@@ -1,4 +1,6 @@
-"""Records of members that outlive their node, with which the node's next process goes on."""
+"""The records of members that outlive the node's process. With them, the node's next process
+continues.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from phalanx.scheduler.devices.instances import Allocation
 
 
 class MemberRecords:
-    """The records of the members on this node. A member without a record ends with the node."""
+    """The records of the members on this node. A member without a record ends with the node's
+    process.
+    """
 
     def __init__(
         self, keeping: Keeping, bundles: BundleTable, commands: CommandEffects, note: Note
@@ -29,7 +33,9 @@ class MemberRecords:
         self._note = note
 
     def begin(self, member: Member) -> None:
-        """Give a new member a record, if all its commands can go on when the node ends."""
+        """Write a record of a new member, if all its commands can continue when the node's process
+        ends.
+        """
         order = member.order
         # A member that shares a GPU ends with its node, which holds it to its part of the memory.
         if member.variables or not all(map(self._keeping.runs_on, order.before + order.commands)):
@@ -47,7 +53,7 @@ class MemberRecords:
             )
 
     def run(self, member: Member, process: bytes, command: Command) -> None:
-        """Record a command of a member, then start it."""
+        """Record a command of a member, and start it."""
         if member.kept is not None:
             member.kept.processes.append(process)
             self._write(member)
@@ -71,8 +77,8 @@ class MemberRecords:
             self._note(f"member {member.order.name} ends with its node: {error.strerror}")
 
     def forgetting(self, ended: Sequence[AttemptOf]) -> Callable[[], None] | None:
-        """Return the function to call once the head knows that these attempts have ended; None if
-        they have no records.
+        """Return a function that must be called once the head knows that these attempts have ended;
+        None if they have no records.
         """
         has_records = ended and not isinstance(self._keeping, NotKeeping)
         return partial(self._keeping.forget, ended) if has_records else None
@@ -83,7 +89,7 @@ def resumed(
 ) -> Member:
     """Return the member that a record describes, without its processes.
 
-    `begun`: the processes that have begun. The commands after them begin again.
+    `begun`: the processes that have begun. The commands after them have yet to begin.
     """
     order = kept.order
     kept.processes = [one for one in kept.processes if one in begun]

@@ -1,5 +1,5 @@
-"""Reports members to the head: those that run, how each has ended, and how far runs of tasks
-are.
+"""Reports members to the head: which of them run, how each has ended, and how far runs of tasks
+have got.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from phalanx.node.usage import MemberUsage
 from phalanx.protocol.bundle_messages import MemberNews, MemberUsed, RunNews, StepEnded
 
 REMEMBERED = 10_000
-"""The number of members that ended here and are still remembered."""
+"""The number of ended members that are remembered."""
 
 
 class MemberReports:
-    """Reports members, and remembers the attempts that are over."""
+    """Reports members, and remembers which attempts are over."""
 
     def __init__(
         self,
@@ -32,8 +32,8 @@ class MemberReports:
         records: MemberRecords,
         report_health: Callable[[], None],
     ) -> None:
-        """`report_health` reports the node's health to the head at once, before the report of a
-        member that could not begin here.
+        """`report_health` sends the node's health to the head. It is called before the report that
+        a member could not begin here.
         """
         self._head = head
         self._clock = clock
@@ -41,10 +41,10 @@ class MemberReports:
         self._records = records
         self._report_health = report_health
         self._over: dict[MemberId, int] = {}
-        """The last attempt of each member that ended here or never began.
+        """For each member: its last attempt that ended here or never began.
 
-        Such an attempt does not begin again if the head repeats its order before it knows of the
-        end.
+        The head may repeat the order for such an attempt before it knows of the end. The attempt
+        must not begin again then.
         """
 
     def is_over(self, place: MemberId, attempt: int) -> bool:
@@ -52,7 +52,7 @@ class MemberReports:
         return attempt <= self._over.get(place, 0)
 
     def note_end(self, place: MemberId, attempt: int) -> None:
-        """Remember that an attempt is over, because orders may be repeated."""
+        """Remember that an attempt is over, because its order may be repeated."""
         self._over.pop(place, None)
         self._over[place] = attempt
         if len(self._over) > REMEMBERED:
@@ -82,8 +82,8 @@ class MemberReports:
         )
 
     def ended(self, member: Member) -> None:
-        """Report how a member has ended. The end of a task of a run that ended well may wait for
-        others.
+        """Report how a member has ended. The report of a task of a run that ended well may be
+        delayed.
         """
         used = member.usage.total(self._clock())
         ended = [] if member.kept is None else [member.attempt]
@@ -112,8 +112,8 @@ class MemberReports:
         self._tell(news, ended)
 
     def ended_before(self, kept: KeptMember, end: CommandEnd, now: float) -> None:
-        """Report the end of a member of an earlier process of this node. Another member has its
-        place by now.
+        """Report the end of a member of an earlier process of this node. Another member is in its
+        place now.
         """
         self.note_end(kept.place, kept.order.attempt)
         used = MemberUsage(0.0, (), kept.began).total(now)
@@ -134,18 +134,20 @@ class MemberReports:
     # ---- runs of array tasks -------------------------------------------------------------------
 
     def run(self, place: MemberId) -> None:
-        """Report the tasks that ended well in a place, before other news of the place."""
+        """Report the tasks in a place that ended well, before other news of the place is
+        reported.
+        """
         self._send_run(self._runs.flushed(place, self._clock()))
 
     def stop_run(self, place: MemberId, attempt: int = 0) -> None:
-        """Return the tasks in a place that have not begun. `attempt`: the attempt that runs or ends
-        there, if the head decides what follows it.
+        """Return the tasks in a place that have not begun. `attempt`: if the head decides what
+        follows the attempt that runs or ends there, its number.
         """
         self._runs.told(place, attempt)
         self._send_run(self._runs.stopped(place, self._clock()))
 
     def due_runs(self, now: float) -> None:
-        """Report the gathered ends of tasks that have waited long enough."""
+        """Send the delayed reports of ends of tasks that are due."""
         for news in self._runs.due(now):
             self._send_run(news)
 
@@ -154,8 +156,8 @@ class MemberReports:
             self._tell(news, [(news.group, news.index, one.attempt) for one in news.ended])
 
     def _tell(self, news: MemberNews | MemberUsed | RunNews, ended: Sequence[AttemptOf]) -> None:
-        """Report news to the head. Once the head has them, the records of the ended attempts are
-        deleted.
+        """Report news to the head. Once the head has stored them, the records of the ended attempts
+        are deleted.
         """
         forget = self._records.forgetting(ended)
         if forget is None:

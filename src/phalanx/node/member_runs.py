@@ -1,8 +1,8 @@
-"""Runs of array tasks on this node: the tasks that begin next in each place, and the ends that are
+"""Runs of array tasks on this node: in each place, the tasks that begin next, and the ends that are
 not reported yet.
 
 Pure. The tasks of a run are members like all others. This module keeps the tasks that have not
-begun, and those that have ended well and are not reported to the head yet.
+begun, and those that ended well and were not reported to the head yet.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from phalanx.model.ids import MemberId
 from phalanx.protocol.bundle_messages import ExtendRun, RunEnd, RunNews, RunTask, StartMember
 
 REPORT_S = 0.1
-"""Seconds for which the ends of tasks that ended well are gathered, if other tasks of the run
-follow.
+"""Seconds for which ends of tasks that ended well are collected before they are reported, if the
+run has more tasks.
 """
 SHOWN_S = 0.5
-"""Seconds after which the head is told that a task of a run is running."""
+"""Seconds after which the head gets a report that a task of a run is running."""
 HELD_S = 1.0
 """Seconds that a task may run before the tasks that wait behind it are returned to the head."""
 REMEMBERED = 10_000
@@ -42,8 +42,8 @@ class _Run(msgspec.Struct, kw_only=True, eq=False):
     log: str = ""
     """The log of the first task in `ended`."""
     told: int = 0
-    """The number of the last task that did not simply end well, so that the head decides how to go
-    on after it. Tasks that the head granted before it knew of that end do not begin.
+    """The number of the last task whose end, or long run, was reported at once, so that the head
+    decides what follows it. Tasks that the head granted before it knew of the report do not begin.
     """
 
 
@@ -53,9 +53,9 @@ class MemberRuns:
     def __init__(self) -> None:
         self._runs: dict[MemberId, _Run] = {}
         self._unreported: dict[MemberId, None] = {}
-        """The places with ends that were gathered and not reported."""
+        """The places with ends that were collected and are not reported yet."""
         self._report_at: float | None = None
-        """When the gathered ends are to be reported; None if there are none."""
+        """The time when the collected ends must be reported; None if there are none."""
 
     def extend(self, order: ExtendRun) -> MemberId:
         """Add the new tasks of an order to the run of their place. Returns the place."""
@@ -68,15 +68,15 @@ class MemberRuns:
         return key
 
     def began_before(self, key: MemberId, attempt: int) -> None:
-        """Note that an earlier process of this node began a task. The head may repeat orders whose
-        answers that process did not send.
+        """Note that an earlier process of this node began a task. The head may repeat orders that
+        the process did not answer.
         """
         run = self._of(key)
         run.last = max(run.last, attempt)
 
     def is_outdated(self, order: ExtendRun) -> bool:
-        """Whether the head gave an order before it knew of the end after which it decides how to go
-        on.
+        """Whether the head gave the order before it knew of a report after which it decides what
+        follows.
         """
         run = self._runs.get((order.like.group, order.like.index))
         return run is not None and order.behind < run.told
@@ -101,7 +101,7 @@ class MemberRuns:
                 del self._runs[key]
 
     def next(self, key: MemberId) -> StartMember | None:
-        """Remove and return the order of the task that begins now; None if no task waits."""
+        """Remove and return the order for the task that begins now; None if no task waits."""
         run = self._runs.get(key)
         return run.waiting.popleft() if run is not None and run.waiting else None
 
@@ -111,11 +111,11 @@ class MemberRuns:
         return run is not None and bool(run.waiting)
 
     def put_back(self, order: StartMember) -> None:
-        """Put a task that could not begin back as the first of the waiting tasks."""
+        """Put a task that could not begin back, as the first of the waiting tasks."""
         self._runs[order.group, order.index].waiting.appendleft(order)
 
     def ended(self, order: StartMember, log: str, used: Used, now: float) -> None:
-        """Gather the end of a task that ended well."""
+        """Collect the end of a task that ended well."""
         run = self._runs[order.group, order.index]
         if not run.ended:
             run.log = log
@@ -125,7 +125,7 @@ class MemberRuns:
             self._report_at = now + REPORT_S
 
     def flushed(self, key: MemberId, now: float) -> RunNews | None:
-        """Return the report of the ends that were gathered in a place; None if there are none."""
+        """Return the report of the ends that were collected in a place; None if there are none."""
         run = self._runs.get(key)
         if run is None or not run.ended:
             return None

@@ -1,4 +1,6 @@
-"""A node's membership in a cluster: it joins, notices a lost head, and joins again."""
+"""A node's membership in a cluster: the node joins, notices the loss of the head, and joins
+again.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ RETRY_S = 0.2
 PATIENCE_IN_USE_S = 86_400.0
 
 Holdings = tuple[dict[bytes, ActorHere], BundleInventory]
-"""The contents of a node: the worker of each actor (empty while the actor waits for one), and the
+"""The contents of a node: the worker of each actor (empty while it waits for one), and the
 bundles.
 """
 
@@ -45,43 +47,43 @@ class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     hostname: str
     """The host name of the node's machine."""
     name: str = ""
-    """The name of the node for display; empty for the name of its machine."""
+    """The name of the node for display; "" for the name of its machine."""
     machine: MachineShare | None = None
     """The node's share of its machine, as in `Join`."""
     is_system: bool = False
     """Whether the node runs work under the accounts of its owners, as in `Join`."""
     patience_s: float = PATIENCE_S
-    """Seconds after the loss of the head until a node that nothing needs ends itself."""
+    """Seconds after the loss of the head until a node ends that holds nothing."""
     patience_in_use_s: float = PATIENCE_IN_USE_S
-    """Seconds after the loss of the head until a node that holds places for work ends itself.
+    """Seconds after the loss of the head until a node ends that holds places of jobs, gangs or
+    groups, in which nothing runs.
 
-    These are places of jobs, gangs or groups. While any work runs on a node, the node never ends
-    for lack of a head.
+    While any work runs on a node, the node never ends for lack of a head.
     """
     retry_s: float = RETRY_S
-    """Seconds between the end of a connection to the head and the next try."""
+    """Seconds from the end of a connection to the head until the next attempt to connect."""
     comes_back: bool = False
     """Whether the node was in the cluster before, under an id that the head has declared dead.
 
-    If so, the node waits for the head as long as a node that has lost its head.
+    If so, it waits for the head as long as a node that has lost its head.
     """
     formers: tuple[str, ...] = ()
-    """The former ids of the node, as in `Join`."""
+    """The earlier ids of the node, as in `Join`."""
     keeps_commands: bool = False
-    """Whether the commands of members go on when this node ends, as in `Join`."""
+    """Whether the commands of members continue when this node's process ends, as in `Join`."""
 
 
 class MemberNode(Protocol):
-    """A node, as its membership uses it."""
+    """The node as its membership sees it."""
 
     prefix: bytes
 
     def own_row(self) -> ViewRow:
-        """Return the node's row in the view, without its address."""
+        """Return the node's row for other nodes, without its address."""
         ...
 
     def holdings(self) -> Holdings:
-        """Return everything that a head must know about this node when it joins."""
+        """Return what a head must know about this node when it joins."""
         ...
 
     def given_up(self) -> list[bytes]:
@@ -93,9 +95,9 @@ class MemberNode(Protocol):
         ...
 
     def has_places(self) -> bool:
-        """Whether the node holds places for jobs, gangs or groups.
+        """Whether the node holds places of jobs, gangs or groups.
 
-        The work in such a place may have ended with a result that the head does not know yet.
+        The work in a place may have ended with a result that the head does not know yet.
         """
         ...
 
@@ -106,15 +108,16 @@ class MemberNode(Protocol):
         ...
 
     def on_head_lost(self) -> None:
-        """Note that no head answers."""
+        """Note that no head can be reached."""
         ...
 
 
 class HeadEffects(Protocol):
-    """Connects to the head, writes the node's log and ends the process, for the membership."""
+    """Connects to the head, writes the node's log, and ends the process, for the membership."""
 
     def dial_head(self) -> Peer | None:
-        """Return a new connection to the head. Messages posted on it wait until it is connected.
+        """Return a new connection to the head. Messages that are posted on it wait until it is
+        connected.
 
         Returns None if no connection can be begun now.
         """
@@ -129,7 +132,9 @@ class HeadEffects(Protocol):
         ...
 
     def end(self, reason: str, is_about_token: bool) -> None:
-        """End the node's process."""
+        """End the node's process. `is_about_token`: whether the reason is a wrong or missing
+        token.
+        """
         ...
 
 
@@ -154,22 +159,22 @@ class ClusterMembership:
         self._address: tuple[str, int] | None = None
         self._dial_at = float("-inf")
         self._headless_since: float | None = clock()
-        """The time when the connection to the head was lost or, without one, when the node began;
-        None while the node is joined.
+        """The time when the connection to the head was lost or, if there was none yet, when the
+        node began; None while the node is joined.
         """
         self._epoch = 0
         self._cluster = ""
         self._refusal = ""
-        """The reason for which the head at the address refuses this node; empty while it does
-        not.
-        """
+        """Why the head at the address refuses this node; "" if it does not."""
         self._was_joined = options.comes_back
         self._is_over = False
         self._why_ended = ""
         self.is_stale = False
-        """Whether the head considers this node dead. The node must then come back as a new node."""
+        """Whether the head has declared this node dead. The node must then come back as another
+        node.
+        """
         self.trouble = ""
-        """Why the head cannot be reached, as last noted; empty while it can."""
+        """Why the head cannot be reached, as it was last noted; "" while it can."""
 
     def handle_in(self, table: MessageTable) -> None:
         """Register the handlers for the head's answers."""
@@ -179,14 +184,14 @@ class ClusterMembership:
         table.on(ForwardedReply, self._link.replied)
 
     def join(self, host: str, port: int) -> None:
-        """Begin to join. Other nodes reach this node at this address."""
+        """Begin to join. Other nodes reach this node at the given address."""
         self._address = (host, port)
         self._dial()
 
     def leave(self, failure: str = "") -> Peer | None:
-        """Tell the head that the node ends. Returns the connection used for that.
+        """Tell the head that the node ends. Returns the connection that was used.
 
-        `failure`: why the node has to end, if nobody asked it to.
+        `failure`: why the node must end, if nobody asked for that.
         """
         if self._head is not None and not self.is_stale:
             reason = failure or self._why_ended or "Expected termination: received SIGTERM"
@@ -229,11 +234,11 @@ class ClusterMembership:
     def connection_lost(
         self, refusal: str, is_about_token: bool = False, is_given_up: bool = False
     ) -> None:
-        """Handle a connection to the head that has ended, or that could not be made (`refusal` says
-        why).
+        """Handle a connection to the head that has ended, or that could not be made. `refusal`: why
+        it could not be made.
 
-        If the head considers the node dead, the node ends its work, because the work may run
-        elsewhere.
+        If the head has declared the node dead, the node ends its work, because the work may already
+        run elsewhere.
         """
         if is_given_up:
             self.is_stale = True
@@ -291,7 +296,9 @@ class ClusterMembership:
         self._effects.joined(message.cluster)
 
     def tick(self, now: float) -> None:
-        """Dial the head again, or end the node when its patience is over."""
+        """Connect to the head again if it is time. End the node if it has waited for the head too
+        long.
+        """
         if self._headless_since is None or self._is_over:
             return
         lasted_s = now - self._headless_since
@@ -304,8 +311,8 @@ class ClusterMembership:
             self._dial()
 
     def _patience_s(self) -> float:
-        """Return how many seconds the node waits for a head, which depends on what the node holds
-        now.
+        """Return for how many seconds the node waits for a head. This depends on what the node
+        holds now.
         """
         if self._node.has_work():
             return float("inf")
@@ -313,7 +320,7 @@ class ClusterMembership:
         return options.patience_in_use_s if self._node.has_places() else options.patience_s
 
     def round(self) -> None:
-        """Do nothing: messages are sent when they arise."""
+        """Do nothing: messages are sent as soon as they are made."""
 
     def _end(self, reason: str, is_about_token: bool = False) -> None:
         self._is_over = True

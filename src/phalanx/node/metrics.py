@@ -1,7 +1,7 @@
-"""The metrics that a node counts, and those of its processes, reported to the head.
+"""Reports the metrics of a node and of its processes to the head.
 
-Processes report what they have counted since their last report, so their counts outlive them.
-Gauges have the value that a process reported last, and are forgotten with the process.
+A process reports what it has counted since its last report, so its counts outlive it. A gauge has
+the value that the process reported last, and is forgotten with the process.
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ class NodeCounts:
         note: Note,
         every_s: float = SAY_EVERY_S,
     ) -> None:
-        """`look` adds the metrics that the shell knows; None if nothing is reported to the head."""
+        """`look` sets the metrics that only the shell knows; None if nothing is reported to the
+        head.
+        """
         self.meter = Meter(OF_NODES)
-        """The meter that the parts of the node use for their counts."""
+        """The meter in which the parts of the node count."""
         self._head = head
         self._leases = leases
         self._store = store
@@ -93,7 +95,7 @@ class NodeCounts:
         self._say_at = 0.0
 
     def tick(self, now: float) -> None:
-        """Send a report to the head if it is time and something has changed."""
+        """Send a report to the head if it is due and something has changed."""
         if self._look is None or now < self._say_at or not self._head.is_connected:
             return
         self._say_at = now + self._every_s
@@ -105,8 +107,8 @@ class NodeCounts:
             self._head.report(NodeNumbers(said))
 
     def _fill(self) -> None:
-        """Set the metrics that are measured for each report, and not counted when something
-        happens.
+        """Set the metrics that are measured for each report. (Others are counted when something
+        happens.)
         """
         meter, leases, store = self.meter, self._leases, self._store
         sums: dict[tuple[str, tuple[str, ...]], float] = {}

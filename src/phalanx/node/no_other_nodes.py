@@ -1,4 +1,6 @@
-"""The interface of a node's spillback, and its stand-in on a node that is alone."""
+"""The interface of a node's spillback, and a class that stands in for it on a node that is
+alone.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ class OtherNodesView(Protocol):
         ...
 
     def why_closed(self, node_id: str) -> str:
-        """Return why a node accepts no new work; empty if it does."""
+        """Return why a node accepts no new work; "" if it does."""
         ...
 
     def is_feasible(self, demand: Demand) -> bool:
@@ -29,15 +31,15 @@ class OtherNodesView(Protocol):
         ...
 
     def class_over(self, owner: bytes, scheduling_class: int) -> None:
-        """Forget a class of an owner's tasks that will need no more workers."""
+        """Forget a class of an owner's tasks that needs no more workers."""
         ...
 
 
 class Spills(OtherNodesView, Protocol):
-    """Asks other nodes for workers, for the parts of a node; see `spillback`."""
+    """Asks other nodes for workers, for the parts of a node (see `spillback`)."""
 
     def put(self, row: ViewRow) -> None:
-        """Store the row of a node, which may be this one."""
+        """Store a node's row, which may be this node's own."""
         ...
 
     def remove(self, node_id: str) -> None:
@@ -53,27 +55,27 @@ class Spills(OtherNodesView, Protocol):
         ...
 
     def must_plan(self, strategy: Mapping[str, Any]) -> bool:
-        """Whether a plan must look at the other nodes before any work starts here."""
+        """Whether a plan must consider the other nodes before any work starts here."""
         ...
 
     def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:
-        """Plan again which nodes are asked for how many workers."""
+        """Decide again which nodes are asked for how many workers."""
         ...
 
     def why(self, demand: Demand, now: float) -> Outcome | None:
-        """Return the strategy's present answer for a waiting demand; None on a node that is
+        """Return what the strategy now decides for a waiting demand; None on a node that is
         alone.
         """
         ...
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
-        """Count a worker that another node lends. The worker holds these amounts outside of
-        bundles.
+        """Count a worker that another node lends. The worker holds these amounts, which are not
+        part of a bundle.
         """
         ...
 
     def given_back(self, node_id: str) -> None:
-        """Note that a node has got back a worker that it had lent."""
+        """Note that a node got back a worker that it had lent."""
         ...
 
     def owner_gone(self, owner: bytes) -> None:
@@ -82,7 +84,7 @@ class Spills(OtherNodesView, Protocol):
 
 
 class NoOtherNodes:
-    """The view of other nodes on a node that is alone: it contains no node, and asks none."""
+    """The view of other nodes on a node that is alone: there are none, so none is asked."""
 
     is_alone = True
 

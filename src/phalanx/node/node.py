@@ -1,7 +1,7 @@
-"""A node: all its machines put together, each with only the parts that it uses.
+"""A node: connects all its machines, and gives each only the parts that it uses.
 
-A shell (the runtime's node, the simulated one) hands in the effects, and then messages, lost
-connections, ticks and rounds.
+A shell (the runtime's node, or the simulated one) provides the effects. Then it reports messages,
+lost connections, ticks and rounds.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Membership(Protocol):
 
     @property
     def trouble(self) -> str:
-        """Why the head cannot be reached; empty while it can."""
+        """Why the head cannot be reached; "" while it can."""
         ...
 
     def handle_in(self, table: MessageTable) -> None:
@@ -95,9 +95,10 @@ class Membership(Protocol):
         ...
 
     def connection_lost(self, refusal: str, is_about_token: bool, is_given_up: bool) -> None:
-        """Handle the end of the connection to the head, or the reason why it could not be made.
+        """Handle the end of the connection to the head. `refusal`: why it could not be made, if it
+        could not.
 
-        `is_given_up`: whether the head considers the node dead.
+        `is_given_up`: whether the head has declared the node dead.
         """
         ...
 
@@ -106,7 +107,7 @@ class Membership(Protocol):
         ...
 
     def round(self) -> None:
-        """Handle the end of a round: all messages that had come are handled."""
+        """Handle the end of a round. All messages that had arrived are handled."""
         ...
 
 
@@ -427,7 +428,7 @@ class Node(Generic[M_co]):
 
     def _end_holder(self, holder: Holder, reason: str, is_for_memory: bool) -> None:
         """End the holder of a shared GPU, because it uses too much memory or because the GPU's MPS
-        daemon is gone.
+        daemon has ended.
         """
         worker = self.leases.workers.get(holder.key)
         if holder.is_member:
@@ -452,7 +453,7 @@ class Node(Generic[M_co]):
     # ---- input from the shell --------------------------------------------------------------------
 
     def on_message(self, connection: Peer, message: Any) -> None:
-        """Handle a message. If its sender may not send it, the sender loses its connection."""
+        """Handle a message. A sender that may not send it loses its connection."""
         if connection.tag == NODE:
             self.others.on_message(connection, message)
         elif self.membership.is_head(connection):
@@ -475,7 +476,9 @@ class Node(Generic[M_co]):
         is_about_token: bool = False,
         is_given_up: bool = False,
     ) -> None:
-        """Handle a connection that has ended, or that could not be made (`refusal` says why)."""
+        """Handle a connection that has ended, or that could not be made. `refusal`: why it could
+        not be made.
+        """
         if self.membership.is_head(connection):
             self.membership.connection_lost(refusal, is_about_token, is_given_up)
         elif connection.tag == NODE:
@@ -484,7 +487,7 @@ class Node(Generic[M_co]):
             self.processes.connection_lost(connection)
 
     def on_tick(self, now: float) -> None:
-        """Let each part do the work that is due. A failure in one part does not stop the others."""
+        """Let each part do the work that is due. An error in one part does not stop the others."""
         for tick in (
             self.leases.tick,
             self.workers.tick,
@@ -519,7 +522,7 @@ class Node(Generic[M_co]):
             self.leases.dispatch(now)
 
     def on_round(self) -> None:
-        """Handle the end of a round: all messages that had come are handled."""
+        """Handle the end of a round. All messages that had arrived are handled."""
         self.leases.round(self._clock())
         self.groups.settle()
         self.reports.round()
@@ -541,11 +544,13 @@ class Node(Generic[M_co]):
         self.counts.head_joined()
 
     def on_head_lost(self) -> None:
-        """Ask the next head for the view of the cluster again."""
+        """Forget which view of the cluster the lost head has sent, so that the next head is asked
+        for it.
+        """
         self.view.head_lost()
 
     def own_row(self) -> ViewRow:
-        """Return the node's row in the view, without its address."""
+        """Return the node's row for other nodes, without its address."""
         return self.status.row()
 
     def given_up(self) -> list[bytes]:

@@ -1,5 +1,5 @@
 """Connections between nodes: one to each node that this node asks, and one from each node that asks
-this one.
+this node.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 
 
 class Connections(Protocol):
-    """Makes and drops connections."""
+    """Makes connections to other nodes, and drops them."""
 
     def dial(self, process: bytes) -> Peer:
         """Return a new connection to a process of another node.
 
-        Messages posted on it wait until it is connected. If the connection cannot be made, it is
-        lost like any other connection.
+        Messages that are posted on it wait until it is connected. If the connection cannot be made,
+        its loss is reported like that of any other.
         """
         ...
 
     def forget(self, peer: Peer) -> None:
-        """Drop a connection without reporting its loss."""
+        """Drop a connection. Its loss is not reported."""
         ...
 
     def lose(self, peer: Peer) -> None:
-        """Drop a connection, and report its loss like any other loss."""
+        """Drop a connection. Its loss is reported like any other loss."""
         ...
 
 
 class RemotePeer:
-    """A peer of this node that stands for a process of another node."""
+    """A peer that represents a process of another node."""
 
     tag: Any = REMOTE
     principal = NOBODY  # the process's own node asks the head about this
@@ -45,7 +45,7 @@ class RemotePeer:
         self.peer = process
 
     def post(self, message: Any) -> None:
-        """Send a message to the process, through its node."""
+        """Send a message to the process. The process's node passes it on."""
         self._links.send_to(self.peer, self.peer, message)
 
     send = post
@@ -71,7 +71,7 @@ class NodeLinks:
         self._ids[prefix] = node_id
 
     def node_id(self, prefix: bytes) -> str:
-        """Return the id of a node; empty if the node is not known."""
+        """Return the id of the node with this prefix; "" if the node is not known."""
         return self._ids.get(prefix, "")
 
     def known(self) -> list[bytes]:
@@ -79,7 +79,7 @@ class NodeLinks:
         return list(self._ids)
 
     def forget(self, prefix: bytes) -> None:
-        """Forget a node that the head does not know any more."""
+        """Forget a node that the head no longer knows."""
         del self._ids[prefix]
 
     def is_dead(self, prefix: bytes) -> bool:
@@ -97,7 +97,7 @@ class NodeLinks:
         return prefix in self._to
 
     def asked(self) -> list[bytes]:
-        """Return the nodes that this node asks."""
+        """Return the nodes over whose connections this node asks."""
         return list(self._to)
 
     def is_elsewhere(self, process: bytes) -> bool:
@@ -105,11 +105,11 @@ class NodeLinks:
         return process[:PREFIX_BYTES] != self.prefix
 
     def peer(self, process: bytes) -> RemotePeer:
-        """Return the peer that stands for a process of another node."""
+        """Return the peer that represents a process of another node."""
         return RemotePeer(self, process)
 
     def send(self, prefix: bytes, message: Any) -> None:
-        """Send a message to another node. If the connection is lost, so is the message."""
+        """Send a message to another node. If the connection is lost, the message is lost, too."""
         if prefix in self._dead:
             return
         connection = self._to.get(prefix)
@@ -121,13 +121,13 @@ class NodeLinks:
         connection.post(message)
 
     def send_to(self, where: bytes, process: bytes, message: Any) -> None:
-        """Send a message from or for a process to the node whose prefix is the beginning of
-        `where`.
+        """Send a message from or for a process to a node. `where` begins with the prefix of that
+        node.
         """
         self.send(where[:PREFIX_BYTES], Via(process, encode_body([message])))
 
     def introduced(self, connection: Peer, process: bytes) -> None:
-        """Use a connection that another node has made to ask this node."""
+        """Use a connection over which another node will ask this node."""
         connection.peer, connection.tag = process, NODE
         prefix = process[:PREFIX_BYTES]
         if prefix in self._dead:
@@ -139,7 +139,7 @@ class NodeLinks:
             self._connections.forget(before)
 
     def is_current(self, connection: Peer) -> bool:
-        """Whether this connection is in use for its node, and not an earlier one."""
+        """Whether the connection is the one that its node uses now, and not an earlier one."""
         prefix = connection.peer[:PREFIX_BYTES]
         return connection in (self._to.get(prefix), self._from.get(prefix))
 
@@ -155,6 +155,6 @@ class NodeLinks:
                 self._connections.forget(connection)
 
     def node_died(self, prefix: bytes) -> None:
-        """Send nothing any more to a node that the head has declared dead."""
+        """Send no more messages to a node that the head has declared dead."""
         self._dead[prefix] = None
         self.cut(prefix)

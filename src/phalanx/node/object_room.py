@@ -1,7 +1,7 @@
-"""Room in shared memory: writers wait for it while the least recently used objects are spilled.
+"""Room in shared memory. Writers wait for it while the least recently used objects are spilled.
 
-Files are copied while the node goes on, so leases and messages do not wait for the disk. Requests
-for room wait in line; while files are copied, objects come and go as always.
+Files are copied in the background, so leases and messages do not wait for the disk. Requests for
+room wait in the order in which they came. Objects come and go while files are copied.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ class SpillFiles(Protocol):
     """Copies objects' files from memory to disk."""
 
     def copy(self, names: Sequence[str], copied: Copied) -> None:
-        """Begin to copy these files. Later, call `copied` for each with its error, or with None."""
+        """Begin to copy these files. Later, `copied` is called once for each, with its error or
+        with None.
+        """
         ...
 
     def keep_copy(self, name: str) -> bool:
-        """Delete the file in memory, so that the copy replaces it.
+        """Delete the file in memory, which the copy then replaces.
 
-        Returns False if the copy is gone because its writer has ended.
+        Returns False if the copy does not exist any more, because its writer has ended.
         """
         ...
 
@@ -39,18 +41,18 @@ class SpillFiles(Protocol):
 
 
 class Evictions(Protocol):
-    """Frees memory on behalf of the room."""
+    """Frees memory when room is needed."""
 
     def evict_copy(self, name: str) -> bool:
         """Drop a copy of another node's object. Returns False if the object is not such a copy."""
         ...
 
     def free_pooled_files(self, needed_bytes: int) -> None:
-        """Delete pooled files until this many bytes are free."""
+        """Delete pooled files until this number of bytes is free."""
         ...
 
     def spilled(self, name: str, writer: bytes) -> None:
-        """Note that the object lies on disk now."""
+        """Note that the object is now on disk."""
         ...
 
 
@@ -71,7 +73,7 @@ class ObjectRoom:
         evictions: Evictions,
         disk: str,
     ) -> None:
-        """`disk`: where spilled objects go, for display."""
+        """`disk`: the place of spilled objects, for display."""
         self._accounting = accounting
         self._pins = pins
         self._disk = disk
@@ -84,8 +86,8 @@ class ObjectRoom:
     def ask(self, process: bytes, wanted_bytes: int, then: Then) -> None:
         """Call `then(None)` once there is room; `then` must take the room at once.
 
-        If there can be no room, `then` gets an ObjectStoreFullError, an OutOfDiskError, or another
-        error of the disk.
+        If room cannot be made, `then` is called with an ObjectStoreFullError, an OutOfDiskError, or
+        another error of the disk.
         """
         self._waiting.append(_Wish(process, wanted_bytes, then))
         self.proceed()
@@ -96,7 +98,7 @@ class ObjectRoom:
         self.proceed()
 
     def proceed(self) -> None:
-        """Serve the requests that can be served, now that something has changed."""
+        """Serve the requests for which there is room now, because something has changed."""
         if self._is_serving:
             return  # this was called by the request that was just served
         self._is_serving = True
@@ -115,7 +117,7 @@ class ObjectRoom:
             self._is_serving = False
 
     def _make_room(self, wanted_bytes: int) -> Exception | None:
-        """Begin to free memory if that is necessary. Returns an error if nothing can be freed."""
+        """Begin to free memory if that is necessary. Returns an error if no memory can be freed."""
         accounting = self._accounting
         if missing := accounting.missing(wanted_bytes):
             self._evictions.free_pooled_files(missing)

@@ -1,7 +1,8 @@
-"""The node's side of shared memory: credit for writers, spilling, and copies of remote objects.
+"""The objects in a node's shared memory: credit for writers, spilling, and copies of other nodes'
+objects.
 
-It decides which files may be deleted and which processes are told. Its effects read and write the
-files, and copy them between nodes.
+This module decides which files may be deleted and which processes must know of it. Its effects read
+and write the files, and copy them between nodes.
 """
 
 from __future__ import annotations
@@ -43,31 +44,31 @@ from phalanx.scheduler.placement.averages import Average
 
 Answer = Callable[[int, Exception | None], None]
 _COPIES = b"copies"
-"""The name under which the accounting knows the writer of copies."""
+"""The name of the writer of copies in the accounting."""
 _FILE_POOL = b"file pool"
-"""The name under which the accounting knows the holder of pooled files."""
+"""The name of the holder of pooled files in the accounting."""
 _PULL_SHARE = 0.7
-"""The part of the store's capacity for objects on their way here. Ray pins the same part for
-arguments.
+"""The fraction of the store's capacity that objects on their way here may take. Ray pins the same
+fraction for arguments.
 """
 
 
 class StoreFiles(Protocol):
-    """The files of objects, in memory and on disk. No method raises an error if a file does not
-    exist.
+    """The files of objects, in memory and on disk. No method raises an error for a file that does
+    not exist.
     """
 
     def is_in_memory(self, name: str) -> bool:
-        """Whether the object lies in shared memory."""
+        """Whether the object is in shared memory."""
         ...
 
     def is_here(self, name: str) -> bool:
-        """Whether the object lies in shared memory or on disk."""
+        """Whether the object is in shared memory or on disk."""
         ...
 
     def stat(self, name: str) -> tuple[float, int] | None:
-        """Return (seconds since the epoch when it was written, size in bytes) of a file in
-        memory.
+        """Return, for a file in memory, when it was written (in seconds since the epoch) and its
+        size in bytes; None if it does not exist.
         """
         ...
 
@@ -92,19 +93,20 @@ class Transfers(Protocol):
     """Copies objects of other nodes to this node."""
 
     def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
-        """Copy an object to this node, into memory or `on_disk`. `ObjectStore.pulled` follows.
+        """Copy an object to this node: into memory or, with `on_disk`, onto the disk.
+        `ObjectStore.pulled` follows.
 
-        The pooled file `spare` may be overwritten.
+        `spare`: a pooled file that may be overwritten.
         """
         ...
 
     def let_go(self, name: str) -> None:
-        """Forget a copy that is gone from this node."""
+        """Forget a copy that this node no longer has."""
         ...
 
 
 class ObjectStore:
-    """Carries out the decisions of the accounting about objects."""
+    """Carries out what the accounting decides about objects."""
 
     def __init__(
         self,
@@ -120,7 +122,7 @@ class ObjectStore:
         jobs: KnownJobs,
         events: NodeEvents,
     ) -> None:
-        """`disk`: where spilled objects go, for display."""
+        """`disk`: the place of spilled objects, for display."""
         self._prefix = prefix = links.prefix
         self._clock = clock
         self._files = files
@@ -131,30 +133,30 @@ class ObjectStore:
         self._events = events
         self.accounting = StoreAccounting(capacity_bytes)
         self.evictions = 0
-        """The number of copies that were dropped to make room."""
+        """How many copies were dropped to make room."""
         self.received_bytes = self.sent_bytes = 0
-        """The bytes that came from other nodes, together with the bytes that other nodes reported
-        as fetched.
+        """The bytes that came from other nodes, plus the bytes that processes of other nodes
+        reported as fetched.
         """
         self.bandwidth = Average()
-        """The mean bandwidth of objects from other nodes, in bytes a second."""
+        """The mean bandwidth, in bytes per second, of objects that came from other nodes."""
         self._unsettled: dict[bytes, set[bytes]] = {}
-        """Dead workers, each with the processes that may still read messages from the worker's
-        connections.
+        """Dead workers, each with the processes that may still have unread messages of the
+        worker.
         """
         self._copies: set[str] = set()
-        """The objects on this node that were written on other nodes."""
+        """The objects on this node that other nodes have written."""
         self._promised: dict[str, int] = {}
-        """The bytes of memory that are kept free for each copy on its way."""
+        """For each copy on its way: the bytes of memory that are kept free for it."""
         self._holders: dict[str, set[bytes]] = {}
-        """The nodes that have copies of each object of this node."""
+        """For each object of this node: the other nodes that have copies."""
         self.broadcasts = Broadcasts(
             prefix, clock, links.send, lambda name: self._holders.get(name, ())
         )
         self.questions = SourceQuestions(clock, links.send, links.is_dead)
         self._last_readers = LastReaders()
         self.file_pool = FilePool(capacity_bytes)
-        """Files of dropped copies, in memory, for the next copies."""
+        """Files of dropped copies, kept in memory for the next copies."""
         self._pins = Pins(self._unpinned)
         self._room = ObjectRoom(self.accounting, self._pins, spill_files, self, disk)
         self._pulls = PullQueue(int(_PULL_SHARE * capacity_bytes), self._start_pull, self._pins)
@@ -175,15 +177,15 @@ class ObjectStore:
         table.on(Kept, lambda peer, m: self.kept(m.name, peer.peer))
 
     def handle_from_afar_in(self, table: PeerMessageTable) -> None:
-        """Register the handlers for messages from processes of other nodes about objects of this
-        node.
+        """Register the handlers for messages that processes of other nodes send about objects of
+        this node.
         """
         table.on(Claimed, lambda peer, m: self.claimed(m.name, peer.peer))
         table.on(Settled, lambda peer, m: self.settled(m.worker, peer.peer))
         table.on(Dropped, lambda peer, m: self.dropped(m.name, m.size, peer.peer))
 
     def handle_from_nodes_in(self, table: PeerMessageTable) -> None:
-        """Register the handlers for messages of other nodes about copies of objects."""
+        """Register the handlers for messages that other nodes send about copies of objects."""
         table.on(CopyMade, lambda peer, m: self.copy_made(m.name, peer.peer[:PREFIX_BYTES]))
         table.on(Dropped, lambda peer, m: self.copy_dropped(m.name))
         broadcasts = self.broadcasts
@@ -218,9 +220,9 @@ class ObjectStore:
     # ---- objects of this node ----------------------------------------------------------------
 
     def reserve(self, process: bytes, wanted_bytes: int, answer: Answer) -> None:
-        """Give a writer credit, after spilling objects if that is necessary.
+        """Give a writer credit. If necessary, objects are spilled first.
 
-        Calls `answer(bytes, None)`, or `answer(0, error)` with an ObjectStoreFullError or
+        Calls `answer(bytes, None)`, or `answer(0, error)` with an ObjectStoreFullError or an
         OutOfDiskError.
         """
 
@@ -231,15 +233,15 @@ class ObjectStore:
         self._room.ask(process, wanted_bytes, room_is_there)
 
     def sealed(self, name: str, size: int, process: bytes) -> None:
-        """Count an object that `process` wrote. The object's owner may have dropped it already."""
+        """Count an object that `process` has written. The object's owner may have dropped it
+        already.
+        """
         self.accounting.sealed(name, size, process)
         if not self._files.is_in_memory(name):
             self.accounting.dropped(name, 0, process)
 
     def kept(self, name: str, process: bytes) -> None:
-        """Count the file of an object that is gone. `process` keeps the file for its next
-        object.
-        """
+        """Count the file of a dropped object, which `process` keeps for its next object."""
         if not self._files.is_in_memory(name):
             self.dropped(name, 0, process)  # the file was spilled, or holds another object by now
             return
@@ -247,8 +249,8 @@ class ObjectStore:
         self._drop_at_holders(name)
 
     def dropped(self, name: str, credit_bytes: int, process: bytes) -> None:
-        """Drop an object that is gone, with its copy on disk, even if the copy was made just
-        now.
+        """Drop an object that no owner has any more, and its copy on disk, even one that was made
+        just now.
         """
         self._let_writer_go(name, process)
         self.accounting.dropped(name, credit_bytes, process)
@@ -259,7 +261,7 @@ class ObjectStore:
             self._files.delete(name)  # the owner is on another node, and cannot delete the object
 
     def given_back(self, name: str, owner: bytes) -> None:
-        """Handle an object that `owner` has dropped. The object's writer may reuse the file."""
+        """Handle an object that `owner` has dropped. Its writer may use the file again."""
         claimed_by = self.accounting.owner_of(name)
         if claimed_by not in (owner, b""):
             return
@@ -271,7 +273,9 @@ class ObjectStore:
         self._peers.post(writer, GivenBack(name))
 
     def _let_writer_go(self, name: str, owner: bytes) -> None:
-        """Tell a writer that wrote for another owner to unmap the file that it kept for reuse."""
+        """Make a writer that wrote for another owner unmap the file that it keeps for its next
+        object.
+        """
         writer = self.accounting.writer_of(name)
         if writer != owner and writer in self._peers:
             self._peers.post(writer, Spilled([name]))
@@ -288,7 +292,7 @@ class ObjectStore:
         self._pins.done(name, process)
 
     def claimed(self, name: str, owner: bytes) -> None:
-        """Note that `owner` owns an object that another process wrote here."""
+        """Note that `owner` owns an object that another process has written here."""
         self.accounting.claimed(name, owner)
         if owner[:PREFIX_BYTES] == self._prefix or not is_name(name):
             return
@@ -310,7 +314,7 @@ class ObjectStore:
         return True
 
     def free_pooled_files(self, needed_bytes: int) -> None:
-        """Delete pooled files, then files kept by writers, until this many bytes are free."""
+        """Delete pooled files, then files that writers keep, until this number of bytes is free."""
         before = self.accounting.used_bytes
         for spare in self.file_pool.free(needed_bytes):
             self._discard_pooled_file(spare)
@@ -327,7 +331,7 @@ class ObjectStore:
     # ---- copies of other nodes' objects ------------------------------------------------------
 
     def prefetch(self, message: Prefetch) -> None:
-        """Fetch the objects that a task will read."""
+        """Copy the objects to this node that a task will read."""
         for name, size in message.objects:
             if not is_name(name):
                 continue
@@ -338,10 +342,10 @@ class ObjectStore:
                 self._pulls.want_ahead(name, size)
 
     def pull(self, name: str, size: int, asker: bytes, done: Done, will_map: bool = True) -> None:
-        """Copy an object of another node to this node. `done` is called with the reason for a
+        """Copy an object of another node to this node. `done` is called with the reason of a
         failure, or with "".
 
-        With `will_map`, the copy stays until `asker` has `used` it, or reports it as `unwanted`.
+        With `will_map`, the copy stays until `asker` reports it as used or as unwanted.
         """
 
         def ended(failure: str) -> None:
@@ -433,7 +437,9 @@ class ObjectStore:
             self._links.send(holder, Dropped(name, 0))
 
     def copy_dropped(self, name: str, may_keep: bool = True) -> None:
-        """Drop a copy that is not needed any more. The file may be used for another copy."""
+        """Drop a copy that is not needed any more. With `may_keep`, its file may be used for
+        another copy.
+        """
         if name not in self._copies:
             return
         self._copies.discard(name)
@@ -457,7 +463,7 @@ class ObjectStore:
         return is_kept
 
     def _count_pooled_files(self) -> None:
-        """Count pooled files as used, except for those that become objects."""
+        """Count pooled files as used memory, without those that have become objects."""
         self.accounting.withdraw(_FILE_POOL, self.accounting.capacity_bytes)
         self.accounting.promise(_FILE_POOL, self.file_pool.total_bytes)
 
@@ -475,7 +481,9 @@ class ObjectStore:
     # ---- ends --------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Try unreachable nodes again, and stop waiting for nodes that take too long."""
+        """Ask nodes again that could not be reached, and stop waiting for nodes that take too
+        long.
+        """
         self._pins.tick(now)
         self._pulls.tick(now)
         self.questions.tick(now)
@@ -484,8 +492,8 @@ class ObjectStore:
     def node_gone(self, prefix: bytes) -> None:
         """Forget a dead node's copies, and the objects here that its workers owned.
 
-        Copies of the node's objects stay while processes may read them. The jobs of its drivers end
-        separately.
+        Copies here of the node's objects stay while processes may read them. The jobs of its
+        drivers end in other ways.
         """
         for holders in self._holders.values():
             holders.discard(prefix)
@@ -501,7 +509,9 @@ class ObjectStore:
             self._drop_copies(self._last_readers.node_gone(prefix, copies, asked))
 
     def readers_known(self, prefix: bytes, process: bytes) -> None:
-        """Store a process's report of all objects of a dead node that it may still read."""
+        """Store a process's report of all objects of a dead node that the process may still
+        read.
+        """
         self._drop_copies(self._last_readers.reported(prefix, process))
 
     def _drop_copies(self, names: list[str]) -> None:
@@ -519,9 +529,9 @@ class ObjectStore:
             self.settled(worker, process)
 
     def owner_gone(self, owner: bytes, kept: Collection[str] = ()) -> None:
-        """Drop the objects of an ended owner, except for those in `kept`.
+        """Drop the objects of an owner that has ended, except for those in `kept`.
 
-        The owner is a driver, or a worker of another node; no process reads its objects any more.
+        The owner was a driver, or a worker of another node. No process reads its objects any more.
         """
         is_ours = owner[:PREFIX_BYTES] == self._prefix
         # otherwise these objects are copies
@@ -538,7 +548,7 @@ class ObjectStore:
         self.settled(worker, b"")
 
     def settled(self, worker: bytes, reader: bytes) -> None:
-        """Note that `reader` has claimed the objects that it owns among those of a dead worker."""
+        """Note that `reader` has claimed those objects of a dead worker that it owns."""
         readers = self._unsettled.get(worker)
         if readers is None:
             return

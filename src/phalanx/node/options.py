@@ -7,15 +7,14 @@ import msgspec
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 PATIENCE_S = 60.0
-"""Seconds that an unused node waits for a head that was lost; see MembershipOptions."""
+"""Seconds that an unused node waits for a lost head (see MembershipOptions)."""
 
 
 class SpillOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the cluster spreads its tasks.
 
     `placement`: the policy that chooses among nodes; a joining node gets it from the head.
-    `threshold`: the number of workers that may be waited for on this node before other nodes are
-    asked.
+    `threshold`: how many workers tasks may wait for on this node before other nodes are asked.
     """
 
     placement: PlacementPolicy = PlacementPolicy()

@@ -1,8 +1,8 @@
 """Handles the messages of other nodes, and the loss of a node.
 
-Each node keeps one connection to every node that it asks, and has one from every node that asks it.
-When either connection ends, both sides forget everything that they had from each other. They do the
-same when the head declares the other node dead.
+Each node has one connection to every node that it asks, and one from every node that asks it. When
+one of the two connections between nodes ends, or when the head declares one of the nodes dead, each
+forgets everything that it had from the other.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class OtherNodes:
         self.from_nodes.on(ProcessEnded, self._process_ended)
 
     def handle_in(self, table: MessageTable) -> None:
-        """Register the handlers for the head's news of nodes."""
+        """Register the handlers for the head's messages about nodes."""
         table.on(View, self.view)
         table.on(NodeDied, self.node_died)
 
@@ -98,15 +98,15 @@ class OtherNodes:
         self._effects.sweep()
 
     def connection_lost(self, connection: Peer, refusal: str) -> None:
-        """Handle the end of a node's connection. `refusal`: why the connection could not be
-        made.
+        """Handle the end of the connection to or from a node. `refusal`: why it could not be made,
+        if it could not.
         """
         if self._links.is_current(connection):
             reason = refusal or "the connection to its node was lost"
             self._cut(connection.peer[:PREFIX_BYTES], reason)
 
     def _cut(self, prefix: bytes, reason: str, is_dead: bool = False) -> None:
-        """Forget everything that this node had from another node, or had given to it."""
+        """Forget everything that this node had from another node, or had lent to it."""
         self._links.cut(prefix)
         self._inquiries.node_cut(prefix)
         self._borrowed.node_cut(prefix, reason)
@@ -127,14 +127,12 @@ class OtherNodes:
     # ---- messages of other nodes -----------------------------------------------------------------
 
     def on_message(self, connection: Peer, message: Any) -> None:
-        """Handle a message of another node. If the node may not send it, it loses its
-        connection.
-        """
+        """Handle a message of another node. A node that may not send it loses its connection."""
         if not self.from_nodes.handle(connection, message):
             self._links.lose(connection)
 
     def _via(self, connection: Peer, message: Via) -> None:
-        """Handle messages to a process of this node, and messages from a process of the other
+        """Handle messages for a process of this node, and messages of a process of the other
         node.
         """
         sender = connection.peer[:PREFIX_BYTES]

@@ -1,4 +1,4 @@
-"""The connections of a node: to its own processes, to other nodes, to the head."""
+"""The connections of a node: to its own processes, to other nodes, and to the head."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from phalanx.model.principals import Principal
 DRIVER, WORKER, NODE, HEAD, REMOTE = "driver", "worker", "node", "head", "remote"
 """The kinds of processes at the other end of a connection.
 
-REMOTE: a process of another node, which is reached through that node.
+REMOTE: a process of another node; that node passes messages on.
 """
 ACCOUNT = "account"
-"""The tag of a connection to the fork server of an account. It stays after the connection has
-ended, because more of its messages may have arrived before the end.
+"""The tag of a connection to the fork server of an account. The connection keeps it after its end,
+because messages that arrived before the end may still be unread.
 """
 
 
@@ -22,10 +22,10 @@ class Peer(Protocol):
     """This node's end of a connection."""
 
     peer: bytes
-    """The id of the process at the other end; empty until the process has introduced itself."""
+    """The id of the process at the other end; b"" until the process has introduced itself."""
     tag: Any
-    """The kind of process at the other end, such as WORKER; any other value until the kind is
-    known.
+    """The kind of process at the other end, such as WORKER. Until the kind is known, it has another
+    value.
     """
 
     @property
@@ -34,7 +34,7 @@ class Peer(Protocol):
         ...
 
     def post(self, message: Any) -> None:
-        """Queue a message. It is sent together with all others of this round."""
+        """Queue a message. It is sent at the end of this round, together with all others."""
         ...
 
     def send(self, message: Any) -> None:
@@ -60,11 +60,13 @@ class Peers:
         self._peers[peer.peer] = peer
 
     def remove(self, process: bytes) -> Peer | None:
-        """Remove and return the connection of a process that has ended or lost the connection."""
+        """Remove and return the connection of a process that has ended, or that has lost its
+        connection.
+        """
         return self._peers.pop(process, None)
 
     def post(self, process: bytes, message: Any) -> None:
-        """Send a message to a process, if the process is connected."""
+        """Send a message to a process if the process is connected; otherwise drop the message."""
         peer = self._peers.get(process)
         if peer is not None:
             peer.post(message)
@@ -74,7 +76,7 @@ class Peers:
         return list(self._peers)
 
     def of_node(self, prefix: bytes) -> list[bytes]:
-        """Return the ids of a node's processes."""
+        """Return the ids of the processes of the node with this prefix."""
         return [process for process in self._peers if process[:PREFIX_BYTES] == prefix]
 
     def local(self) -> list[Peer]:

@@ -1,4 +1,4 @@
-"""Releases everything that a driver or worker of this node had when it ends."""
+"""Releases everything that a driver or worker of this node had, when the process ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from phalanx.protocol.cluster_messages import ProcessEnded
 
 
 class ProcessEnds:
-    """Reports the end of a process to every part that the process may have asked for something."""
+    """Reports the end of a process to every part of the node from which the process may have asked
+    something.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The drivers and workers of a node, including those that ended recently."""
+"""The drivers and workers of a node, with those that ended recently."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class ProcessRecord(msgspec.Struct, kw_only=True, eq=False):
     pid: int
     began: float
     ended: float = 0.0
-    """When the process ended; 0 while it lives."""
+    """The time when the process ended; 0 while it lives."""
     how: str = ""
-    """The kind of the process's end, in capitals, as WorkerDied names it."""
+    """How the process ended, in capitals, as in WorkerDied."""
     reason: str = ""
 
 
 class ProcessHistory:
-    """The processes of a node from their introduction to their end. The latest that have ended are
-    kept.
+    """The processes of a node, from their introduction to their end. Those that ended last are
+    kept, too.
     """
 
     def __init__(self, wall: Callable[[], float]) -> None:
@@ -44,7 +44,7 @@ class ProcessHistory:
         )
 
     def ended(self, process: bytes, how: str, reason: str) -> None:
-        """Note the end of a process. A process that never introduced itself is not known."""
+        """Note the end of a process. A process that never introduced itself is ignored."""
         record = self._living.pop(process, None)
         if record is None:
             return
@@ -55,13 +55,13 @@ class ProcessHistory:
         self.when_ended(process)
 
     def get(self, process: bytes) -> ProcessRecord | None:
-        """Return the record of a process, ended or not."""
+        """Return the record of a process, living or ended; None if it is unknown."""
         return self._living.get(process) or self._ended.get(process)
 
     def living(self) -> list[ProcessRecord]:
-        """Return the processes that live."""
+        """Return the living processes."""
         return list(self._living.values())
 
     def all(self) -> list[ProcessRecord]:
-        """Return the processes that live, then those that ended recently."""
+        """Return the living processes, then those that ended recently."""
         return [*self._living.values(), *self._ended.values()]

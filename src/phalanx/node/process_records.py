@@ -1,4 +1,4 @@
-"""Records the lives of a node's processes: for listings, as metrics, and as notes about crashes."""
+"""Records the lives of a node's processes, for listings, metrics, and notes about crashes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ProcessRecords:
         self._crashes = CrashNotes(note, clock)
 
     def tick(self, now: float) -> None:
-        """Write the notes about crashes when it is time."""
+        """Write the notes about crashes that are due."""
         self._crashes.tick(now)
 
     def worker_began(self, worker: bytes, pid: int) -> None:
@@ -40,13 +40,13 @@ class ProcessRecords:
         self._counts.meter.add("phalanx_worker_starts_total", "started")
 
     def start_failed(self, reason: str, is_news: bool) -> None:
-        """Record a worker that could not be started."""
+        """Record a worker that could not be started. `is_news`: whether starts worked before."""
         self._counts.meter.add("phalanx_worker_starts_total", "failed")
         if is_news:
             self._note(f"a worker is needed, but {reason}", level=WARNING)
 
     def worker_ended(self, worker: bytes, reason: str, kind: str) -> None:
-        """Record the end of a worker. `kind`: as WorkerDied names it."""
+        """Record the end of a worker. `kind`: as in WorkerDied."""
         self._history.ended(worker, kind.upper(), reason)
         self._counts.meter.add("phalanx_worker_deaths_total", kind)
         if kind in (CRASHED, OUT_OF_MEMORY, PARENT):

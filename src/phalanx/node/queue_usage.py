@@ -1,4 +1,6 @@
-"""How much of a node each queue's ordinary tasks hold, relative to its weight."""
+"""Computes how much of a node the ordinary tasks of each queue hold, relative to the queue's
+weight.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 class QueueShares:
     """The share of a node that each queue holds.
 
-    A queue without a known weight, such as "", has the weight 1.
+    A queue whose weight is not known, such as "", has the weight 1.
     """
 
     def __init__(self) -> None:
@@ -22,11 +24,11 @@ class QueueShares:
         return not queue or not self.weights or queue in self.weights
 
     def take(self, queue: str, request: ResourceSet) -> None:
-        """Count a lease that begins, for its queue."""
+        """Count a lease of the queue, which begins."""
         self._held[queue] = self._held.get(queue, EMPTY) + request
 
     def give_back(self, queue: str, request: ResourceSet) -> None:
-        """Stop counting a lease that ends, for its queue."""
+        """Stop counting a lease of the queue, which ends."""
         left = self._held.get(queue, EMPTY) - request
         if left:
             self._held[queue] = left
@@ -34,7 +36,9 @@ class QueueShares:
             self._held.pop(queue, None)
 
     def of(self, queue: str, total: Mapping[str, int]) -> float:
-        """Return the queue's largest share of any resource, divided by the queue's weight."""
+        """Return the largest share that the queue holds of any resource, divided by the queue's
+        weight.
+        """
         return self._share(queue, self._held.get(queue, EMPTY), total)
 
     def may_take(
@@ -45,10 +49,10 @@ class QueueShares:
         gives: ResourceSet,
         total: Mapping[str, int],
     ) -> bool:
-        """Whether a lease of `other` is due for `queue`.
+        """Whether the queue `other` must return a lease for `queue`.
 
-        This is so if `queue` holds nothing, or if `other`, after giving the lease, still holds at
-        least as large a share by weight as `queue`.
+        It must if `queue` holds nothing, or if `other` without the lease still holds at least as
+        large a share by weight as `queue`.
         """
         mine, theirs = self._held.get(queue, EMPTY), self._held.get(other, EMPTY)
         if not mine:

@@ -1,6 +1,6 @@
-"""Refusals of demands that waiting does not help, or that cannot be met as things are now.
+"""Finds reasons to refuse demands: those that can never be met, and those that must not wait.
 
-Demands that only wait for room or for a worker are not refused.
+A demand that only waits for room or for a worker is not refused.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.placement.labels import condition
 
 UNAVAILABLE_AFTER_S = 1.0
-"""Seconds before a demand fails on a busy node: idle leases need time to come back."""
+"""Seconds that a demand which must not wait is given on a busy node, because idle leases need time
+to come back.
+"""
 
 Refusal = tuple[str, str]
-"""(reason, code of an error, or "" when the demand may wait)."""
+"""A reason, and the code of an error; the code is "" if the demand may wait."""
 
 
 class Refusals:
-    """Finds reasons to refuse a demand: in the node, its placement groups, its queues and the other
-    nodes.
+    """Looks for reasons to refuse a demand: in the node, its placement groups, its queues, and the
+    other nodes.
     """
 
     def __init__(
@@ -51,8 +53,8 @@ class Refusals:
         self._other_nodes = other_nodes
 
     def of(self, demand: Demand, now: float, is_draining: bool) -> Refusal | None:
-        """Return why a demand is refused; None if it can be met. Also notes in the demand whether
-        it can run here.
+        """Return why a demand is refused; None if it is not. Also notes in the demand whether it
+        can run here.
         """
         if demand.group is not None:
             refusal = self._groups.refusal(demand.group, demand.place)
@@ -116,8 +118,8 @@ def unschedulable(demand: Demand) -> str:
 
 
 def _impatience(demand: Demand, now: float) -> Refusal | None:
-    """Refuse a demand that must not wait for a busy node, once the demand has waited long
-    enough.
+    """Return the refusal of a demand that must not wait for a busy node, once it has waited long
+    enough; otherwise None.
     """
     strategy = demand.strategy
     if not strategy.get("fail_on_unavailable") or now - demand.since < UNAVAILABLE_AFTER_S:
@@ -128,6 +130,6 @@ def _impatience(demand: Demand, now: float) -> Refusal | None:
 
 
 def _holds(labels: Mapping[str, str], wanted: Sequence[Any]) -> bool:
-    """Whether labels fulfil each of the (key, operator, values) conditions."""
+    """Whether labels meet each of the conditions, which are (key, operator, values)."""
     conditions = [condition(key, operator, values) for key, operator, values in wanted]
     return all(c.holds(labels) for c in conditions)

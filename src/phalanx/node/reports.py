@@ -1,5 +1,5 @@
-"""A node's heartbeat: the report of free resources and waiting demands, and the times at which it
-is sent.
+"""A node's heartbeat: its report of free resources and waiting demands, and the times when it is
+sent.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRo
 from phalanx.scheduler.devices.sets import ResourceSet
 
 AT_MOST_EVERY_S = 0.1
-"""The least time in seconds between two reports that ticks send."""
+"""The least time, in seconds, between two reports that ticks send."""
 STORE = "object_store_memory"
-"""The resource that stands for the object store."""
+"""The resource that represents the object store."""
 
 
 class Status(Protocol):
-    """Describes a node in reports."""
+    """Describes the state of a node."""
 
     def report(self) -> NodeReport:
         """Return the node's state as a report."""
@@ -37,7 +37,7 @@ class Status(Protocol):
 
 
 class NodeStatus:
-    """The description of a node that it sends to its cluster."""
+    """Describes a node to its cluster."""
 
     def __init__(
         self,
@@ -92,14 +92,16 @@ class NodeStatus:
         )
 
     def _queued(self) -> list[tuple[dict[str, float], int]]:
-        """Return the waiting demands. Equal demands share one row, because thousands may wait."""
+        """Return the waiting demands, with their numbers. Equal demands share one row, because
+        thousands may wait.
+        """
         counts: dict[ResourceSet, int] = {}
         for demand in self._leases.waiting.all():
             counts[demand.place] = counts.get(demand.place, 0) + demand.count
         return [(place.to_mapping(), count) for place, count in counts.items()]
 
     def row(self) -> ViewRow:
-        """Return the node's row in the view, without its address."""
+        """Return the node's row for other nodes, without its address."""
         state = DRAINING if self._leases.is_draining else ALIVE
         row = view_row(
             self._setup.node_id,
@@ -116,7 +118,9 @@ class NodeStatus:
 def view_row(
     node_id: str, prefix: bytes, labels: dict[str, str], report: NodeReport, state: str = ALIVE
 ) -> ViewRow:
-    """Return a node's row in the view, made from the node's report. The row has no address."""
+    """Return a node's row for other nodes, which is made from its report. The row has no
+    address.
+    """
     return ViewRow(
         node_id=node_id,
         prefix=prefix,
@@ -135,7 +139,7 @@ def view_row(
 
 
 class Reports:
-    """Sends reports when something has changed, and regularly even when nothing has."""
+    """Sends reports: when something has changed, and regularly."""
 
     def __init__(
         self,
@@ -167,25 +171,28 @@ class Reports:
             self._send(report, now)
 
     def round(self) -> None:
-        """Begin another round: all messages that had come are handled."""
+        """Begin another round. All messages that had arrived are handled."""
         self._is_fresh = False
 
     def report_needed(self) -> None:
-        """Report before the head is asked something that depends on the free resources here.
+        """Send a report, because the head will be asked something that depends on the free
+        resources here.
 
-        Report at most once a round: the head subtracts what it gives away, and a second report
-        would undo that.
+        At most one report is sent in a round: the head subtracts what it assigns here, and a second
+        report would undo that.
         """
         if not self._is_fresh:
             self.report_changed()
 
     def report_changed(self) -> None:
-        """Report that resources were given back here, which is always news."""
+        """Send a report, because resources were released here. That is always news."""
         self._is_fresh = True
         self._send(self._status.report(), self._clock())
 
     def head_joined(self) -> None:
-        """Send a report at the next tick in any case, because the head may be another one."""
+        """Send a report at the next tick, whatever has changed, because the head may be another
+        one.
+        """
         self._last = None
         self._sent_at = float("-inf")
 

@@ -1,4 +1,4 @@
-"""Requests of a node's processes and visitors, answered here or passed on to the head."""
+"""Answers requests of a node's processes and visitors, or passes them on to the head."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from phalanx.protocol.requests.request import NOTHING, Asker, RequestHandlers, R
 from phalanx.protocol.wire_errors import WireError, to_wire
 
 _JOB = slice(12, 16)
-"""The position of the bytes that name the driver's job in a process's id."""
+"""The bytes of a process's id that name the driver's job, as a slice."""
 _NEEDS_REPORT = frozenset(
     one.kind for one in (GetAvailableResources, GetClusterResources, ListNodes, CreateGroup)
 )
-"""Requests before which the head must know which resources are free here."""
+"""Requests before which the head must know the free resources of this node."""
 
 
 class HeadState(Protocol):
@@ -35,12 +35,12 @@ class HeadState(Protocol):
 
     @property
     def trouble(self) -> str:
-        """Why the head cannot be reached; empty while it can."""
+        """Why the head cannot be reached; "" while it can."""
         ...
 
 
 class NodeAsker(Asker[Any]):
-    """The process or visitor that sent a request to this node, with its connection."""
+    """The process or visitor that sent a request to this node, and its connection."""
 
     __slots__ = ("peer",)
 
@@ -54,7 +54,7 @@ class NodeAsker(Asker[Any]):
 
 
 class NodeRequests:
-    """Answers the requests for which the node has handlers. The head answers all other requests."""
+    """Answers the requests for which the node has handlers. The head gets all others."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class NodeRequests:
         address: str,
         report: Callable[[], None],
     ) -> None:
-        """`address`: the address of the head, for display. `report` tells the head which resources
-        are free here before the head is asked.
+        """`address`: the address of the head, for display. `report` reports the free resources of
+        this node to the head; it is called before some requests.
         """
         self._handlers = handlers
         self._link = link
@@ -74,7 +74,7 @@ class NodeRequests:
         self._report = report
 
     def answer(self, peer: Peer, ask: Ask) -> None:
-        """Reply to a request, now or later."""
+        """Reply to a request, at once or later."""
         if ask.kind in self._handlers:
             self._handlers.answer(ask.kind, ask.body, NodeAsker(peer, ask.token))
             return

@@ -1,8 +1,8 @@
 """Decides whether a node takes new work after it has run out of processes, memory or descriptors.
 
-Commands cannot be started then, and only another try shows whether there are enough again. So the
-node takes nothing new for a while, and then tries again. The while grows as long as commands keep
-failing.
+Then commands cannot be started, and only another attempt shows whether there are enough again. So
+the node takes no new work for a while, and then tries again. If commands fail again, the pause
+grows.
 """
 
 from __future__ import annotations
@@ -17,21 +17,19 @@ LONGEST_REST_S = 60.0
 
 
 class Shortage:
-    """Delays the start of commands on one node after a start failed because something had run
-    out.
-    """
+    """Pauses the start of commands on a node after a start failed because something had run out."""
 
     def __init__(self, clock: Callable[[], float], note: Note) -> None:
         self._clock = clock
         self._note = note
         self._failures = 0
-        """The number of rests in a row between which no command has begun."""
+        """The number of pauses since a command has last begun."""
         self._until = 0.0
         self.trouble = ""
-        """Why the node accepts no new work, for display; empty if all is well."""
+        """Why the node accepts no new work, for display; "" if it does."""
 
     def failed(self, reason: str) -> str:
-        """Handle a command that could not be started because something had run out. Returns the
+        """Note that a command could not be started because something had run out. Returns the
         trouble.
         """
         # all commands that were ordered before the rest fail together, and count once
@@ -49,6 +47,6 @@ class Shortage:
             self._failures = 0
 
     def tick(self, now: float) -> None:
-        """End the rest when its time is over."""
+        """End the pause when its time is over."""
         if self.trouble and now >= self._until:
             self.trouble = ""

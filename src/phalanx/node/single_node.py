@@ -33,16 +33,16 @@ from phalanx.protocol.cluster_messages import (
 from phalanx.protocol.requests.cluster import NewDriverJob
 
 QUIET_S = 0.25
-"""Seconds from the arrival of a driver until the node makes its head, unless the head was needed
+"""Seconds from the arrival of a driver until the node makes its head, if nothing needed the head
 before.
 """
 
 
 class LocalHead(Protocol):
-    """The head, which runs in this process."""
+    """A head that runs in this process."""
 
     def join_alone(self, row: ViewRow) -> None:
-        """Make this node the whole cluster."""
+        """Make the node of this process the whole cluster."""
         ...
 
     def on_message(self, prefix: bytes, message: Any) -> None:
@@ -54,20 +54,20 @@ class LocalHead(Protocol):
         ...
 
     def on_round(self, now: float) -> float:
-        """Handle the end of a round. Returns the latest time for the next call."""
+        """Handle the end of a round. Returns the latest time of the next call."""
         ...
 
 
 MakeHead = Callable[[Callable[[bytes, Any], None]], LocalHead]
-"""Makes the head. Its argument sends a message to a node, by the node's prefix."""
+"""Makes a head. `send` (its argument) sends a message to a node, which is named by its prefix."""
 
 
 class SingleNodeMembership:
     """Passes messages between the node and the head in its process.
 
-    Tasks and objects do not need the head, and importing it would make a start a third longer. So
-    the head is made when it is first asked something, or when the node is idle. Messages that the
-    head must know are kept until then.
+    Tasks and objects do not need the head, and to import it would make the node's start a third
+    longer. So the head is made when it is first asked something, or when the node is idle. Messages
+    that the head must know are kept until then.
     """
 
     is_stale = False
@@ -86,8 +86,8 @@ class SingleNodeMembership:
         wake_at: Callable[[float], None],
         warm_up: Callable[[], object],
     ) -> None:
-        """`wake_at` requests a call of `round` at that time at the latest. `warm_up` imports code
-        for the first gang or job; it is called when there is nothing else to do.
+        """`wake_at` requests that `round` is called by a given time. `warm_up` imports the code for
+        the first gang or job; it is called when the node has nothing else to do.
         """
         self._prefix = prefix
         self._clock = clock
@@ -101,14 +101,14 @@ class SingleNodeMembership:
         self._warm_up = warm_up
         self._head: LocalHead | None = None
         self._sent: deque[Any] = deque()
-        """Messages of the head that were not handed over yet."""
+        """Messages of the head that the node has not handled yet."""
         self._kept: list[Any] = []
         self._jobs = 0
         self._make_at = float("inf")
 
     @property
     def has_head(self) -> bool:
-        """Whether the head was made already."""
+        """Whether the head exists already."""
         return self._head is not None
 
     def handle_in(self, table: MessageTable) -> None:
@@ -126,14 +126,14 @@ class SingleNodeMembership:
             self._make()  # done now, so that the first user of the head need not wait
 
     def round(self) -> None:
-        """Handle the end of a round: pass messages in both directions."""
+        """Handle the end of a round: pass on the messages in both directions."""
         self._deliver()
         if self._head is not None:
             self._wake_at(self._head.on_round(self._clock()))
             self._deliver()
 
     def _deliver(self) -> None:
-        """Hand over all messages, including messages that are sent in the meantime."""
+        """Pass on all messages, also those that are sent meanwhile."""
         while self._link.sent or self._sent:
             for _ in range(len(self._link.sent)):
                 self._to_head(self._link.sent.popleft())
@@ -188,8 +188,8 @@ def single_node(
 ) -> Node[SingleNodeMembership]:
     """Build a node that is a whole cluster. SingleNodeMembership describes the callbacks.
 
-    `make_spilling` makes the part that chooses among nodes, because a policy may matter even on one
-    node.
+    `make_spilling` makes the part that chooses among nodes. Even on a single node, a policy may
+    matter.
     """
     link = LocalHeadLink()
 

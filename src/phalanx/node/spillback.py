@@ -1,11 +1,13 @@
 """The upper half of bottom-up scheduling: asks other nodes for workers for the demands that wait on
 this node.
 
-Pure. Every node holds a copy of the cluster's view, which the head sends, and decides about the
-work that was submitted on it. A choice from such a copy is a hint, because only the node that is
-asked grants workers. Workers are requested from the nodes that have room for a demand. If no node
-has room for it and this node can never run it, the demand waits where the wait is shortest. Each
-plan sets all requests again, so a vain request does not last.
+Pure. Every node has a copy of the cluster's view, which the head sends, and decides about the work
+that was submitted on it. A choice from the copy is a hint, because only the node that is asked
+grants workers.
+
+Workers are requested from nodes with room for a demand. If no node has room for a demand that can
+never run on this node, the demand waits where the wait is shortest. Each plan makes all requests
+again, so a request that got no answer does not last.
 """
 
 from __future__ import annotations
@@ -32,15 +34,15 @@ from phalanx.scheduler.placement.strategy import Asking, Strategy
 from phalanx.scheduler.placement.terms import terms_of
 
 MAX_PICKS = 512
-"""The number of workers of one demand that one plan places. The next plan places more."""
+"""The largest number of workers of one demand that a plan places. The next plan places more."""
 
 MAX_PATIENCE_S = 0.2
-"""The longest time in seconds for which a node that seems full is asked because it holds
+"""The longest time, in seconds, for which a node that seems full is asked because it has
 arguments.
 """
 
 MAX_BLIND = 8
-"""The number of nodes that are asked for one demand while nothing is known about their free
+"""The largest number of nodes that are asked for one demand while nothing is known about their free
 resources.
 """
 
@@ -50,15 +52,15 @@ class Asks(Protocol):
 
     def ask(self, node_id: str, demand: Demand, count: int, seen: int) -> None:
         """Tell a node how many workers a demand would use there. `seen`: how many the node has
-        given so far.
+        granted so far.
         """
         ...
 
     def withdraw(
         self, node_id: str, owner: bytes, scheduling_class: int, is_over: bool = False
     ) -> None:
-        """Tell a node that a demand is met or gone. `is_over`: whether the demand's class is over
-        as well.
+        """Tell a node that a demand is met or gone. `is_over`: whether the demand's class is over,
+        too.
         """
         ...
 
@@ -77,7 +79,8 @@ class Spillback:
         nodes_of: Callable[[BundleId], list[str]],
     ) -> None:
         """`is_mine(owner)`: whether a process belongs to this node; demands of other processes are
-        never passed on. `nodes_of(place)`: the other nodes with bundles that a demand may use.
+        never passed on. `nodes_of(place)`: the other nodes that have bundles which a demand may
+        use.
         """
         self._me = me
         self._cluster = cluster
@@ -99,12 +102,12 @@ class Spillback:
         self._starts_here_first = placement.starts_here_first
         self._tried = TriedPlaces[DemandKey]() if placement.policy == "selector" else None
         self._patient: Strategy = self._waiting if self._starts_here_first else self._default
-        """The strategy for demands that no node has room for."""
+        """The strategy for demands for which no node has room."""
 
     # ---- knowledge of the other nodes ------------------------------------------------------------
 
     def put(self, row: NodeRow) -> None:
-        """Store the row of a node, which may be this one."""
+        """Store a node's row, which may be this node's own."""
         self._cluster.put(row)
 
     def remove(self, node_id: str) -> None:
@@ -113,9 +116,7 @@ class Spillback:
         self.forget(node_id)
 
     def forget(self, node_id: str) -> None:
-        """Forget what was asked of a node and what the node gave. The next plan may ask it
-        again.
-        """
+        """Forget what was asked of a node and what it granted. The next plan may ask it again."""
         for entry in [e for e in self._seen if e[0] == node_id]:
             del self._seen[entry]
         for asked in self._asked.values():
@@ -123,18 +124,16 @@ class Spillback:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this node is alone, so that it may start work without a plan where it has
-        room.
-        """
+        """Whether this node is alone. It may then start work without a plan where it has room."""
         nodes = self.view.nodes
         return self._starts_here_first and len(nodes) == (self._me in nodes.row_of)
 
     def must_plan(self, strategy: Mapping[str, Any]) -> bool:
-        """Whether a plan must look at the other nodes before any work starts here."""
+        """Whether a plan must consider the other nodes before any work starts here."""
         return self._is_planned(strategy) and not self.is_alone
 
     def why_closed(self, node_id: str) -> str:
-        """Return why a node accepts no new work; empty if it does."""
+        """Return why a node accepts no new work; "" if it does."""
         nodes = self.view.nodes
         row = nodes.row_of.get(node_id)
         if row is None:
@@ -155,7 +154,7 @@ class Spillback:
         return isinstance(outcome, Placed)
 
     def why(self, demand: Demand, now: float) -> Outcome:
-        """Return the strategy's present answer for a waiting demand, given the nodes that have room
+        """Return what the strategy now decides for a waiting demand, among the nodes that have room
         for one of its workers.
         """
         terms = terms_of(demand.strategy, demand.place, self._default)
@@ -184,8 +183,8 @@ class Spillback:
     def _for_selector(
         self, asking: Asking, key: DemandKey, chosen: Mapping[str, int], waiting: int, now: float
     ) -> Asking:
-        """Return the terms, completed with the facts that only the policy `selector` uses if that
-        is the cluster's policy.
+        """Return the terms. If the cluster's policy is `selector`, the facts that only this policy
+        uses are added.
 
         `chosen`: the nodes that this plan has chosen for the demand so far.
         """
@@ -201,11 +200,11 @@ class Spillback:
     # ---- planning ----------------------------------------------------------------------------
 
     def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:
-        """Decide again how many workers each node is asked for, and how much of each demand may run
-        here.
+        """Decide again how many workers each node is asked for, and how many workers of each demand
+        may run here.
 
-        `is_blind`: no news of other nodes arrives, so resources that seem taken there may be free
-        again.
+        `is_blind`: whether no news of other nodes arrives. Resources there that seem taken may then
+        be free again.
         """
         taken: dict[str, NodeState] = {}
         wanted: dict[DemandKey, tuple[Demand, dict[str, int]]] = {}
@@ -245,7 +244,7 @@ class Spillback:
             self._effects.withdraw(node_id, *key)
 
     def withdraw(self, key: DemandKey) -> None:
-        """Withdraw the requests for a demand that is met, or whose owner is gone."""
+        """Withdraw the requests for a demand that is met, or whose owner has ended."""
         for node_id in self._asked.pop(key, {}):
             self._effects.withdraw(node_id, key[0], key[1])
         if self._tried is not None:
@@ -264,8 +263,8 @@ class Spillback:
             self._effects.withdraw(node_id, owner, scheduling_class, is_over=True)
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
-        """Count a worker that another node lends. The worker holds these amounts of the resources
-        that seemed free there.
+        """Count a worker that another node lends. It holds these amounts of the resources that
+        seemed free there.
         """
         key = (owner, scheduling_class)
         if hold and node_id in self.view.nodes.row_of:
@@ -280,7 +279,7 @@ class Spillback:
             asked.pop(node_id, None)
 
     def given_back(self, node_id: str) -> None:
-        """Note that a node has got back a worker that it had lent."""
+        """Note that a node got back a worker that it had lent."""
         self._cluster.count_no_more(node_id)
 
     def owner_gone(self, owner: bytes) -> None:
@@ -349,13 +348,13 @@ class Spillback:
         return targets
 
     def _asked_first(self, demand: Demand, request: Request, count: int, now: float) -> int:
-        """Return for how many of `count` workers the node with the arguments is asked, although it
-        seems full.
+        """Return for how many of `count` workers the node that has the arguments is asked, although
+        it seems full.
 
-        The node was full at its last report, but the owners of its workers may have nothing left to
-        run. Under the default policy, the node is asked for a short time, at most as long as
-        fetching the arguments would take. Under least-waiting, it is asked for as many workers as
-        are likely to start there within that time.
+        The node was full at its last report, but the owners of its workers may have no more tasks.
+        Under the default policy, the node is asked for a short time: at most as long as the
+        transfer of the arguments would take. Under least-waiting, it is asked for as many workers
+        as will probably start there within that time.
         """
         near = demand.strategy.get("near")
         row = self.view.nodes.row_of.get(near or "")
@@ -374,14 +373,14 @@ class Spillback:
         return count if is_patient else 0
 
     def _places_of(self, owner: bytes) -> frozenset[str]:
-        """Return the nodes that have given workers to this owner, or were asked to."""
+        """Return the nodes that have granted workers to this owner, or were asked to."""
         given = {node_id for node_id, key in self._seen if key[0] == owner}
         asked = (nodes for key, nodes in self._asked.items() if key[0] == owner)
         return frozenset(given.union(*asked))
 
     def _anybody(self, request: Request, count: int) -> dict[str, int]:
-        """Return the feasible nodes that follow this node in the ring of ids. The order is the same
-        for each plan.
+        """Return the feasible nodes that come after this node in the ring of ids. The order is the
+        same for each plan.
         """
         states = self.view.nodes.states
         feasible = self.view.of(request).feasible
@@ -391,8 +390,8 @@ class Spillback:
         return dict.fromkeys([n for n in ring if feasible[row_of[n]]][:MAX_BLIND], count)
 
     def _is_planned(self, strategy: Mapping[str, Any]) -> bool:
-        """Whether a plan decides how much may run here. Otherwise this node first takes as much as
-        it can.
+        """Whether a plan decides how many workers of the demand may run here. Otherwise this node
+        first starts as many as it can.
         """
         return not self._starts_here_first or any(
             strategy.get(name) for name in ("name", "near", "node_id", "labels")

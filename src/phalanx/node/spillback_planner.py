@@ -1,4 +1,4 @@
-"""Decides when the demands that wait here are planned again and requested from other nodes."""
+"""Decides when plans are made about the demands that wait here."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from phalanx.protocol.cluster_messages import View, ViewRow
 from phalanx.protocol.requests.view import GetViewChanges, ViewChanges
 
 VIEW_AT_MOST_EVERY_S = 0.1
-"""The least time in seconds between two requests for the view that ticks send."""
+"""The least time, in seconds, between two requests for the view that ticks send."""
 VIEW_OLD_AFTER_S = 0.5
-"""The age of the view in seconds above which no plan uses it, as long as the head can be asked."""
+"""Seconds: an older view is not used for plans while the head can be asked for a newer one."""
 
 
 class PlanRequests:
-    """Remembers whether a plan was requested for the end of this round."""
+    """Remembers whether a plan was requested in this round."""
 
     def __init__(self) -> None:
         self._is_wanted = False
@@ -35,15 +35,15 @@ class PlanRequests:
 
 
 class ViewRefresh:
-    """Keeps this node's view of the others up to date while the node needs it."""
+    """Keeps this node's view of the other nodes up to date while the node needs it."""
 
     def __init__(self, node: bytes, head: HeadLink, changed: Callable[[View], None]) -> None:
-        """`node`: the id of the node's own process. `changed`: takes new rows."""
+        """`node`: the id of the node's own process. `changed` is called with new rows."""
         self._node = node
         self._head = head
         self._changed = changed
         self._version = 0
-        """The version of the view, as the head counts versions."""
+        """The version of the view, by the head's count."""
         self._asked_at = float("-inf")
         self._is_asked = False
 
@@ -53,20 +53,20 @@ class ViewRefresh:
         return not self._head.is_connected
 
     def tick(self, now: float, is_waiting: bool) -> None:
-        """Refresh the view if it is time. `is_waiting`: whether other nodes might take work from
-        here.
+        """Request the view if it is time. `is_waiting`: whether any demand waits that other nodes
+        could meet.
         """
         if is_waiting and not self.is_blind and now - self._asked_at >= VIEW_AT_MOST_EVERY_S:
             self._ask(now)
 
     def is_awaited(self, now: float) -> bool:
-        """Ask for a newer view if the view is old. Returns whether a newer view is on its way."""
+        """Request a newer view if this one is old. Returns whether a newer one is on its way."""
         if not self.is_blind and now - self._asked_at >= VIEW_OLD_AFTER_S:
             self._ask(now)
         return self._is_asked
 
     def head_lost(self) -> None:
-        """Stop waiting for an answer of the lost head. The next head is asked again."""
+        """Stop waiting for the answer of a lost head. The next head will be asked again."""
         self._is_asked = False
 
     def _ask(self, now: float) -> None:
@@ -91,7 +91,7 @@ class ViewRefresh:
 
 
 class SpillbackPlanner:
-    """Makes a plan at most once a round."""
+    """Makes a plan, at most one in a round."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class SpillbackPlanner:
             self._requests.request()
 
     def round(self) -> bool:
-        """Make a plan if one was requested. Returns whether a plan was requested."""
+        """Make a plan if one was requested. Returns whether it was."""
         if not self._requests.take():
             return False
         now = self._clock()

@@ -1,4 +1,4 @@
-"""The rows that a node and its processes contribute to a listing of the cluster."""
+"""Collects the rows that a node and its processes contribute to a listing of the cluster."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from phalanx.protocol.cluster_messages import GatherState, StateReported
 from phalanx.protocol.node_messages import GatherRows, RowsReported
 
 KEEP_PART = 0.2
-"""The part of a listing's time that a node keeps for itself.
+"""The last fraction of a listing's time, in which a node does not wait for its processes any
+longer.
 
-The node's answer is then in time even if a process does not answer.
+So the node's answer is in time even if a process does not answer.
 """
 MAX_ROUNDS = 64
-"""The number of listings that can be under way at once. For further listings, no process is
+"""The largest number of listings that are in progress at once. For further listings, no process is
 asked.
 """
 
@@ -36,18 +37,18 @@ _EXITS = {
     "PREEMPTED": "INTENDED_SYSTEM_EXIT",
     "OOM": "NODE_OUT_OF_MEMORY",
 }
-"""Ray's names for the kinds of ends of processes."""
+"""Ray's names for the ways in which processes end."""
 
 
 class _Answer(NamedTuple):
     part: StatePart
     reports: int
-    """The number of reports of finished work that had come before the answer."""
+    """The number of reports of finished work that had arrived before the answer."""
 
 
 class StateReports:
-    """Answers the head: at once from the node's own tables, or once the node's processes have
-    answered.
+    """Answers the head's listings: at once from the node's own tables, or after the node's
+    processes have answered.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class StateReports:
         self._rounds.answered(peer.peer, message.number, answer)
 
     def tick(self, now: float) -> None:
-        """Finish the listings whose time is over."""
+        """Finish the listings whose time is up."""
         self._rounds.tick(now)
 
     def _named(self, process: bytes) -> str:
@@ -129,11 +130,11 @@ class StateReports:
     # ---- tasks -------------------------------------------------------------------------------
 
     def _left_tasks(self, answers: dict[bytes, _Answer]) -> Iterator[Row]:
-        """Yield the finished tasks for which no owner has answered.
+        """Yield the finished tasks about which no owner has answered.
 
-        Workers leave their finished tasks to the node. Drivers that have ended or are silent do not
-        answer. If a worker has sent reports since its answer, their tasks are part of that answer
-        already.
+        Workers leave their finished tasks to the node, and drivers that have ended or are silent do
+        not answer. Tasks in reports that a worker sent after its answer are left out, because the
+        answer has them already.
         """
         before = {owner: answer.reports for owner, answer in answers.items()}
         for owner, run in self._events.runs(before):
@@ -143,7 +144,7 @@ class StateReports:
                 yield finished_task_row(owner, run)
 
     def _complete(self, row: Row, pids: dict[str, int]) -> None:
-        """Fill in the fields that only the node knows."""
+        """Fill in the fields of a row that only the node knows."""
         if row.get("node_id") == self._node_id[: 2 * PREFIX_BYTES]:
             row["node_id"] = self._node_id
         if "worker_pid" in row:
@@ -179,7 +180,7 @@ class StateReports:
         }
 
     def _activity(self, record: ProcessRecord) -> Row:
-        """Return what a living worker is used for."""
+        """Return the fields that say what a living worker is used for."""
         worker = self._leases.workers.get(record.process)
         if worker is None:
             return {}

@@ -1,4 +1,4 @@
-"""Goes on with the members of an earlier process of this node, before the node joins."""
+"""Continues with the members of an earlier process of this node, before the node joins."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from phalanx.scheduler.devices.sets import ResourceSet
 
 
 class EarlierCommands(Protocol):
-    """The records of an earlier process of the node, and the commands that it began."""
+    """The records that an earlier process of the node wrote, and the commands that it began."""
 
     def load(self) -> list[KeptMember]:
-        """Return the members for which records exist."""
+        """Return the members that have records."""
         ...
 
     def forget(self, attempts: Collection[AttemptOf]) -> None:
@@ -35,7 +35,9 @@ class EarlierCommands(Protocol):
         ...
 
     def state(self, process: bytes) -> str:
-        """Return whether a command runs (`kept_members.RUNS`), has ended, or never begins."""
+        """Return the state of a command: it runs (`kept_members.RUNS`), has ended, or will never
+        begin.
+        """
         ...
 
     def pid(self, process: bytes) -> int:
@@ -43,7 +45,7 @@ class EarlierCommands(Protocol):
         ...
 
     def how_ended(self, processes: Collection[bytes]) -> CommandEnd:
-        """Return how a member with these commands has ended; all have ended."""
+        """Return how a member with these commands has ended. All of them must have ended."""
         ...
 
     def adopt(self, process: bytes, command: Command) -> None:
@@ -51,12 +53,12 @@ class EarlierCommands(Protocol):
         ...
 
     def end(self, process: bytes) -> None:
-        """End a command that no node goes on with; one that has not begun, never begins."""
+        """End a command with which no node continues. If it has not begun, it will never begin."""
         ...
 
 
 class TakingOver:
-    """Takes over the members that records describe."""
+    """Takes over the members that have records."""
 
     def __init__(
         self, node: Node[Membership], earlier: EarlierCommands, clock: Callable[[], float]
@@ -70,7 +72,7 @@ class TakingOver:
         return self._node.members
 
     def take_over(self) -> None:
-        """Take over all members that can go on here; end the others."""
+        """Take over all members that can continue here, and end the others."""
         members = self._earlier.load()
         states = {p: self._earlier.state(p) for member in members for p in member.processes}
         for member, what in decide(members, states):

@@ -1,8 +1,9 @@
-"""The usage of members of jobs, from samples of processes and devices; see `model.attempts.Used`.
+"""Computes the usage of members of jobs from samples of processes and devices; see
+`model.attempts.Used`.
 
 Pure. A `UsageMeter` measures: it is asked at one tick, and answers at a later one. The processes of
-all members of a node are sampled together, every SAMPLE_EVERY_S. The CPU time of an ended process
-is the kernel's count, which includes processes that no sample has seen.
+all members of a node are sampled together, every SAMPLE_EVERY_S seconds. The CPU time of a process
+that has ended is the kernel's count, which includes child processes that no sample has seen.
 """
 
 from __future__ import annotations
@@ -17,33 +18,33 @@ from phalanx.observe.accounting.series import Series
 SAMPLE_EVERY_S = 5.0
 """Seconds between samples of members' processes."""
 IDLE_PART = 0.05
-"""The part of its requested CPUs below which a member counts as idle."""
+"""The fraction of its requested CPUs below which a member counts as idle."""
 LEAST_PIECE_S = 1.0
-"""The shortest time in seconds between the last sample and the end of a run for which CPU use is
-counted. In a shorter time, CPU time that the kernel has added late would weigh too much.
+"""Seconds: if less time passes between the last sample and the end of a run, the CPU use in that
+time is not computed. CPU time that the kernel has added late would count too much.
 """
 Processes = Mapping[int, tuple[float, int]]
-"""By pid: the CPU seconds since the process began, and its bytes of memory. Both include its
-children.
+"""By pid: the CPU seconds that a process has used since it began, and its bytes of memory. Both
+include its children.
 """
 Device = tuple[float, float, float]
-"""(the part of the last seconds in which a device computed, its bytes in use, its bytes in
+"""A device: (the fraction of the last seconds in which it computed, its bytes in use, its bytes in
 total).
 """
 
 
 class UsageSample(NamedTuple):
-    """A reading of the machine."""
+    """A measurement of a machine's processes and devices."""
 
     processes: Processes
     devices: Mapping[int, Device]
 
 
 class UsageMeter(Protocol):
-    """Measures processes without making anybody wait."""
+    """Measures processes in the background."""
 
     def ask(self, pids: Collection[int]) -> None:
-        """Measure these processes, unless the last measurement is still under way."""
+        """Begin to measure these processes, if no measurement is in progress."""
         ...
 
     def answer(self) -> Processes | None:
@@ -76,7 +77,7 @@ class MemberUsage:
         self._seen_s: dict[bytes, float] = {}
         """The CPU seconds of each living process, as last measured."""
         self._ended_s = 0.0
-        """CPU seconds of processes that have ended."""
+        """The CPU seconds of processes that have ended."""
         self._sampled_s = 0.0
         """The CPU seconds at the last sample."""
         self._cpu, self._memory, self._gpu = Series(), Series(), Series()
@@ -95,8 +96,8 @@ class MemberUsage:
         self._pids[process] = pid
 
     def exited(self, process: bytes, cpu_s: float, memory: float) -> None:
-        """Count the end of a process, with the kernel's values for CPU seconds and largest
-        memory.
+        """Count the end of a process. `cpu_s` and `memory`: the kernel's values of its CPU seconds
+        and its largest memory.
         """
         self._pids.pop(process, None)
         self._ended_s += max(cpu_s, self._seen_s.pop(process, 0.0))
@@ -122,8 +123,8 @@ class MemberUsage:
         self._samples += 1
 
     def _count_cpu(self, now: float) -> float:
-        """Count the CPU seconds used since the last sample. Returns the seconds that have passed
-        since then.
+        """Count the CPU seconds since the last sample. Returns how many seconds have passed since
+        then.
         """
         length_s = max(now - self._sampled_at, 0.0)
         total_s = self._ended_s + sum(self._seen_s.values())

@@ -1,4 +1,4 @@
-"""Explanations of why tasks of this node's owners wait for workers, for display."""
+"""Explains why tasks of this node's owners wait for workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers' output: kept in their log files, and shown by their drivers."""
+"""The output of workers. It is kept in their log files, and their drivers show it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ from phalanx.protocol.node_messages import LogLine
 
 
 class NodeLogs(Protocol):
-    """Keeps the output of workers and the notes of this node. Workers are named as in listings."""
+    """Keeps the output of workers and this node's notes. Workers are named as in listings."""
 
     def append(self, worker: str, line: LogLine) -> None:
         """Keep a line that a worker has printed."""
         ...
 
     def read(self, worker: str, file: int, offset: int, limit: int) -> LogPiece:
-        """Return a part of a worker's log; the node's own if `worker` is empty. See LogPiece."""
+        """Return a part of a worker's log; if `worker` is empty, of the node's own log. See
+        LogPiece.
+        """
         ...
 
 
 class WorkerOutput:
-    """Passes on the output of a node's workers, and reads it for the head."""
+    """Passes on the output of a node's workers, and reads their logs for the head."""
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class WorkerOutput:
         self._links = links
 
     def handle_in(self, table: MessageTable) -> None:
-        """Register the handler for the head's questions about logs."""
+        """Register the handler for the head's requests about logs."""
         table.on(ReadNodeLog, self._read_log)
 
     def _read_log(self, message: ReadNodeLog) -> None:

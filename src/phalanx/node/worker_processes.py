@@ -1,4 +1,4 @@
-"""The worker processes of a node: how they are started and ended, and why each was ended."""
+"""Starts and ends the worker processes of a node, and remembers why each was ended."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from phalanx.node.workers import WorkerRecord
 from phalanx.protocol.node_messages import PREEMPTED, Terminate
 
 EXITED, OUT_OF_MEMORY, CRASHED = "exited", "oom", "crashed"
-"""The kinds of a worker's end, as in `WorkerDied`."""
+"""How a worker can end, as in `WorkerDied`."""
 EXIT_S = 2.0
-"""Seconds for which the exit handlers of a worker may run, including the time for which they
+"""Seconds within which the exit handlers of a worker must end, including the time for which they
 wait.
 """
 SLOW = f"it called exit, and its process had not ended {EXIT_S:g} s later"
 
 
 class ForkEffects(Protocol):
-    """Starts and ends processes. The end of a process is reported later."""
+    """Starts and ends processes. Their ends are reported later."""
 
     def fork(self, worker: bytes, environment: dict[str, str]) -> None:
         """Start a worker process with this id."""
@@ -35,7 +35,7 @@ class ForkEffects(Protocol):
 
 
 class WorkerProcesses:
-    """Starts and ends worker processes. The reason of an end is kept until the process has
+    """Starts and ends worker processes. Why a worker is ended is remembered until its process has
     ended.
     """
 
@@ -44,9 +44,11 @@ class WorkerProcesses:
         self._peers = peers
         self._jobs = jobs
         self._reasons: dict[bytes, tuple[str, str]] = {}
-        """(reason, kind) of the end of each worker that was asked to end."""
+        """For each worker that was asked to end: the reason, and how it ends."""
         self._ends_by: dict[bytes, float] = {}
-        """The time when a worker that has done its work is killed, if it has not ended by then."""
+        """For each worker that has done its work: the time when it is killed if it has not
+        ended.
+        """
 
     def start_worker(self, worker: WorkerRecord) -> None:
         """Fork a worker."""
@@ -63,20 +65,18 @@ class WorkerProcesses:
             peer.post(Terminate(reason))
 
     def end_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End a worker for this reason, which replaces any reason given before."""
+        """End a worker for this reason. The reason replaces any earlier one."""
         self._reasons.pop(worker.worker_id, None)
         self.stop_worker(worker, reason, force)
 
     def leaves(self, worker: bytes, reason: str) -> None:
-        """Note that a worker ends by its own choice, which is no crash. A reason given before
-        stays.
-        """
+        """Note that a worker ends of its own accord, which is no crash. An earlier reason stays."""
         self._reasons.setdefault(worker, (reason, EXITED))
 
     def finishes(self, worker: bytes, now: float) -> None:
-        """Give a worker that has done its work EXIT_S to end.
+        """Give a worker that has done its work EXIT_S seconds to end.
 
-        Its exit handlers may wait for processes that they have started, while the worker holds
+        Its exit handlers may wait for processes that they have started. Meanwhile the worker holds
         resources for which others wait.
         """
         self._ends_by.setdefault(worker, now + EXIT_S)
@@ -98,16 +98,16 @@ class WorkerProcesses:
         self._effects.kill(worker)
 
     def kill_for_memory(self, worker: bytes, reason: str) -> None:
-        """End a worker at once, because memory is used up."""
+        """End a worker at once, because memory has run out."""
         self._reasons[worker] = (reason, OUT_OF_MEMORY)
         self._effects.kill(worker)
 
     def is_preempted(self, worker: bytes) -> bool:
-        """Whether a worker is to end because it is preempted."""
+        """Whether a worker must end because it is preempted."""
         return self._reasons.get(worker, ("", ""))[1] == PREEMPTED
 
     def take_reason(self, worker: bytes) -> tuple[str, str] | None:
-        """Return (reason, kind) of an ended worker, once; None if the worker was not asked to
+        """Return, once, why a worker was ended and how it ended; None if it was not asked to
         end.
         """
         self._ends_by.pop(worker, None)

@@ -1,4 +1,4 @@
-"""The worker records of a node: idle workers by job and environment, and how many may idle."""
+"""The workers of a node: which are idle, by job and environment, and how many may be idle."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Callable
 import msgspec
 
 WorkerKind = tuple[bytes, bytes, bool]
-"""The workers that can replace each other: (job, environment, whether the work has devices)."""
+"""The kind of a worker, as (job, environment, whether the work has devices). Workers of one kind
+can replace each other.
+"""
 
 IDLE_S = 1.0
-"""Seconds after which an idle worker above the soft limit is ended."""
+"""Seconds after which an idle worker is ended, if more workers are idle than the soft limit."""
 MIN_STARTING = 8
-"""Workers that may be starting at once, however low the soft limit is."""
+"""The number of workers that may always be starting at once, however low the soft limit is."""
 
 
 class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
@@ -35,15 +37,15 @@ class WorkerPool:
     """The workers of a node by id, and those that are idle.
 
     A worker serves the tasks of one job and one environment, and either those with devices or those
-    without, since libraries look for devices once. The most recently used worker is taken first, so
-    that the others can end. `make_id(job)` returns 16 bytes that no other process has.
+    without, because libraries look for devices only once. The worker that was used last is taken
+    first, so that the others can end. `make_id(job)` returns 16 bytes that no other process has.
     """
 
     def __init__(
         self, soft_limit: int, make_id: Callable[[bytes], bytes], max_workers: int = 0
     ) -> None:
-        """`soft_limit`: the number of workers that may idle for long. `max_workers`: the largest
-        number of processes, 0 for any number; actors must leave `soft_limit` of them to tasks.
+        """`soft_limit`: the number of workers that may be idle for long. `max_workers`: the largest
+        number of processes, 0 for any number. Actors must leave `soft_limit` of them to tasks.
         """
         self._soft_limit = soft_limit
         self.max_workers = max_workers
@@ -60,7 +62,7 @@ class WorkerPool:
         return self._workers.get(worker_id)
 
     def all(self) -> list[WorkerRecord]:
-        """Return every worker, the oldest first."""
+        """Return every worker, oldest first."""
         return list(self._workers.values())
 
     def counts(self) -> dict[str, int]:
@@ -76,7 +78,7 @@ class WorkerPool:
     def new(
         self, job: bytes, environment: bytes = b"", has_devices: bool | None = None
     ) -> WorkerRecord:
-        """Return a record for a process that is yet to be started."""
+        """Return a record of a process that will be started."""
         worker = WorkerRecord(
             worker_id=self._make_id(job),
             job=job,
@@ -88,14 +90,16 @@ class WorkerPool:
         return worker
 
     def prestart(self, job: bytes) -> WorkerRecord:
-        """Return a new worker of a job. The worker will idle until it is needed."""
+        """Return the record of a new worker of a job. The worker will be idle until it is
+        needed.
+        """
         worker = self.new(job)
         worker.is_started = True
         self._idle.append(worker)
         return worker
 
     def take(self, job: bytes, environment: bytes, has_devices: bool = False) -> WorkerRecord:
-        """Return an idle worker that fits, or a new record."""
+        """Return an idle worker of this kind; if there is none, a new record."""
         worker = self._fitting(job, environment, has_devices)
         if worker is None:
             return self.new(job, environment, has_devices)
@@ -104,7 +108,7 @@ class WorkerPool:
         return worker
 
     def has_idle(self, job: bytes, environment: bytes, has_devices: bool = False) -> bool:
-        """Whether `take` would find a worker that already exists."""
+        """Whether an idle worker of this kind exists."""
         return self._fitting(job, environment, has_devices) is not None
 
     def _fitting(self, job: bytes, environment: bytes, has_devices: bool) -> WorkerRecord | None:
@@ -118,12 +122,12 @@ class WorkerPool:
 
     @property
     def may_start(self) -> bool:
-        """Whether another process may be started, because not too many are being started."""
+        """Whether another process may be started: not too many are starting."""
         return self._starting < self._most_starting
 
     def retire(self, worker_id: bytes) -> None:
-        """Give no more work to a process whose connection has ended: the process is about to
-        end.
+        """Give no more work to a process whose connection has ended, because the process is about
+        to end.
         """
         worker = self._workers.get(worker_id)
         if worker is not None:
@@ -158,8 +162,8 @@ class WorkerPool:
         return worker
 
     def surplus(self, now: float) -> list[WorkerRecord]:
-        """Return the idle workers to end: those above the soft limit that have been idle for a
-        second.
+        """Return the idle workers that must end: those above the soft limit that have been idle for
+        IDLE_S seconds.
         """
         excess = len(self._idle) - self._soft_limit
         old = [w for w in self._idle if w.is_ready and now - w.idle_since > IDLE_S]

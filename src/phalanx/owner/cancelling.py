@@ -36,8 +36,8 @@ class Cancelling:
     def cancel(self, object_number: int, force: bool, recursive: bool) -> None:
         """Cancel the work behind an object of this process.
 
-        Work that has ended is then no longer run again for lost results. `force`: end the process
-        of a running task. `recursive`: also cancel what the work has started.
+        If the work has ended, it will not run again for lost results. `force`: end the process of a
+        running task. `recursive`: also cancel what the work has started.
         """
         number = object_number >> INDEX_BITS
         machine = self._tasks.machine
@@ -76,8 +76,8 @@ class Cancelling:
         self._tasks.fail(task, "cancelled", "")
 
     def cancel_children(self, parent: Parent) -> None:
-        """Cancel the work that a cancelled task or call has started here, and the work that this
-        work has started.
+        """Cancel the work that a cancelled task or call has started here, and whatever that work
+        has started.
         """
         for number in self._children.of(parent):
             self.cancel(number << INDEX_BITS, force=False, recursive=True)

@@ -1,15 +1,15 @@
-"""Work that tasks have started, and that is cancelled with them."""
+"""Work that tasks have started. It is cancelled together with them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Parent = tuple[bytes, int]
-"""(owner, number) of a task or call that runs in this process."""
+"""A task or call that runs in this process, as (owner, number)."""
 
 
 _KEPT = 1024
-"""The number of a parent's children that are kept before those that have ended are removed."""
+"""The number of a parent's children above which those that have ended are removed."""
 
 
 class _Siblings:
@@ -20,11 +20,11 @@ class _Siblings:
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.look_at = _KEPT
-        """The number of children at which those that have ended are removed."""
+        """The number of children at which those that have ended are next removed."""
 
 
 class Children:
-    """Numbers of this process's tasks and calls, by the work that started them."""
+    """The numbers of this process's tasks and calls, by the work that started them."""
 
     def __init__(self, is_pending: Callable[[int], bool]) -> None:
         self._is_pending = is_pending
@@ -35,7 +35,7 @@ class Children:
         return len(self._children)
 
     def add(self, parent: Parent, number: int) -> None:
-        """Add a child of `parent`. Takes amortized constant time."""
+        """Add a child of `parent`. The amortized time is constant."""
         siblings = self._children.get(parent)
         if siblings is None:
             siblings = self._children[parent] = _Siblings()
@@ -48,7 +48,7 @@ class Children:
             siblings.look_at = max(_KEPT, 2 * len(numbers))
 
     def of(self, parent: Parent) -> list[int]:
-        """Return the work that `parent` has started. Most of this work may have ended."""
+        """Return the children of `parent`. Most of them may have ended."""
         siblings = self._children.get(parent)
         return [] if siblings is None else list(siblings.numbers)
 

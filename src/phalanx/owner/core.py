@@ -74,26 +74,26 @@ from phalanx.protocol.node_messages import (
 )
 
 _BUSY_TICK_S = 0.02
-"""Seconds between ticks while workers are leased or tasks rest before a retry."""
+"""Seconds between ticks while workers are leased, or while tasks rest before a retry."""
 _IDLE_TICK_S = 1.0
-"""Seconds between ticks when nothing is urgent."""
+"""Seconds between ticks if nothing is urgent."""
 _REPORT_RUNS_EVERY_S = 1.0
 """Seconds between a driver's reports of finished tasks."""
 _RUNS_OF_A_REPORT = 1_000
-"""The number of finished tasks in one report. A driver that finishes more tasks keeps the older
-ones itself.
+"""The largest number of finished tasks in a report. A driver that finishes more tasks keeps the
+older ones itself.
 """
 
 
 class LocalWork(Protocol):
-    """The work that runs in this process for owners, if it is a worker."""
+    """The work that runs in this process for owners, if the process is a worker."""
 
     def connection_lost(self, connection: Connection) -> None:
         """Handle the end of a connection over which work may have come."""
         ...
 
     def peer_lost(self, process: bytes) -> None:
-        """Handle the loss of a process to which there is no connection any more."""
+        """Handle the loss of the last connection to a process."""
         ...
 
     def inputs_from(self, prefix: bytes) -> list[str]:
@@ -102,7 +102,7 @@ class LocalWork(Protocol):
 
 
 class OwnerCore:
-    """All machines of one owner. Its callers make sure that one thread at a time uses it."""
+    """All machines of one owner. Its callers make sure that only one thread uses it at a time."""
 
     def __init__(
         self,
@@ -111,8 +111,8 @@ class OwnerCore:
         shell: OwnerShell,
         program_numbers: Callable[[], list[Numbers]] | None = None,
     ) -> None:
-        """`kind`: driver or worker. `program_numbers` returns what the program itself has counted
-        since the last call; None if nothing is counted here.
+        """`kind`: driver or worker. `program_numbers` returns the program's own metrics since the
+        last call; None if it has none.
         """
         self._me = me
         self._kind = kind
@@ -120,16 +120,16 @@ class OwnerCore:
         self._outbox = outbox = shell.outbox
         numbers = itertools.count(1)
         self.numbers = numbers
-        """The numbers of this process's tasks, calls and objects. Each number is used once."""
+        """Yields numbers for this process's tasks, calls and objects. No number is used twice."""
         self.local_work: LocalWork | None = None
         self.abandoned: deque[Stream] = deque()
-        """Streams that nobody reads any further. Finalizers append to this queue."""
+        """The streams that nobody reads any further. Finalizers append to this queue."""
         self.events = EventRing()
-        """Events about other nodes that were not yet reported to this node."""
+        """Events about other nodes that were not reported to this node yet."""
         self.journal = TaskJournal()
         self._report_runs_at = 0.0
         self._unsettled: set[bytes] = set()
-        """Workers that have died but whose last messages may still come."""
+        """Dead workers whose last messages may still come."""
         self.requests = Requests(node)
         self.peers = peers = Peers(me, shell.transport, self._dialled)
         self.references = References(me, peers, outbox)
@@ -169,7 +169,7 @@ class OwnerCore:
         self.unsent = (
             self.tasks.machine.dirty, self.references.released, self.calls.released, self.abandoned,
         )  # fmt: skip
-        """The queues whose contents `flush` sends; usually all of them are empty."""
+        """The queues whose contents `flush` sends. Usually all of them are empty."""
         self.counts = program_numbers and OwnerMetrics(
             node,
             self.journal,
@@ -208,8 +208,8 @@ class OwnerCore:
         return next(self.numbers) << INDEX_BITS
 
     def name_of(self, ref: ObjectRef[Any]) -> str:
-        """Return a description of an object for display, with the object's task if that is known
-        here.
+        """Return a description of an object for display. If its task is known here, it is
+        included.
         """
         number = ref._number >> INDEX_BITS
         if ref._owner == self._me:
@@ -222,7 +222,7 @@ class OwnerCore:
         return f"object {ref.hex()}"
 
     def why_absent(self, ref: ObjectRef[Any]) -> str:
-        """Return why an object is not there yet, as a clause for display; empty if unknown."""
+        """Return in a clause why an object is not here yet, for display; "" if unknown."""
         number = ref._number >> INDEX_BITS
         if ref._owner != self._me:
             return ""
@@ -250,7 +250,7 @@ class OwnerCore:
     # ---- messages ----------------------------------------------------------------------------
 
     def done(self, connection: Connection, message: Done, now: float) -> None:
-        """Handle the results of a task or call. This is by far the most frequent message."""
+        """Handle the results of a task or call. Most messages are of this kind."""
         if message.number not in self.calls.by_number or not self.calls.done(connection, message):
             self.tasks.done(connection, message, now)
 
@@ -355,8 +355,8 @@ class OwnerCore:
     def _report_runs(self, now: float) -> None:
         """Report finished work to the node.
 
-        The node keeps the finished work of workers. A driver keeps its own finished work. It
-        reports the latest part now and then, in case it is killed.
+        The node keeps the finished work of workers. A driver keeps its own, and reports the latest
+        part from time to time, in case it is killed.
         """
         if self._kind == "worker":
             self._post_runs(self.journal.drain_runs())
@@ -369,7 +369,7 @@ class OwnerCore:
             self._node.post(Events(len(runs), encode_runs(runs)))
 
     def leave_runs(self) -> None:
-        """Pass this driver's finished work to its node, and its unfinished work as failed."""
+        """Report this driver's finished work to its node, and its unfinished work as failed."""
         self.unread.tell()
         if not self.peers.is_closed:
             self.tasks.record_left()
@@ -384,7 +384,7 @@ class OwnerCore:
             self._node.post(Happened(self.events.drain()))
 
     def flush(self) -> None:
-        """Send the messages that may be sent ahead, ask for workers, and report released
+        """Send the messages that may be sent ahead, request workers, and report released
         objects.
         """
         self.tasks.machine.pump_dirty()
@@ -412,7 +412,7 @@ class OwnerCore:
             self._node.post(Settled(process))
 
     def drop(self, connection: Connection) -> None:
-        """End a connection in the way in which the other side would end it."""
+        """End a connection, with the same effects as if the other side had ended it."""
         self.peers.close(connection)
         self.connection_ended(connection)
 

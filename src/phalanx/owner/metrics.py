@@ -22,7 +22,7 @@ SAY_EVERY_S = 1.0
 
 
 class OwnerMetrics:
-    """The metrics of one process. The node adds them up."""
+    """The metrics of one process. The node adds up those of all its processes."""
 
     def __init__(
         self,
@@ -72,7 +72,9 @@ class OwnerMetrics:
             self._node.post(ProcessNumbers(encode_numbers(metrics)))
 
     def _states(self) -> dict[str, int]:
-        """Return the number of tasks in each state, without a loop over all tasks."""
+        """Return the number of tasks in each state. Tasks are counted as they change, so this needs
+        no loop over all tasks.
+        """
         machine = self._machine
         classes = machine.classes.values()
         queued = sum(len(one.queue) for one in classes)

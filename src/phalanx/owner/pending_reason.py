@@ -1,7 +1,6 @@
-"""Explains in a clause why the result of a task or call is not there yet, as far as its owner
-knows.
+"""Explains in a clause why the result of a task or call is not here yet, as far as its owner knows.
 
-No other process is asked. The request `explain` asks others, and its answer says more.
+No other process is asked. The request `explain` asks other processes, and its answer says more.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ def why_call(call: PendingCall) -> str:
 
 
 def _tried(actor: ActorClient) -> str:
-    """Return a clause that names the call that ends the actor again and again; "" if no call
-    does.
+    """Return a clause that names the call under which the actor ends again and again; "" if there
+    is none.
     """
     if actor.ends < 2:
         return ""

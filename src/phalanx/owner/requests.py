@@ -1,4 +1,4 @@
-"""Requests to the node, and through it to the head, whose answers come as events."""
+"""Requests to the node, which may pass them on to the head. Answers come as events."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from phalanx.protocol.wire_errors import to_wire
 R = TypeVar("R")
 
 REQUEST_BYTES = 256 << 20
-"""The largest request in bytes.
+"""The largest size of a request in bytes.
 
-The limit leaves room for the messages in which others pass a request on, and for the one row in
-which the head writes it.
+A larger request would not fit into the messages in which other processes pass it on, or into the
+row in which the head stores it.
 """
 
 
@@ -34,7 +34,7 @@ class Requests:
         self._replied: dict[int, Callable[[Reply], None]] = {}
 
     def call_async(self, request: Request[R], answered: Callable[[Callable[[], R]], None]) -> int:
-        """Ask without waiting, and return the request's token.
+        """Send a request without waiting for the answer. Returns the request's token.
 
         `answered` is called with a function that returns the answer or raises the error.
         """
@@ -57,7 +57,7 @@ class Requests:
         self._node.post(Ask(0, request.kind, _encoded(request)))
 
     def forget(self, token: int) -> None:
-        """Drop the answer to a request, because nobody waits for it any more."""
+        """Drop the answer to a request, because nobody waits for it."""
         self._replied.pop(token, None)
 
     def on_reply(self, reply: Reply) -> None:
@@ -67,7 +67,7 @@ class Requests:
             replied(reply)
 
     def node_lost(self) -> None:
-        """Fail all requests: the node's process is gone, and nothing will be answered."""
+        """Fail all requests, because the node's process has ended and will answer none."""
         waiting, self._replied = self._replied, {}
         error = to_wire(LocalNodeDiedError("the node process of this machine is gone"))
         for token, replied in waiting.items():

@@ -1,4 +1,4 @@
-"""The services of the process around an owner."""
+"""The services that a process provides to the owner in it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class OwnerShell:
     pack: Pack
     """Turns values into payloads."""
     clock: Callable[[], float]
-    """Counts seconds."""
+    """Returns the seconds of a clock that never goes backwards."""
     wall: Callable[[], float]
-    """Returns seconds since the epoch."""
+    """Returns the seconds since the epoch."""
     request_tick: Callable[[], None]
     warn: Callable[[str], None]
     """Shows the user a text."""
     report: Callable[[str], None] = lambda text: None
-    """Shows a text about failures that nobody has read."""
+    """Shows the user a text about failures that nobody has read."""

@@ -1,4 +1,4 @@
-"""Listings of one process's tasks, its calls, and the objects that it refers to."""
+"""Makes rows for listings of a process's tasks, calls, and the objects to which it refers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WAITS_AT_ACTOR = "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY"
 
 
 class StateRows:
-    """Makes rows for listings from the owner's machines, without changing them."""
+    """Makes rows for listings from the owner's machines, without a change to them."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class StateRows:
         borrowers: Callable[[int], Sequence[bytes]],
         journal: TaskJournal,
     ) -> None:
-        """`borrowers`: returns the processes that hold an object of this process."""
+        """`borrowers` returns the processes that hold an object of this process."""
         self._me = me
         self._type = kind.upper()
         self._tasks = tasks
@@ -48,17 +48,19 @@ class StateRows:
         self._journal = journal
         self.pid = 0
         self.living: Callable[[], Iterable[ObjectRef[Any]]] = objects.in_files.values
-        """The references that this process holds. Until the shell sets this, only the references to
-        objects in files.
+        """Returns the references that this process holds. Until the shell sets this, only the
+        references to objects in files.
         """
         self.living_holds: Callable[[], Iterable[FileHold]] = list
-        """The holds by which this process keeps files."""
+        """Returns the holds by which this process keeps files."""
         self.stacks: Callable[[], Iterable[tuple[str, str]]] = list
-        """The stacks of this process's threads: (thread, stack)."""
+        """Returns (thread, stack) for each thread of this process."""
         self._begun: dict[int, frozenset[int]] = {}
-        """The running calls by the id of their actor's client; filled while tasks are listed."""
+        """The running calls, by the id of their actor's client. It is filled while tasks are
+        listed.
+        """
         self.call_site: Callable[[ObjectRef[Any]], str] = lambda ref: ""
-        """Returns where a reference was made; empty where that is not recorded."""
+        """Returns where a reference was made; "" if that is not recorded."""
         self.has_call_sites = False
 
     def part(self, query: StateQuery, ip: str = "") -> StatePart:
@@ -109,8 +111,8 @@ class StateRows:
         return {**finished_task_row(self._me, run), "call_site": sites.get(run.number)}
 
     def _sites(self) -> dict[int, str]:
-        """Return the places in the program where tasks were called, by task number, as long as
-        their results are referenced.
+        """Return the places in the program where tasks were called, by task number, for tasks whose
+        results are referenced.
         """
         if not self.has_call_sites:
             return {}
@@ -224,7 +226,7 @@ class StateRows:
                 }
 
     def _where(self, work: PendingTask | PendingCall) -> tuple[bytes, str]:
-        """Return (worker, name) of work that runs now. The worker is empty if no worker runs it."""
+        """Return (worker, name) of work that runs now. The worker is b"" if no worker runs it."""
         if isinstance(work, PendingTask):
             worker = work.worker
             runs = worker is not None and _task_state(work) == RUNNING
@@ -248,9 +250,9 @@ class StateRows:
         }
 
     def _making(self, ref: ObjectRef[Any]) -> tuple[str, int]:
-        """Return the state and attempt of the task that makes an object of this process.
+        """Return the state and the attempt of the task that makes an object of this process.
 
-        For objects, Ray reports no state beyond "its task was sent to a worker".
+        As in Ray, the state of an object never goes beyond "its task was sent to a worker".
         """
         number = ref._number >> INDEX_BITS
         work = self._tasks.machine.pending.get(number) or self._calls.by_number.get(number)
@@ -272,7 +274,7 @@ def _parent(work: PendingWork) -> bytes:
 
 
 def _task_state(task: PendingTask) -> str:
-    """Return the state of a task. The first task in a worker's pipeline is running; the others were
+    """Return the state of a task. Only the first task in a worker's pipeline runs; the others were
     sent ahead.
     """
     if task.state != SUBMITTED:
@@ -303,7 +305,7 @@ def _reference_type(ref: ObjectRef[Any], used: set[int], inner: set[int]) -> str
 
 
 def _size(value: Payload | None) -> int:
-    """Return the size in bytes; -1 for an object that has no value yet, as in Ray."""
+    """Return the size of a value in bytes; -1 for an object that has no value yet, as in Ray."""
     if value is None:
         return -1
     if isinstance(value, Value):

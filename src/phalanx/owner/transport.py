@@ -1,4 +1,6 @@
-"""The interface of an owner to its process: connections to others, and to its node."""
+"""The interface between an owner and its process: connections to other processes, and to the
+node.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,16 @@ from phalanx.protocol.messages import Message
 
 
 class Connection(Protocol):
-    """A connection to another process, which delivers messages in order."""
+    """A connection to another process. Messages arrive in order."""
 
     peer: bytes
-    """The id of the other process; empty until it is known."""
+    """The id of the other process; b"" until it is known."""
     is_dialling: bool
-    """Whether the connection is still being made. Messages posted until then wait."""
+    """Whether the connection is still being made. Messages that are posted until then wait."""
     refusal: str
     """Why the connection could not be made."""
     refusal_status: int
-    """The kind of the reason in `refusal`, a `protocol.handshake.Status`."""
+    """The kind of the refusal, a `protocol.handshake.Status`."""
 
     @property
     def closed(self) -> bool:
@@ -29,7 +31,7 @@ class Connection(Protocol):
         ...
 
     def send(self, message: Message) -> None:
-        """Send a message at once, after all messages that were posted before."""
+        """Send a message at once. Messages that were posted before go first."""
         ...
 
     def flush(self) -> None:
@@ -50,15 +52,15 @@ class Transport(Protocol):
     """Makes connections and ends them."""
 
     def dial(self, process: bytes) -> Connection | None:
-        """Return a new connection to a process; None if nobody listens there."""
+        """Return a new connection to a process; None if nothing listens there."""
         ...
 
     def watch(self, connection: Connection) -> None:
-        """Pass on the messages of a dialled connection from now on."""
+        """Pass on the messages that arrive over a dialled connection from now on."""
         ...
 
     def close(self, connection: Connection) -> None:
-        """End a connection without raising an event."""
+        """End a connection. Its end is not reported."""
         ...
 
 
@@ -66,11 +68,13 @@ class Outbox(Protocol):
     """Sends messages, many at once where that is possible."""
 
     def post(self, connection: Connection, message: Message) -> None:
-        """Post a message; the next flush sends it, and comes soon without a further call."""
+        """Post a message. It is sent with the next flush, which comes soon without a further
+        call.
+        """
         ...
 
     def flush_later(self, connection: Connection) -> None:
-        """Flush this connection with the next flush, because messages were posted on it."""
+        """Flush this connection together with others soon, because messages were posted on it."""
         ...
 
 
@@ -78,7 +82,9 @@ class NodeLink(Protocol):
     """The link to the node to which this process belongs."""
 
     def post(self, message: Message) -> None:
-        """Post a message; the next flush sends it, and comes soon without a further call."""
+        """Post a message. It is sent with the next flush, which comes soon without a further
+        call.
+        """
         ...
 
     def send(self, message: Message) -> None:

@@ -1,4 +1,4 @@
-"""The common parts of tasks and actor calls that are under way."""
+"""The common parts of tasks and actor calls that have not ended."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ from phalanx.protocol.messages import Payload
 
 
 class Recipe(Protocol):
-    """Makes new work that runs finished work again. It holds everything except the arguments and
-    the results.
+    """Makes new work that runs finished work again. It has everything except the arguments and the
+    results.
     """
 
     name: str
     """The name of the work for display: "task f", "call Actor.m"."""
     returns: int
     option: str
-    """The option that says how often the work may run again."""
+    """The name of the option that says how often the work may run again."""
     allowed: int
     """The value of the option; -1 for any number of times."""
 
     def refusal(self) -> str:
-        """Return why the work cannot run now, as a clause; empty if it can."""
+        """Return in a clause why the work cannot run again now; "" if it can."""
         ...
 
     def renew(self, number: int, args: Payload) -> PendingWork:
-        """Return the work again, without references, retries and stream."""
+        """Return the work again, with this number and these arguments, and without references,
+        retries and stream.
+        """
         ...
 
 
 class PendingWork:
-    """A task or call between its submission and its last result."""
+    """A task or call, from its submission to its last result."""
 
     __slots__ = (
         "args",
@@ -54,27 +56,29 @@ class PendingWork:
     number: int
     args: Payload
     inputs: list[ObjectRef[Any]] | None
-    """The top-level references among the arguments. Their values are sent with the work."""
+    """The references among the top-level arguments. Their values are sent with the work."""
     pins: list[Any] | None
-    """(hold on the arguments' file, references inside the arguments); kept until the work ends."""
+    """(hold on the arguments' file, references in the arguments). They are kept until the work
+    ends.
+    """
     refs: list[ObjectRef[Any]]
-    """The references of the work's future results, without the items of a stream."""
+    """The references to the work's future results, without the items of a stream."""
     retries: int
     attempt: int
     cancelled: str
-    """Why the work is to end: CANCELLED, FORCED or TIMED_OUT; empty if it is not to end."""
+    """Why the work must end: CANCELLED, FORCED or TIMED_OUT; "" if it need not."""
     missing: int
-    """The number of inputs that are not there."""
+    """The number of inputs that are not here yet."""
     on_ready: Callable[[Any], None] | None
-    """Called with this work once no input is missing any more."""
+    """A function that is called with this work once no input is missing."""
     parent: Parent | None
     """The work that submitted this work; None if a driver submitted it."""
     stream: Any
-    """Takes the items of a generator: a Stream, or a RemadeStream."""
+    """Takes the items of a generator: a Stream or a RemadeStream."""
 
     def notify(self, failed: bool = False) -> None:
-        """Count one input that is ready. The input calls this method because this work is one of
-        its waiters.
+        """Count one more ready input. The input calls this method, because this work is one of its
+        waiters.
         """
         self.missing -= 1
         if self.missing == 0 and self.on_ready is not None:
@@ -82,17 +86,17 @@ class PendingWork:
 
     @property
     def connection(self) -> Connection | None:
-        """The connection to the process that runs the work now; None if no process does."""
+        """The connection to the process that has the work now; None if no process has it."""
         raise NotImplementedError
 
     def recipe(self) -> Recipe:
-        """Return the recipe that runs the work once more."""
+        """Return the recipe that runs the work again."""
         raise NotImplementedError
 
 
 CANCELLED = "cancelled"
-"""The program cancelled the work."""
+"""The reason that the program cancelled the work."""
 FORCED = "force"
-"""The program cancelled the work, by ending its process if necessary."""
+"""The reason that the program cancelled the work and allowed that its process is ended."""
 TIMED_OUT = "timeout"
-"""The work was cancelled because it ran longer than its `timeout_s`."""
+"""The reason that the work ran longer than its `timeout_s`."""

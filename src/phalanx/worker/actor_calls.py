@@ -1,4 +1,4 @@
-"""The calls of the only actor in a worker: the calls that run, wait or are cancelled.
+"""The calls of a worker's actor: those that run, wait or are cancelled.
 
 A call belongs to a concurrency group, and a limited number of calls of each group run at once.
 Calls that have to wait begin in the order in which they came.
@@ -30,8 +30,8 @@ class ActorCalls:
     def __init__(
         self, max_concurrency: int, groups: Mapping[str, int], wall: Callable[[], float]
     ) -> None:
-        """`max_concurrency`: the limit for calls that name no group. `groups`: the limits of the
-        groups. `wall`: seconds since the epoch.
+        """`max_concurrency`: the limit for calls that name no group. `groups`: the limit of each
+        group. `wall` returns seconds since the epoch.
         """
         self._wall = wall
         self._groups = {"": _Group(max_concurrency)}
@@ -39,9 +39,9 @@ class ActorCalls:
         self.method_groups: dict[str, str] = {}
         """The group of each method that declares one."""
         self.received = AssignedWork()
-        """The calls that have arrived and that nothing has looked at yet.
+        """The calls that have arrived and were not looked at yet.
 
-        An actor that runs one call after another keeps all its waiting calls here.
+        If an actor runs one call after another, all its waiting calls are here.
         """
         self.contexts: dict[Key, TaskContext] = {}
         """The running calls."""
@@ -58,7 +58,6 @@ class ActorCalls:
         return any(group.running for group in self._groups.values())
 
     def drop_waiting(self) -> None:
-        """Drop all calls that have not begun."""
         for work in self.waiting():
             work.clear()
 
@@ -114,8 +113,8 @@ class ActorCalls:
     # ---- cancelling --------------------------------------------------------------------------
 
     def cancel(self, key: Key) -> TaskContext | None:
-        """Cancel a call. If the call runs, return its context: the call is to be interrupted if
-        possible.
+        """Cancel a call. If the call runs, returns its context, so that the caller can interrupt
+        it.
         """
         if any(work.cancel(key, self._wall()) for work in self.waiting()):
             return None

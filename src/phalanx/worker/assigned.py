@@ -10,7 +10,7 @@ from phalanx.objects.names import prefix_of_name
 from phalanx.protocol.messages import SHARED, Call, Failed, Message, Returned, Task, Value
 
 Key = tuple[bytes, int]
-"""(owner, number) of a task or call."""
+"""A task or call, as (owner, number)."""
 
 
 class Connection(Protocol):
@@ -36,10 +36,10 @@ Entry = tuple[Connection, Task | Call]
 
 
 class AssignedWork(deque[Entry]):
-    """Tasks or calls with the connections over which they came, first in, first out.
+    """Tasks or calls in the order in which they came, each with its connection.
 
     One thread may add, cancel and return entries while another takes them: each step is a single
-    operation of the deque, and an entry that has disappeared was taken.
+    operation of the deque, and an entry that is no longer there was taken.
     """
 
     def take(self) -> Entry | None:
@@ -50,8 +50,8 @@ class AssignedWork(deque[Entry]):
             return None
 
     def cancel(self, key: Key, now: float) -> bool:
-        """Cancel and answer work, if this process has not begun it. `now`: seconds since the
-        epoch.
+        """Cancel work that this process has not begun, and answer its owner. Returns False if the
+        work is not here. `now`: seconds since the epoch.
         """
         for entry in list(self):
             connection, work = entry
@@ -65,7 +65,7 @@ class AssignedWork(deque[Entry]):
         return False
 
     def return_all(self) -> None:
-        """Give all work back to its owners."""
+        """Return all work to its owners."""
         back: dict[Connection, list[int]] = {}
         while (entry := self.take()) is not None:
             connection, work = entry
@@ -82,7 +82,7 @@ class AssignedWork(deque[Entry]):
                 continue
 
     def files_from(self, prefix: bytes) -> Iterator[str]:
-        """Yield the files that processes of a node wrote and that this work will read."""
+        """Yield the files that processes of a node have written and that this work will read."""
         for _, work in list(self):
             for value in (work.args, *work.inputs):
                 if type(value) is Value and value.kind == SHARED:

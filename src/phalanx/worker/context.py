@@ -40,13 +40,13 @@ class TaskContext:
         self.function: Callable[..., Any] | None = None
         """The function of a task; None if this is an actor's call."""
         self.method = ""
-        """The name of the method of an actor's call; empty if this is a task."""
+        """The name of the method of an actor's call; "" for a task."""
         self.attempt = attempt
         self.lease = lease
         self.is_actor = is_actor
         self.is_cancelled = False
         self.leaves = False
-        """Whether the call asked for the end of its actor."""
+        """Whether the call asked that its actor ends."""
         self.adopted: list[tuple[bytes, int]] | None = None
         """References that came with the arguments. The caller keeps them alive while this call
         runs.
@@ -57,7 +57,8 @@ class TaskContext:
         """The waiter that is notified when the reader has taken more items."""
 
     def is_ahead(self, index: int, backpressure: int) -> bool:
-        """Whether item `index` of the stream is as far ahead of the reader as is allowed.
+        """Whether item `index` of the stream is as far ahead of the reader as `backpressure`
+        allows.
 
         A negative `backpressure` allows any number of items.
         """
@@ -85,9 +86,9 @@ class LeaseInfo:
         self.group = group
         self.capture = capture
         self.gang = decode_view(gang)
-        """The gang as the work sees it, if the work is a member of one."""
+        """The gang, as its member sees it, if the work is a member of one."""
         self.variables = variables or {}
-        """The variables that tell the work what it may use of shared GPUs."""
+        """The variables that tell the work which parts of shared GPUs it may use."""
 
 
 def lease_info(order: Lease | CreateActor) -> LeaseInfo:
@@ -143,10 +144,11 @@ def current_lease() -> LeaseInfo | None:
 
 
 def placing_lease() -> LeaseInfo | None:
-    """Return the lease of the calling work, for the placement group that the work passes on to work
-    that it starts.
+    """Return the lease of the calling work. Work that it starts gets the placement group of this
+    lease.
 
-    This is `current_lease`, except that it is None in threads that a task has started, as in Ray.
+    The result equals that of `current_lease`, but is None in threads that a task has started, as in
+    Ray.
     """
     task = current.get()
     return of_process.actor if task is None else task.lease

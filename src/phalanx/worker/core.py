@@ -1,6 +1,6 @@
 """The core of a worker, which runs tasks of owners one after another, or is one actor.
 
-The core knows the work that was sent here, the running work with its lease, and the cancelled work.
+The core has the work that was sent here, the running work with its lease, and the cancelled work.
 The executor of user code asks for the next task, and reports when the task has ended.
 """
 
@@ -67,7 +67,7 @@ class HostedActor(Protocol):
         ...
 
     def drain(self) -> None:
-        """End once the calls that have come are done."""
+        """End after the calls that have arrived are done."""
         ...
 
     def waiting(self) -> list[AssignedWork]:
@@ -78,16 +78,16 @@ class HostedActor(Protocol):
 class Effects(Protocol):
     """Carries out the decisions of a worker, in its process."""
 
-    def wake(self) -> None:
-        """Wake the executor of user code, because there is something to do."""
-        ...
+    def wake(self) -> None: ...
 
     def interrupt(self, context: TaskContext) -> None:
-        """Stop the running task, if that is possible."""
+        """Interrupt the running task, if that is possible."""
         ...
 
     def progress(self, context: TaskContext) -> None:
-        """Let the producer of a stream go on, because the stream's reader has taken more items."""
+        """Let the producer of a stream continue, because the stream's reader has taken more
+        items.
+        """
         ...
 
     def cancel_children(self, parent: Key) -> None:
@@ -95,16 +95,16 @@ class Effects(Protocol):
         ...
 
     def set_up(self, message: JobSetup) -> None:
-        """Prepare the process for a job; nothing runs before that."""
+        """Prepare the process for a job. Nothing runs before that."""
         ...
 
     def become(self, message: CreateActor) -> HostedActor:
-        """Make the actor that this worker will be from now on."""
+        """Make the actor that this worker is from now on."""
         ...
 
 
 class Definition:
-    """A function of an owner. It is unpickled at its first use, and its calls are counted."""
+    """A function of an owner. It is unpickled at its first use. Its calls are counted."""
 
     __slots__ = ("calls", "function", "max_calls", "mean_s", "name", "pickle")
 
@@ -116,11 +116,11 @@ class Definition:
         self.function: Any = None
         self.calls = 0
         self.mean_s = 1.0
-        """The mean of the function's run times; a guess before the first run."""
+        """The mean of the function's run times in seconds; before the first run, a guess."""
 
 
 SPENT = "max_calls reached"
-"""The reason for the end of a process that has called a function as often as allowed."""
+"""The reason why a process ends that has called a function as often as allowed."""
 
 _NO_LEASE = LeaseInfo(b"", {}, {})
 
@@ -154,10 +154,10 @@ class WorkerCore:
         self.running: TaskContext | None = None
         """The running task. An actor keeps track of its calls itself."""
         self.running_for: Connection | None = None
-        """The connection of the task that began last."""
+        """The connection over which the task came that began last."""
         self.streams = OpenStreams()
         self.stopping = ""
-        """Why the process is to end, once the running work has ended."""
+        """Why the process will end after the running work."""
         self._blocked = 0
 
     # ---- messages ----------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class WorkerCore:
             self._effects.progress(context)
 
     def stop(self, reason: str) -> None:
-        """End the process: at once, or for an actor after the calls that it has received."""
+        """End the process: at once or, if it is an actor, after the calls that it has received."""
         self.stopping = reason or "stopped"
         if self.actor is not None:
             self.actor.drain()
@@ -273,17 +273,17 @@ class WorkerCore:
         return True
 
     def refuse_tasks(self) -> None:
-        """Give tasks back that came although the process is about to end, and tell their owners.
+        """Return tasks that came although the process will end, and tell their owners so.
 
-        The process may have been lent to an owner before the previous owner knew of the end.
+        The process may have been lent to another owner before the previous owner knew of the end.
         """
         for connection in {connection for connection, _ in list(self.tasks)}:
             connection.post(Leaving())
         self.tasks.return_all()
 
     def block(self) -> None:
-        """Give back the resources that the worker keeps from others, because its task is going to
-        wait for long.
+        """Release the resources that the worker keeps from others, because its task will wait for
+        long.
         """
         self.tasks.return_all()
         self._blocked += 1
@@ -299,12 +299,12 @@ class WorkerCore:
     # ---- owners and nodes end ----------------------------------------------------------------
 
     def connection_lost(self, connection: Connection) -> None:
-        """Drop the tasks that came by a connection which has ended.
+        """Drop the tasks that came over a connection which has ended.
 
-        Their owner may have made another connection before the end was noticed here: tasks that
-        came by the new connection go on. Calls of an actor run to their ends. Calls that wait until
-        their reader has taken more items would wait for ever, and so would all calls behind them.
-        Therefore such calls are cancelled.
+        Their owner may have made another connection before the end was noticed here; tasks that
+        came over that connection continue. An actor's calls run to their ends, except for calls
+        that wait until their reader takes more items: they would wait for ever, and so would all
+        calls behind them. So these calls are cancelled.
         """
         self.tasks.drop(connection)
         for context in self.streams.lost(connection):
@@ -316,14 +316,16 @@ class WorkerCore:
             self._effects.interrupt(running)
 
     def peer_lost(self, process: bytes, is_gone: bool) -> None:
-        """Handle the loss of a process's last connection. `is_gone`: the process has ended, too."""
+        """Handle the loss of the last connection to a process. `is_gone`: whether the process has
+        ended.
+        """
         self._references.reader_lost(process, is_gone, self._clock())
 
     def inputs_from(self, prefix: bytes) -> list[str]:
-        """Return the files of a node that will be read by work here that has not begun."""
+        """Return the files of a node that work here will read which has not begun."""
         waiting = [self.tasks, *(() if self.actor is None else self.actor.waiting())]
         return [name for work in waiting for name in work.files_from(prefix)]
 
     def tick(self, now: float) -> None:
-        """Drop references that were kept long enough for lost readers."""
+        """Drop references that were kept long enough for readers that were lost."""
         self._references.tick(now)

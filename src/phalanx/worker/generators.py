@@ -1,4 +1,4 @@
-"""Generators of tasks: what their `yield` returns."""
+"""Generators of tasks, and the values that their `yield` returns."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import Any
 
 @dataclass(frozen=True)
 class StreamingGeneratorStats:  # Ray's name
-    """The result of `yield` in a streamed generator, about the item that the generator gave."""
+    """The value that `yield` returns in a streamed generator. It is about the item that the
+    generator just gave.
+    """
 
     object_creation_dur_s: float
-    """The seconds that pickling and storing the item took."""
+    """The seconds that it took to pickle and store the item."""
 
 
 def next_item(items: Iterator[Any], stats: StreamingGeneratorStats | None) -> Any:
-    """Return the next item. A generator that stands at its own `yield` receives the stats there.
+    """Return the next item. A generator that waits at its own `yield` receives the stats there.
 
-    A generator in a `yield from` of something that is not a generator receives None, because
-    sending there would raise an error. Raises StopIteration after the last item.
+    In a `yield from` of an object that is not a generator it receives None, because sending to that
+    object would raise an error. Raises StopIteration after the last item.
     """
     if stats is None or not _takes(items):
         return next(items)

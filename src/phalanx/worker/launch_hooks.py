@@ -1,4 +1,4 @@
-"""Hooks that see a task or an actor before it goes into a placement group.
+"""Hooks that are called before a task or an actor goes into a placement group.
 
 Ray's Tune uses them to refuse work for which a trial's group has no room.
 """
@@ -9,20 +9,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Hook = Callable[[Any, Mapping[str, float], str], None]
-"""Called with the function or class, the resources that it asks for, and its group's id in hex.
+"""Called with the function or class, the resources that it requests, and its group's id in hex.
 
-An error of the hook is raised to the caller that starts the work.
+If the hook raises an error, the program that starts the work gets it.
 """
 
 of_tasks: list[Hook] = []
-"""Hooks that are called once for each function with its options, and not at every call."""
+"""Hooks that are called once for each function with its options, and not at each call."""
 of_actors: list[Hook] = []
 
 
 def launches(
     hooks: list[Hook], what: Any, resources: Mapping[str, float], strategy: Mapping[str, Any]
 ) -> None:
-    """Call the hooks for a function or class that is about to be started with this strategy."""
+    """Call the hooks, because a function or class will be started with this strategy."""
     group = strategy.get("group")
     if group:
         for hook in hooks:

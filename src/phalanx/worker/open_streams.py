@@ -1,4 +1,4 @@
-"""Tasks and calls of this worker that are sending items to a reader."""
+"""The tasks and calls of this worker that send items to a reader."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from phalanx.worker.context import TaskContext
 
 
 class OpenStreams:
-    """The open streams, by the connection over which each came and its number.
+    """The open streams, by the connection and the number of the task or call.
 
     One thread may begin and end streams while another reports that connections have ended.
     """
@@ -18,8 +18,8 @@ class OpenStreams:
     def begin(self, connection: Connection, number: int, context: TaskContext) -> None:
         """Add a task or call that sends items from now on.
 
-        If its connection has ended since the work was sent, nobody takes the items: the work ends
-        as soon as it would wait for its reader.
+        If its connection has ended already, nobody takes the items, and the work ends as soon as it
+        would wait for its reader.
         """
         self._contexts[connection, number] = context
         if connection.closed:  # `lost` looks at the entries after the connection was closed

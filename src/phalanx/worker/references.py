@@ -1,4 +1,4 @@
-"""References that cross the border of a task: those in its arguments and in its results."""
+"""References that enter a task with its arguments, or leave it with its results."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class References(Protocol):
         ...
 
     def keep(self, ref: ObjectRef[Any]) -> None:
-        """Register with the owner as a borrower, unless this process is registered already."""
+        """Register as a borrower with the object's owner, unless this process is registered
+        already.
+        """
         ...
 
     def lend_to(self, refs: Sequence[ObjectRef[Any]], borrower: bytes) -> None:
-        """Register `borrower` at once for the references in a value that the borrower will keep."""
+        """Register `borrower` at once for the references in a value that it will keep."""
         ...
 
 
 class TaskReferences:
-    """Registers borrowers in time: before the process that keeps the object alive releases the
-    object.
-    """
+    """Registers borrowers in time: before the process that keeps an object alive releases it."""
 
     def __init__(self, me: bytes, references: References, patience_s: float) -> None:
         """`patience_s`: seconds for which references are kept for a reader whose connection has
@@ -48,14 +48,13 @@ class TaskReferences:
         references in them.
         """
         self._cut_off: deque[tuple[float, Key]] = deque()
-        """References that are kept for readers whose connection ended, each with the time until
-        which they are kept.
+        """References that are kept for readers whose connection has ended, and the time until which
+        they are kept.
 
-        Such a reader may live, and may be about to register with the owners of the references.
+        Such a reader may still live, and may just be registering with the owners of the references.
         """
 
     def __bool__(self) -> bool:
-        """Whether any references are kept until a reader of results has taken them."""
         return bool(self._kept)
 
     # ---- arguments ---------------------------------------------------------------------------
@@ -70,11 +69,11 @@ class TaskReferences:
         return [self._references.adopt_for_task(owner, number) for owner, number in refs]
 
     def settle(self, context: TaskContext, caller: bytes) -> set[bytes]:
-        """At the end of a task, register for references of its arguments that this process still
-        holds.
+        """Register this process, at the end of a task, for the references in its arguments that it
+        still holds.
 
-        Returns the owners, other than the caller, that must have handled these registrations before
-        the caller releases the references.
+        Returns the owners, other than the caller, that must handle these registrations before the
+        caller releases the references.
         """
         third: set[bytes] = set()
         for owner, number in context.adopted or ():
@@ -113,7 +112,7 @@ class TaskReferences:
             del self._kept[reader, number]
 
     def reader_lost(self, reader: bytes, is_gone: bool, now: float) -> None:
-        """Handle the end of the connection to a reader. `is_gone`: the reader has ended, too."""
+        """Handle the end of the connection to a reader. `is_gone`: whether the reader has ended."""
         for key in [key for key in self._kept if key[0] == reader]:
             if is_gone:
                 del self._kept[key]

@@ -1,1 +1,1 @@
-"""Leases of a node: they give workers and resources to owners, until the owners return them."""
+"""Leases: a node lends workers and resources to owners until the owners return them."""

@@ -1,4 +1,4 @@
-"""Waiting demands of a node, and how many workers each owner's class asked for and got."""
+"""The waiting demands of a node, and how many workers each owner's class has asked for and got."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from phalanx.node.leases.model import Demand, DemandKey
 
 
 class Demands:
-    """The demands of a node that are not met, in the order of their arrival."""
+    """The demands of a node that are not met yet, in the order of their arrival."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[bytes, int, bytes], Demand] = {}
         """The waiting demands, by owner, class and actor."""
         self._made: dict[DemandKey, int] = {}
-        """For each owner's class: the number of grants so far, including those on their way to the
-        owner.
+        """For each owner's class: how many workers it was granted so far, including grants on their
+        way to the owner.
         """
         self._wanted: dict[DemandKey, int] = {}
-        """For each owner's class: the number of grants that the owner has asked for so far,
-        including those it has.
+        """For each owner's class: how many workers the owner has asked for so far, including those
+        that it has got.
         """
         self._order = 0
 
@@ -28,7 +28,7 @@ class Demands:
         return list(self._waiting.values())
 
     def of(self, owner: bytes, scheduling_class: int) -> Demand | None:
-        """Return the demand of an owner's class; None if the demand is met."""
+        """Return the demand of an owner's class; None if nothing is missing."""
         return self._waiting.get((owner, scheduling_class, b""))
 
     def __bool__(self) -> bool:
@@ -39,10 +39,11 @@ class Demands:
         return (owner, scheduling_class) in self._wanted
 
     def want(self, now: float, seen: int, **fields: Any) -> Demand | None:
-        """Set how many more workers a class would use. Returns None if the class needs no more.
+        """Set how many more workers a class would use. Returns its demand; None if it needs no
+        more.
 
-        `seen`: the number of grants of which the owner knew. Grants that are still on their way
-        count against the requested number.
+        `seen`: how many grants the owner had received when it asked. Later grants are subtracted
+        from the requested number.
         """
         owner_class = (fields["owner"], fields["scheduling_class"])
         actor = fields.get("actor", b"")
@@ -63,11 +64,11 @@ class Demands:
         return demand
 
     def made(self, demand: Demand) -> None:
-        """Count one worker that was found for a demand."""
+        """Subtract from a demand one worker that was found for it."""
         self._made[demand.key] = self._made.get(demand.key, 0) + 1
 
     def granted_elsewhere(self, owner: bytes, scheduling_class: int) -> None:
-        """Reduce a demand by one worker, which another node has provided."""
+        """Subtract from a demand one worker that another node has lent."""
         key = (owner, scheduling_class)
         self._made[key] = self._made.get(key, 0) + 1
         demand = self._waiting.get((*key, b""))
@@ -77,7 +78,9 @@ class Demands:
                 self.remove(demand)
 
     def stand_again(self, demand: Demand) -> None:
-        """Queue again a demand whose worker died before its use, if the demand is still wanted."""
+        """Add a demand again whose worker died before it was used, if the worker is still
+        wanted.
+        """
         key = demand.key
         if key not in self._made:
             return  # the owner is gone, or its class is over
@@ -94,7 +97,7 @@ class Demands:
         self._waiting.pop((*demand.key, demand.actor), None)
 
     def withdraw_actor(self, actor: bytes) -> None:
-        """Remove the demand of an actor that is not to be placed any more."""
+        """Remove the demand of an actor that must not be placed any more."""
         for key in [k for k in self._waiting if k[2] == actor]:
             del self._waiting[key]
 
@@ -106,7 +109,7 @@ class Demands:
         self._wanted.pop(key, None)
 
     def owner_gone(self, owner: bytes) -> None:
-        """Forget everything that an ended owner process wanted."""
+        """Forget all demands of a process that has ended."""
         for demand in [d for d in self._waiting.values() if d.owner == owner]:
             self.remove(demand)
         for counts in (self._made, self._wanted):

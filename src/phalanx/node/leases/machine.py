@@ -1,8 +1,8 @@
 """The lease machine of a node: decides which worker and which resources an owner gets, and until
 when.
 
-`turns` orders the waiting demands. `WorkerEffects` starts and ends workers. The `asker` of a demand
-passes the outcome on to the process that asked for a worker.
+LeaseQueue (`queue`) orders the waiting demands. `WorkerEffects` starts and ends workers. The
+`asker` of a demand passes the outcome on to the process that asked for a worker.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class WorkerEffects(Protocol):
         ...
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End the process (at once when `force`); `worker_gone` follows."""
+        """End the process: with `force` at once, otherwise after its work. `worker_gone`
+        follows.
+        """
         ...
 
     def warn_worker(self, worker: WorkerRecord) -> None:
@@ -61,8 +63,9 @@ class LeaseMachine:
         other_nodes: OtherNodesView | None = None,
         waited: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        """`groups` None: the node has no placement groups. `other_nodes` None: the node is alone.
-        `waited` is called for each lease with the seconds for which its demand waited.
+        """`groups`: None if the node has no placement groups. `other_nodes`: None if the node is
+        alone. `waited` is called for each lease with the number of seconds for which its demand
+        waited.
         """
         self._waited = waited
         self.resources = resources
@@ -85,26 +88,26 @@ class LeaseMachine:
         self._is_dispatching = False
         self._is_stale = False
         self._changed: dict[bytes | None, None] = {}
-        """The groups in which room may have come free; None stands for room outside of all
+        """The groups in which room may have become free. None stands for room outside of all
         groups.
         """
         self.run_s = Average()
-        """The mean time in seconds for which leases for tasks are held."""
+        """The mean time, in seconds, for which leases of tasks are held."""
         self.look_at = math.inf
-        """When the demands are looked at again, because a lease may then become due for one of
-        them.
+        """The time when the demands are looked at again, because a lease may become due for one of
+        them then.
         """
         self.is_draining = False
-        """Whether nothing new may begin here, except in bundles that were promised before."""
+        """Whether no new work may begin here, except in bundles that were promised before."""
 
     # ---- demands -----------------------------------------------------------------------------
 
     def want(self, now: float, seen: int = 0, **fields: Any) -> Demand | None:
         """Set how many more workers a class would use. 0 withdraws the demand; OVER ends the class.
 
-        `seen`: the number of grants of which the owner knew; grants still on their way count
-        against the number. Raises ValueError if the demand would hold resources that are not among
-        those that must be free for it.
+        `seen`: how many grants the owner had received when it asked; later grants are subtracted
+        from the number. Raises ValueError if the demand would hold resources that need not be free
+        for it.
         """
         if fields["count"] == OVER:
             self.waiting.class_over(fields["owner"], fields["scheduling_class"])
@@ -125,38 +128,36 @@ class LeaseMachine:
         return demand if demand.count else None
 
     def withdraw_actor(self, actor: bytes) -> None:
-        """Withdraw an actor that is not to be placed any more."""
+        """Withdraw the demand of an actor that must not be placed any more."""
         self.waiting.withdraw_actor(actor)
         starting = self._starting_for(actor)
         if starting is not None:
             starting.is_withdrawn = True
 
     def _starting_for(self, actor: bytes) -> Demand | None:
-        """Return the demand of an actor whose worker is about to start; None if there is none."""
+        """Return the demand of an actor whose worker is just starting; None if there is none."""
         leases = self.leases.values()
         demands = (x.demand for x in leases if x.demand.actor == actor and not x.is_granted)
         return next(demands, None)
 
     def hold_starts(self, now: float, until: float) -> bool:
-        """Start no process before `until`, because one could not be started. Returns False if
-        starts were held already.
+        """Start no process before the time `until`, because one could not be started. Returns False
+        if starts were delayed already.
         """
         is_news = now >= self._starts_held_until
         self._starts_held_until = until
         return is_news
 
     def dispatch(self, now: float) -> None:
-        """Meet as many demands as the resources allow, and make leases due for the other
-        demands.
-        """
+        """Meet as many demands as the resources allow, and make leases due for the others."""
         self._is_stale = True
         self._dispatch_stale(now)
 
     def dispatch_in(self, room: bytes | None, now: float) -> None:
-        """Dispatch only the demands that wait for a worker, and those in one group's bundles (None:
-        outside of all groups).
+        """Dispatch only the demands that wait for a worker, and those that concern `room`: a group
+        or, with None, everything outside of groups.
 
-        With many groups, news of one group then does not cause work for the demands of others.
+        So a change in one of many groups causes no work for the demands of the others.
         """
         self._changed[room] = None
         self._dispatch_stale(now)
@@ -235,8 +236,8 @@ class LeaseMachine:
             yield from sorted(pools, key=lambda p: any(x not in demand.place for x in p.devices))
 
     def _has_free(self, amounts: ResourceSet, soon: bool = False) -> bool:
-        """Whether these amounts are free. With `soon`: whether they are free once the due leases
-        come back.
+        """Whether these amounts are free; with `soon`, whether they will be once the due leases are
+        returned.
         """
         free = ResourceSet.from_mapping(self.resources.available())
         if soon:
@@ -299,7 +300,7 @@ class LeaseMachine:
             self.look_at = min(self.look_at, ripe_at)
 
     def claim(self, message: ClaimRoom, now: float) -> None:
-        """Keep room for a gang. If the message has no needs, stop keeping it."""
+        """Keep room for a gang; if the message names no amounts, stop keeping it."""
         self.claims.set(message, now)
         self.dispatch(now)
 
@@ -323,16 +324,16 @@ class LeaseMachine:
         self.dispatch(now)
 
     def set_weights(self, weights: Mapping[str, float], now: float) -> None:
-        """Set the existing queues and their weights.
+        """Set which queues exist, and their weights.
 
-        Demands for any other queue fail, and owners give the queue's leases back after the running
+        Demands for any other queue fail, and owners return that queue's leases after the running
         task.
         """
         self.turns.shares.weights = weights
         self._begin_nothing_new(now)
 
     def drain(self, now: float) -> None:
-        """Begin no new work. Owners give their leases back after the running task."""
+        """Begin no new work. Owners return their leases after the running task."""
         self.is_draining = True
         self._begin_nothing_new(now)
 
@@ -348,7 +349,7 @@ class LeaseMachine:
         self._look_again(now)
 
     def _look_again(self, now: float) -> None:
-        """Dispatch demands, including those that lacked a worker: some of these may be refused
+        """Dispatch all demands, including those that lacked a worker: some of these may be refused
         now.
         """
         for demand in self.waiting.all():
@@ -386,7 +387,7 @@ class LeaseMachine:
         self.dispatch_in(lease.demand.room, now)
 
     def unblocked(self, worker_id: bytes) -> None:
-        """Take the CPUs back for a worker whose task goes on, even if they are not free."""
+        """Take the CPUs again for a worker whose task continues, even if they are not free."""
         lease = self._lease_of(worker_id)
         if lease is None or not lease.is_blocked:
             return
@@ -428,7 +429,7 @@ class LeaseMachine:
         self._make_due_if_over(lease)
 
     def worker_gone(self, worker_id: bytes, now: float) -> Lease | None:
-        """Forget a worker whose process has ended. Returns the worker's lease, if it had one."""
+        """Forget a worker whose process has ended. Returns its lease; None if it had none."""
         worker = self.workers.remove(worker_id)
         if worker is None:
             return None
@@ -441,8 +442,8 @@ class LeaseMachine:
         return lease
 
     def owner_gone(self, owner: bytes, now: float) -> list[Lease]:
-        """Drop the demands of an ended owner, and end the workers of its leases. Returns these
-        leases.
+        """Drop the demands of an owner that has ended, and end the workers of its leases. Returns
+        these leases.
         """
         self.waiting.owner_gone(owner)
         mine = [x for x in self.leases.values() if x.demand.owner == owner and not x.demand.actor]
@@ -453,7 +454,7 @@ class LeaseMachine:
 
     def warn_in(self, pools: Sequence[NodeResources | BundlePool]) -> None:
         """Warn the workers in these bundles that they are preempted, so that they can prepare for
-        their end.
+        the end.
         """
         for lease in list(self.leases.values()):
             if any(lease.pool is pool for pool in pools):
@@ -477,13 +478,15 @@ class LeaseMachine:
                 self._effects.warn_worker(lease.worker)
 
     def round(self, now: float) -> None:
-        """Look at the waiting demands again if that is due. Call this after a round of messages."""
+        """Look at the waiting demands again if that is due. Call this after each round of
+        messages.
+        """
         if now >= self.look_at:
             self.look_at = math.inf
             self.dispatch(now)
 
     def tick(self, now: float) -> None:
-        """End workers that were idle for long, and look at the waiting demands again."""
+        """End workers that were idle for too long, and look at the waiting demands again."""
         for worker in self.workers.surplus(now):
             self._effects.stop_worker(worker, "idle", False)
         expired = self.claims.tick(now)
@@ -492,7 +495,7 @@ class LeaseMachine:
 
 
 def _split(resources: ResourceSet) -> tuple[ResourceSet, ResourceSet]:
-    """Return (CPUs, all other resources): only CPUs are lent while a task waits."""
+    """Return two parts: the CPUs, which are lent while a task waits, and all other resources."""
     cpus = {n: u for n, u in resources.items() if n == "CPU"}
     rest = {n: u for n, u in resources.items() if n != "CPU"}
     return ResourceSet(cpus), ResourceSet(rest)

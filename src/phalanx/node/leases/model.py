@@ -1,4 +1,4 @@
-"""A demand for workers of a node, and the lease of one worker that meets it."""
+"""A demand for workers of a node, and the lease by which a worker meets it."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from phalanx.scheduler.devices.instances import Allocation, NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
 
 DemandKey = tuple[bytes, int]
-"""(owner, number of its scheduling class)."""
+"""A class of an owner's tasks, as (owner, number of the scheduling class)."""
 
 
 class Asker(Protocol):
-    """The component of the node that made a demand, and is told the demand's outcome."""
+    """The part of a node that made a demand, and that gets its outcome."""
 
     def granted(self, lease: Lease) -> None:
         """Use a lease whose worker is ready."""
         ...
 
     def due(self, lease: Lease) -> None:
-        """Give the lease back after the running task, because others wait."""
+        """Ask the owner to return the lease after the running task, because others wait."""
         ...
 
     def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """Handle a refusal: the demand cannot be met, for now or for ever.
+        """Handle a refusal: the demand cannot be met now.
 
-        With the `code` of an error it is for ever, and the demand's tasks fail with that error.
+        With the `code` of an error, it can never be met, and its tasks fail with that error.
         """
         ...
 
 
 class NoAsker:
-    """The asker of a demand that nobody waits for."""
+    """The asker of a demand whose outcome nobody needs."""
 
     def granted(self, lease: Lease) -> None:
         """Do nothing."""
@@ -70,20 +70,20 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     priority: int = 0
     queue: str = ""
     group: BundleId | None = None
-    """The placement group, and the index of the bundle or -1 for any bundle."""
+    """The placement group, and the index of the bundle (-1 for any bundle)."""
     actor: bytes = b""
     strategy: Mapping[str, Any] = {}
     since: float = 0.0
-    """When the demand began to wait."""
+    """The time when the demand began to wait."""
     warned: bool = False
     here: int = -1
     """How many of the `count` workers this node may start itself; -1 for as many as it can."""
     is_forwarded: bool = False
-    """Whether another node was asked for workers."""
+    """Whether another node was asked for workers, too."""
     is_withdrawn: bool = False
-    """Whether the actor was withdrawn: its worker starts, but the actor is not to be made here."""
+    """Whether the actor was withdrawn: its worker starts, but must not create the actor."""
     is_claim: bool = False
-    """Whether the demand stands for room that is kept for a gang. Nothing is started for it."""
+    """Whether the demand represents room that is kept for a gang. No worker is started for it."""
     any_gpu_memory: bool = False
     """Whether the work may use more than its share of a GPU's memory."""
     retriable: bool = True
@@ -91,13 +91,13 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     is_own: bool = False
     """Whether the owner is a process of this node.
 
-    A demand of another node may name a new queue that this node does not know yet.
+    The demand of an owner on another node may name a new queue that this node does not know yet.
     """
     can_run_here: bool = True
-    """Whether this node could run the demand's work if the node were empty."""
+    """Whether this node could run the demand's work if nothing ran here."""
     asker: Asker = NO_ASKER
     lacks_worker: bool = False
-    """Whether the last look found room for the demand, but no worker."""
+    """Whether the last attempt to meet the demand found room, but no worker."""
     kind: WorkerKind = (b"", b"", False)
     """The kind of workers that the demand needs."""
 
@@ -108,7 +108,7 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def key(self) -> DemandKey:
-        """The owner and its class, which identify the demand."""
+        """The owner and its class. They identify the demand."""
         return (self.owner, self.scheduling_class)
 
     @property
@@ -118,7 +118,7 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
 
 
 class Lease(msgspec.Struct, kw_only=True, eq=False):
-    """The resources and the worker that a demand has got."""
+    """A worker and resources that are lent to meet a demand."""
 
     number: int
     demand: Demand
@@ -133,12 +133,12 @@ class Lease(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def is_yielding(self) -> bool:
-        """Whether the lease's worker is free for others after the running task."""
+        """Whether the lease must be returned after the running task, because others need it."""
         return not self.demand.actor and self.demand.group is None and not self.is_blocked
 
     @property
     def gang(self) -> EncodedView:
-        """The gang of the lease as its worker sees it; empty outside gangs."""
+        """The gang of the lease, as its worker sees it; empty if there is none."""
         return self.pool.gang if isinstance(self.pool, BundlePool) else NO_VIEW
 
     @property

@@ -1,9 +1,10 @@
-"""The order of demands that wait on a node, and the choice of leases that are returned for them.
+"""The order of the demands that wait on a node, and the choice of the leases that are returned for
+them.
 
-Demands are ordered by priority, then by what their queue holds relative to its weight, then by how
-little their owner's class holds, then by arrival. For a demand that finds nothing free, a lease of
-another class must be returned: first one of lower priority, then one of a class that holds more
-than a fair share.
+Demands are ordered by priority, then by what their queue holds relative to its weight (least
+first), then by what their owner's class holds (least first), then by arrival. If a demand finds
+nothing free, a lease of another class must be returned: a lease of lower priority or, without one,
+a lease of a class that holds more than a fair share.
 """
 
 from __future__ import annotations
@@ -19,39 +20,40 @@ MIN_HOLD_S = 0.01
 """Seconds for which a lease is held before it may become due."""
 LONGEST_HOLD_S = 0.5
 """Seconds after which a lease becomes due for another class of its queue, even if that class holds
-as much.
+equally much.
 
-The waiting class may hold nothing but one task that never ends.
+All that the waiting class holds may be one task that never ends.
 """
 
 FIRST_BEYOND_S = 1.0
 LONGEST_BEYOND_S = 10.0
-"""The first and the longest time in seconds between starts of tasks beyond those that fill the
-node.
+"""Two times in seconds between the starts of tasks beyond those that fill the node: the first, and
+the longest.
 """
 
 
 class LeaseQueue:
-    """Counts the leases of each class and each queue on this node, and puts demands in order by
-    these counts.
+    """Counts the leases of each class and each queue on this node. The order of demands follows
+    from these counts.
     """
 
     def __init__(self, resources: NodeResources) -> None:
         self._resources = resources
         self._held: dict[DemandKey, int] = {}
         self._next_at: dict[DemandKey, float] = {}
-        """The time when the next lease may begin, for each class with more leases than fill the
-        node.
+        """For each class with more leases than fill the node: the time when its next lease may
+        begin.
         """
         self.shares = QueueShares()
 
     def ask_to_begin(self, demand: Demand, now: float) -> bool:
-        """Whether one more lease of the class may begin, given room. A refusal sets the delay.
+        """Return whether one more lease of the class may begin now, if there is room. If not, the
+        delay begins.
 
-        Tasks that wait in `get` lend their CPUs, so more of a class can start than fill the node's
-        CPUs. The tasks that fill the CPUs start at once. Each further task starts after a delay of
-        1, 2, 4, 8, 10, 10 … seconds, as in Ray. So tasks that wait for each other go on, and yet a
-        large number of waiting tasks does not become as many processes.
+        Tasks that wait in `get` lend their CPUs, so more tasks of a class can start than fill the
+        node's CPUs. The tasks that fill the CPUs start at once. Each further task starts after a
+        delay of 1, 2, 4, 8, 10, 10 … seconds, as in Ray. So tasks that wait for each other make
+        progress, and a large number of waiting tasks does not become an equal number of processes.
         """
         cpus = demand.hold.get("CPU", 0)
         if not cpus or demand.actor:
@@ -94,10 +96,10 @@ class LeaseQueue:
     def victim(
         self, demand: Demand, leases: Iterable[Lease], now: float
     ) -> tuple[Lease | None, float]:
-        """Return the lease that its owner must return for this demand, or None, and the time to
-        look again.
+        """Return the lease that its owner must return for this demand (None if there is none), and
+        the time to try again.
 
-        At that time a lease that is too young now may be chosen.
+        By that time, a lease that is too young now may be chosen.
         """
         held = self._held.get(demand.key, 0)
         best: tuple[tuple[int, int, int], Lease] | None = None

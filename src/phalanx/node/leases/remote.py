@@ -1,8 +1,8 @@
 """Leases that this node's owners hold on other nodes.
 
-An owner speaks only with its own node. For workers that the node does not have, it asks another
-node on the owner's behalf. Grants come back the same way, and the owner then sends its tasks
-straight to the other node's workers.
+An owner talks only to its own node. If that node lacks workers, it asks another node on the owner's
+behalf. Grants come back the same way. The owner then sends its tasks straight to the other node's
+workers.
 """
 
 from __future__ import annotations
@@ -35,16 +35,14 @@ from phalanx.scheduler.devices.sets import EMPTY
 
 
 class LeaseInquiries:
-    """Asks other nodes for workers, as planned by spillback."""
+    """Asks other nodes for workers, as spillback has planned."""
 
     def __init__(self, links: NodeLinks, jobs: KnownJobs, events: NodeEvents) -> None:
         self._links = links
         self._jobs = jobs
         self._events = events
         self._described: dict[bytes, set[bytes]] = {}
-        """For each other node, the jobs and environments that this node has described to that
-        node.
-        """
+        """For each other node: the jobs and environments that this node has described to it."""
 
     def ask(self, node_id: str, demand: Demand, count: int, seen: int) -> None:
         """Tell a node how many workers a demand would use there. `seen`: how many workers the node
@@ -70,7 +68,7 @@ class LeaseInquiries:
         self._links.send_to(prefix, demand.owner, wanted)
 
     def _describe(self, prefix: bytes, demand: Demand) -> None:
-        """Send the other node everything that it must know before it starts workers for a
+        """Send the other node everything that it must know before it starts workers for the
         demand.
         """
         described = self._described.setdefault(prefix, set())
@@ -102,7 +100,7 @@ class LeaseInquiries:
 
 
 class BorrowedLeases:
-    """Leases that other nodes have granted. Owners know these leases by negative numbers."""
+    """Leases that other nodes have granted. Owners know them by negative numbers."""
 
     def __init__(
         self,
@@ -119,15 +117,13 @@ class BorrowedLeases:
         self._plans = plans
         self._numbers = itertools.count(1)
         self._borrowed: dict[int, tuple[bytes, Granted, bytes]] = {}
-        """(node, grant, owner) of each lease, by the number under which the owner knows the
-        lease.
-        """
+        """For each lease, by the number under which its owner knows it: (node, grant, owner)."""
         self._number_of: dict[tuple[bytes, int], int] = {}
 
     # ---- what this node's owners say ---------------------------------------------------------
 
     def returned(self, owner: bytes, message: LeaseReturned) -> None:
-        """Give a borrowed lease back on behalf of its owner."""
+        """Return a borrowed lease on behalf of its owner."""
         entry = self._borrowed.get(message.lease)
         if entry is not None:
             node, granted, _ = entry
@@ -144,8 +140,8 @@ class BorrowedLeases:
             self._links.send_to(node, owner, KillWorker(granted.lease))
 
     def owner_gone(self, owner: bytes) -> None:
-        """Forget the leases of an ended process. Other nodes are told of its end, and end the
-        workers.
+        """Forget the leases of a process that has ended. Other nodes get a message about its end,
+        and end the workers.
         """
         for number, (_, _, who) in list(self._borrowed.items()):
             if who == owner:
@@ -159,7 +155,7 @@ class BorrowedLeases:
     # ---- what other nodes say ----------------------------------------------------------------
 
     def on_message(self, prefix: bytes, owner: bytes, message: Any) -> None:
-        """Handle a message of another node to a process of this node."""
+        """Handle a message that another node sent to a process of this node."""
         match message:
             case Granted():
                 self._granted(prefix, owner, message)

@@ -1,7 +1,7 @@
-"""Owners' requests for leases, and the news about leases that owners want and hold.
+"""Handles owners' requests for leases, and tells owners about the leases that they want and hold.
 
-An owner speaks with its own node only. Leases with a negative number are of other nodes; see
-`remote`.
+An owner talks only to its own node. Leases with negative numbers belong to other nodes (see
+`remote`).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from phalanx.scheduler.placement.strategies import check_strategy
 
 
 class Borrowed(Protocol):
-    """Leases of other nodes that this node's owners hold."""
+    """The leases that this node's owners hold on other nodes."""
 
     def returned(self, owner: bytes, message: LeaseReturned) -> None:
-        """Give a lease back on behalf of its owner."""
+        """Return a lease on behalf of its owner."""
         ...
 
     def kill(self, owner: bytes, message: KillWorker) -> None:
@@ -49,8 +49,8 @@ class Borrowed(Protocol):
 
 
 class OwnerLeases:
-    """The leases that owners hold, here and on other nodes. This class is the asker behind the
-    demands of owners.
+    """The leases that owners hold, here and on other nodes. This class is the asker of the demands
+    of owners.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class OwnerLeases:
         gpus: GpuShares | None = None,
         end_worker: Callable[[WorkerRecord, str, bool], None] = lambda worker, reason, force: None,
     ) -> None:
-        """`gpus`: what work may use of shared GPUs. `end_worker`: as in WorkerProcesses."""
+        """`gpus`: the shares of GPUs that work may use. `end_worker`: as in WorkerProcesses."""
         self._clock = clock
         self._leases = leases
         self._borrowed = borrowed
@@ -147,7 +147,7 @@ class OwnerLeases:
         self._peers.post(lease.demand.owner, LeaseDue(lease.number))
 
     def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """Tell the owner why its demand is not met."""
+        """Tell the owner why its demand cannot be met."""
         refusal = Refused(demand.scheduling_class, reason, bool(code), code)
         self._peers.post(demand.owner, refusal)
 
@@ -178,8 +178,8 @@ class LeaseRequests:
         self._events = events
 
     def wanted(self, peer: Peer, message: LeaseWanted) -> None:
-        """Store the number of workers of a class that a process, here or on another node, would
-        use.
+        """Store how many workers of a class a process would use. The process may be on another
+        node.
         """
         owner = peer.peer
         strategy = message.strategy

@@ -1,1 +1,1 @@
-"""The actors that an owner makes and calls."""
+"""The actors that an owner creates and calls."""

@@ -43,7 +43,7 @@ from phalanx.protocol.requests.actors import WatchActor
 from phalanx.protocol.wire_errors import code_of
 
 _FLUSH_FROM = 64
-"""The number of messages that may wait on a connection before they are sent at once."""
+"""When this number of messages waits on a connection, they are sent at once."""
 
 
 class Calls:
@@ -77,19 +77,21 @@ class Calls:
         self._children = children
         self._journal = journal
         self.note_made: NoteMade | None = None
-        """Called with new references; see `objects.table.NoteMade`."""
+        """A function that is called with new references; see `objects.table.NoteMade`."""
         self.clients = ActorClients(peers, self._watch, self._known)
         self.unavailable = UnavailableCalls(self._fail_unavailable)
         self.by_number: dict[int, PendingCall] = {}
-        """Calls that have not ended."""
+        """The calls that have not ended, by number."""
         self.released: deque[bytes] = deque()
-        """Actors whose last handle is gone. Finalizers append to this queue."""
+        """The actors whose last handle is gone. Finalizers append to this queue."""
         self._is_closed = False
 
     # ---- actors ------------------------------------------------------------------------------
 
     def client(self, actor: bytes, watch: bool = True) -> ActorClient:
-        """Return the client of an actor. `watch`: ask for news of an actor that is not known."""
+        """Return the client of an actor. `watch`: whether to ask the head about an actor that this
+        process does not know yet.
+        """
         found = self.clients.known.get(actor)
         if found is None:
             found = ActorClient(actor, self)
@@ -131,8 +133,8 @@ class Calls:
 
         `group`: the call's concurrency group at the actor. `keep`: an object that keeps the actor
         alive until the call has ended. `name`: the call's name in listings, as its caller gave it.
-        `is_listed`: whether listings show the call. This is safe from any thread. Only `submit`
-        needs the owner's lock, so the lock is held for less time.
+        `is_listed`: whether listings show the call. Any thread may call this. Only `submit` needs
+        the owner's lock, so the lock is held for less time.
         """
         number = next(self._numbers)
         base = number << INDEX_BITS
@@ -167,7 +169,7 @@ class Calls:
         self.start(call)
 
     def start(self, call: PendingCall) -> None:
-        """Queue the call at its actor. The call is sent once its inputs are there."""
+        """Queue the call at its actor. It is sent once its inputs are here."""
         self.by_number[call.number] = call
         if call.inputs is None:
             call.actor.submit(call)
@@ -223,7 +225,7 @@ class Calls:
             self._outbox.flush_later(connection)
 
     def fail_call(self, call: PendingCall, actor: ActorClient) -> None:
-        """Fail a call of a dead actor; for an actor that may be dead, wait for news first."""
+        """Fail a call of a dead actor. If the actor may be dead, wait for news of it first."""
         if actor.state == DEAD:
             self._record_failure(call, "ACTOR_DIED")
             self._end(call, failures.failed(_death_of(actor)))
@@ -231,7 +233,7 @@ class Calls:
             self.unavailable.add(call, actor.reason)
 
     def ended_under(self, call: PendingCall, actor: ActorClient) -> None:
-        """Warn that an actor keeps ending under a call: at 3, 6, 12, 24 … ends."""
+        """Warn that an actor has repeatedly ended under a call: at 3, 6, 12, 24 … ends."""
         power = actor.ends // ENDS_TO_GO_ALONE
         if not power or actor.ends % ENDS_TO_GO_ALONE or power & (power - 1):
             return
@@ -260,7 +262,7 @@ class Calls:
     # ---- events ------------------------------------------------------------------------------
 
     def done(self, connection: Connection, message: Done) -> bool:
-        """Deliver the result of a call. Returns False if this process has no call of that
+        """Deliver the result of a call. Returns False if this process has no call with that
         number.
         """
         call = self._answered(connection, message)
@@ -272,7 +274,9 @@ class Calls:
         return True
 
     def _answered(self, connection: Connection, message: Done | Failed) -> PendingCall | None:
-        """Return the call that a message answers, if it came over the connection of that call."""
+        """Return the call that a message answers, if the message came over the connection of that
+        call.
+        """
         call = self.by_number.get(message.number)
         if call is None or call.actor.connection is not connection:
             return None
@@ -286,16 +290,16 @@ class Calls:
         self._journal.add_run(run)
 
     def _record_failure(self, call: PendingCall, kind: str) -> None:
-        """Record a call that failed without running or answering. `kind` is the kind of the
-        failure, unless the call was cancelled.
+        """Record a call that failed without running or answering. `kind`: the kind of failure; a
+        cancelled call is recorded as cancelled.
         """
         error = "TASK_CANCELLED" if call.cancelled else kind
         now = self._wall()
         self._journal.add_run(_run(call, STATE_FAILED, now, now, b"", error))
 
     def failed(self, connection: Connection, message: Failed) -> bool:
-        """Handle a call that raised or did not run. Returns False if this process has no such
-        call.
+        """Handle a call that raised an error or did not run. Returns False if this process has no
+        such call.
         """
         call = self._answered(connection, message)
         if call is None:
@@ -332,7 +336,9 @@ class Calls:
         return True
 
     def _inputs_lost(self, call: PendingCall, message: Failed) -> None:
-        """Wait again for arguments that the actor did not find, ahead of unsent calls."""
+        """Make a call wait again for arguments that the actor did not find. The call stays ahead of
+        calls that were not sent.
+        """
         error = self._inputs.lost(call, message.error.decode().split())
         if error is not None:
             self._end(call, error)
@@ -368,7 +374,7 @@ class Calls:
     # ---- ends --------------------------------------------------------------------------------
 
     def _end(self, call: PendingCall, error: Value) -> None:
-        """End the call with this failure in place of its remaining results."""
+        """End the call. This failure becomes the value of its remaining results."""
         self.by_number.pop(call.number, None)
         self._results.fail(call, error)
 
@@ -377,7 +383,7 @@ class Calls:
         return failures.failed(TaskCancelledError(task, None))
 
     def node_lost(self) -> None:
-        """Fail all calls, because this node's process is gone and no call will be answered."""
+        """Fail all calls, because this node's process has ended and no call will be answered."""
         self._is_closed = True
         for client in list(self.clients.known.values()):
             client.reason = "The node process is gone."
@@ -385,7 +391,9 @@ class Calls:
             self.unavailable.settle(client.actor)
 
     def record_left(self) -> None:
-        """Record calls that have not ended as failed, for listings, because this process leaves."""
+        """Record calls that have not ended as failed, for listings, because this process leaves its
+        node.
+        """
         for call in self.by_number.values():
             self._record_failure(call, "WORKER_DIED")
 

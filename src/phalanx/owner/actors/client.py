@@ -1,4 +1,6 @@
-"""The calling side of one actor: its queue, the calls under way, and retries after restarts."""
+"""The calling side of one actor: its queue, the calls that were sent, and retries after
+restarts.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,15 @@ from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Payload
 
 ENDS_TO_GO_ALONE = 3
-"""The number of times that an actor may end while a call runs, or may be running, before the call
-is sent last and alone.
+"""How often an actor may end while a call runs, or may be running, before the call is sent last and
+alone.
 
-The other calls then run, and it becomes clear which call ends the actor.
+The other calls then run first, and it becomes clear which call ends the actor.
 """
 
 
 class CallRecipe:
-    """Makes a new call that runs a finished call once more, on the same actor."""
+    """Makes a new call that runs a finished call again, on the same actor."""
 
     option = "max_task_retries"
 
@@ -45,8 +47,8 @@ class CallRecipe:
         return "cannot run again: its actor is dead." if self._actor.state == DEAD else ""
 
     def renew(self, number: int, args: Payload) -> PendingCall:
-        """Return the call as a new one. A stream that is made again has no backpressure, because
-        nobody takes its items one after another.
+        """Return the call as a new one. Its stream has no backpressure, because nobody takes the
+        items one after another.
         """
         call = PendingCall(
             number, self._actor, self._method, args, None, None, [], self.returns, 0, self._group
@@ -58,7 +60,7 @@ class CallRecipe:
 
 
 class PendingCall(PendingWork):
-    """One method call between submission and its last result."""
+    """A method call, from its submission to its last result."""
 
     __slots__ = (
         "actor",
@@ -111,16 +113,15 @@ class PendingCall(PendingWork):
         self.cancelled = ""
         self.stream = None
         self.keep: Any = None
-        """An object that keeps the actor alive while the call is under way."""
+        """An object that keeps the actor alive until the call ends."""
         self.on_ready = None
 
     @property
     def connection(self) -> Connection | None:
-        """The connection to the actor's worker; None if there is none."""
+        """The connection over which the call was sent; None if the actor has no connection."""
         return self.actor.connection
 
     def recipe(self) -> CallRecipe:
-        """Return the recipe that runs this call again."""
         return CallRecipe(self)
 
 
@@ -132,9 +133,7 @@ class CallEffects(Protocol):
         ...
 
     def fail_call(self, call: PendingCall, actor: ActorClient) -> None:
-        """Fail a call whose actor is dead, or whose actor was lost during the call and may be
-        dead.
-        """
+        """Fail a call whose actor is dead, or may be dead because it was lost during the call."""
         ...
 
     def ended_under(self, call: PendingCall, actor: ActorClient) -> None:
@@ -143,7 +142,7 @@ class CallEffects(Protocol):
 
 
 class ActorClient:
-    """An actor, as a process that calls it sees it."""
+    """An actor as a process that calls it sees it."""
 
     __slots__ = (
         "_about_of",
@@ -173,13 +172,13 @@ class ActorClient:
         self.actor = actor
         self.about = About(actor)
         self._about_of: dict[str, About] = {}
-        """The variants of `about` for calls with a name of their own, by the function that they
+        """For calls with names of their own: a description like `about`, by the function that they
         call.
         """
         self.effects = effects
         self.name = ""
         self.repr_name = ""
-        """The actor's name for itself; empty if its class defines none."""
+        """The name that the actor gives itself; "" if its class defines none."""
         self.state = PENDING_CREATION
         self.incarnation = -1
         self.worker = b""
@@ -188,23 +187,23 @@ class ActorClient:
         self.inflight: dict[int, PendingCall] = {}
         self.reason = ""
         self.error = b""
-        """The pickled error that the actor's constructor raised."""
+        """The error that the actor's constructor raised, pickled."""
         self.code = ""
-        """The code of the error that explains why no node could ever hold the actor."""
+        """The code of the error with which calls fail, if no node can ever hold the actor."""
         self.out_of_order = False
         self.concurrency = 0
-        """The number of calls that the actor runs at once; 0 if unknown."""
+        """How many calls the actor runs at once; 0 if unknown."""
         self.ended_under = ""
-        """The method that ran when the actor's process last ended; empty if unknown."""
+        """The method that ran when the actor's process last ended; "" if unknown."""
         self.ends = 0
         """How often the actor's process has ended while the method `ended_under` ran."""
         self._goes_alone = False
-        """Whether the call under way must be the only one."""
+        """Whether the call that was sent last must run alone."""
         self.hold: Any = None
         """The references in the constructor's arguments, which must live as long as the actor."""
 
     def listed(self, call: PendingCall) -> tuple[str, About]:
-        """Return the name and description with which listings show a call."""
+        """Return the name and description of a call in listings."""
         if not call.is_listed:
             return call.method, UNLISTED
         own = f"{self.name}.{call.method}"
@@ -217,7 +216,7 @@ class ActorClient:
         return name, about
 
     def submit(self, call: PendingCall) -> None:
-        """Queue the call; fail it at once if the actor is dead."""
+        """Queue the call. If the actor is dead, fail the call at once."""
         if self.state == DEAD or (self.state == RESTARTING and call.retries == 0 and self.worker):
             # As in Ray: a call that may not be sent twice does not wait for the actor to come back.
             # Such a call does wait for an actor that was never there, because nothing can have run
@@ -253,10 +252,10 @@ class ActorClient:
             self.effects.send_calls(self, batch, urgent)
 
     def _admit(self, call: PendingCall, batch: list[PendingCall]) -> bool:
-        """Admit a call in addition to the batch and the calls under way. Returns whether it was
-        admitted.
+        """Add a call to the batch, if it may be sent in addition to the batch and the unanswered
+        calls. Returns whether it was added.
 
-        While a call that must go alone is under way, no other call is admitted.
+        While a call that must run alone is unanswered, no other call is added.
         """
         if self._goes_alone:
             return False
@@ -266,8 +265,8 @@ class ActorClient:
         return True
 
     def finished(self, number: int) -> PendingCall | None:
-        """Remove call `number` from the calls under way, because its result has come, and return
-        the call.
+        """Remove a call from the unanswered calls, because its result has come, and return it. None
+        if it is not one of them.
         """
         call = self.inflight.pop(number, None)
         if not self.inflight:
@@ -277,7 +276,7 @@ class ActorClient:
         return call
 
     def interrupted(self) -> None:
-        """Handle the end of the actor's process: calls under way fail, or are queued again."""
+        """Handle the end of the actor's process: unanswered calls fail, or are queued again."""
         lost = list(self.inflight.values())
         self.inflight.clear()
         self._goes_alone = False
@@ -294,9 +293,9 @@ class ActorClient:
         self.queue.extendleft(reversed(again))
 
     def restarting(self) -> None:
-        """Wait for the actor to come back. Calls under way that may not be sent twice fail.
+        """Wait for the actor to come back. Unanswered calls that may not be sent twice fail.
 
-        A call under which the actor has ended several times is from then on sent last and alone, so
+        A call under which the actor has ended several times is sent last and alone from then on, so
         that the other calls run.
         """
         self.state = RESTARTING
@@ -317,9 +316,9 @@ class ActorClient:
             self.effects.ended_under(blamed, self)
 
     def _blame(self) -> PendingCall | None:
-        """Count this end for the calls that may have run when the process ended.
+        """Count this end for each call that may have run when the process ended.
 
-        If only one call can have run, return that call.
+        Returns the call if only one can have run; otherwise None.
         """
         runs_one = self.concurrency == 1 and not self.out_of_order
         charged = list(islice(self.inflight.values(), 1 if runs_one else None))
@@ -340,7 +339,7 @@ class ActorClient:
             self.effects.fail_call(call, self)
 
     def retry(self, call: PendingCall) -> None:
-        """Queue again a call whose method raised a retriable error, ahead of later calls."""
+        """Queue a call again whose method raised a retriable error. It comes before later calls."""
         call.attempt += 1
         self.queue.appendleft(call)
         self.pump()
@@ -361,5 +360,5 @@ class ActorClient:
 
     @property
     def pending(self) -> int:
-        """The number of calls that have no result yet."""
+        """The number of calls without a result."""
         return len(self.queue) + len(self.inflight)

@@ -1,9 +1,9 @@
-"""All actors that one process calls: the news of each, and the connections to them.
+"""All actors that one process calls, with the news about them and the connections to them.
 
-News of an actor's end count once the connection to it has ended, because results may still be on
-their way. When a connection to another node ends without news, the actor is *astray*: perhaps only
-the connection has ended. Then the head is asked whether the actor is still there, restarted or
-dead.
+News that an actor has ended are applied after the end of the connection to it, because results may
+still be on their way. When a connection to another node ends without such news, the actor is
+*astray*: perhaps only the connection has ended. Then the head is asked whether the actor still
+runs, was restarted, or is dead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ASK_AGAIN_S = 5.0
 """Seconds without a connection to an actor after which its caller asks the head again where the
 actor is.
 
-News about actors may get lost.
+The question is repeated because news about actors may get lost.
 """
 
 
@@ -30,25 +30,25 @@ class ActorClients:
     def __init__(
         self, peers: Peers, watch: Callable[[bytes], None], on_known: Callable[[ActorClient], None]
     ) -> None:
-        """`watch` asks the head where an actor is. `on_known` is called for each actor that is
-        back, and for each that will never come back.
+        """`watch` asks the head where an actor is. `on_known` is called for each actor that has
+        come back, and for each that will never come back.
         """
         self._peers = peers
         self._watch = watch
         self._on_known = on_known
         self.known: dict[bytes, ActorClient] = {}
-        """The clients by actor id. Callers add to this table."""
+        """The clients by the ids of their actors. Callers add to this table."""
         self._held_back: dict[bytes, ActorUpdate] = {}
-        """For each actor: its news that waits for the end of the connection to it."""
+        """For each actor: news that are applied when the connection to it has ended."""
         self._astray: dict[bytes, None] = {}
         self._cut_off: frozenset[bytes] = frozenset()
-        """Actors that had calls but no connection at the last look."""
+        """Actors that had calls but no connection when they were last looked at."""
         self._look_at = 0.0
 
     # ---- news --------------------------------------------------------------------------------
 
     def updated(self, message: ActorUpdate) -> None:
-        """Handle news of an actor: where it is, or why it is not there."""
+        """Handle news about an actor: where it is, or why it is nowhere."""
         client = self.known.get(message.actor)
         if client is None or message.incarnation < client.incarnation:
             return
@@ -95,8 +95,8 @@ class ActorClients:
     # ---- connections -------------------------------------------------------------------------
 
     def connection_ended(self, connection: Connection) -> None:
-        """Apply the news that waited for this connection, because all answers over the connection
-        are in.
+        """Apply the news that waited for the end of this connection, because all answers have now
+        come.
         """
         for client in list(self.known.values()):
             if client.connection is connection:
@@ -108,7 +108,7 @@ class ActorClients:
                     self._astray[client.actor] = None
 
     def tick(self, now: float) -> None:
-        """Ask the head about actors that cannot be reached: they may still be there."""
+        """Ask the head about actors that cannot be reached. They may still run."""
         if now >= self._look_at:
             self._look_at = now + ASK_AGAIN_S
             self._ask_for_cut_off()
@@ -136,6 +136,6 @@ class ActorClients:
 
 
 def _interrupt(client: ActorClient, reason: str) -> None:
-    """Interrupt the calls that were under way; each of them may have run or not."""
+    """Interrupt the unanswered calls. It is unknown which of them have run."""
     client.state, client.reason = RESTARTING, reason
     client.interrupted()

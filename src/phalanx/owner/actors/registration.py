@@ -1,4 +1,4 @@
-"""Registration of actors with the head, once the arguments of their constructors are there."""
+"""Registers actors with the head, once the arguments of their constructors are here."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from phalanx.protocol.requests.actors import ActorSpec, AnnounceActor, KillActor
 
 
 class ActorHold:
-    """Attached to the creator's reference to an actor. Releases the actor when that reference
-    goes.
+    """A hold on the creator's reference to an actor. When the reference is gone, the hold releases
+    the actor.
     """
 
     __slots__ = ("actor", "released")
@@ -40,7 +40,7 @@ class ActorHold:
 
 
 class Registration:
-    """Registers the actors that this process makes."""
+    """Registers the actors that this process creates."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Registration:
         inputs: list[ObjectRef[Any]] | None,
         pins: list[Any] | None,
     ) -> ActorClient:
-        """Return the client of an actor that will be registered. Calls can be queued from now on.
+        """Return the client of an actor that will be registered. Calls can be queued at once.
 
         `inputs` and `pins` belong to the arguments of the actor's constructor; see PendingWork.
         """
@@ -85,9 +85,9 @@ class Registration:
         return ref
 
     def say_released(self) -> None:
-        """Report released actors before this process looks an actor up by name.
+        """Report the released actors. Call this before this process looks up an actor by name.
 
-        The name of a released actor must no longer lead to that actor.
+        Otherwise the name of a released actor might lead to that actor.
         """
         self._calls.flush_released()
 
@@ -98,7 +98,7 @@ class Registration:
         inputs: list[ObjectRef[Any]] | None,
         spec: ActorSpec,
     ) -> None:
-        """Register an actor once all inputs are there. Until then, only announce the actor."""
+        """Register an actor once all inputs are here. Until then, announce it."""
         missing = [ref for ref in inputs or () if ref._value is None]
         if not missing:
             self._register(client, creation, inputs, spec)
@@ -148,7 +148,7 @@ class Registration:
         inputs: list[ObjectRef[Any]] | None,
         get_if_exists: bool = False,
     ) -> RegisterActor:
-        """Return the request that creates the actor. All inputs must be there."""
+        """Return the request that creates the actor. All inputs must be here."""
         for ref in inputs or ():
             self._references.export(ref)  # the actor may have to fetch this input again
         creation.inputs = [self._objects.for_sending(ref) for ref in inputs or ()]
@@ -158,8 +158,8 @@ class Registration:
         return RegisterActor(spec, encoded(msgspec.msgpack.encode, creation), files, get_if_exists)
 
     def replace(self, client: ActorClient, actor: bytes) -> ActorClient:
-        """Return the client of the existing actor of that name, in place of the new actor's
-        client.
+        """Return the client of the existing actor with that name. It replaces the client of the new
+        actor.
         """
         self._calls.clients.known.pop(client.actor, None)
         return self._calls.client(actor)

@@ -1,4 +1,4 @@
-"""Objects that work takes as top-level arguments, and waits for."""
+"""Waits for the objects that work takes as top-level arguments."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Inputs:
         self._objects = objects
 
     def wait(self, work: PendingWork, on_ready: Callable[[Any], None]) -> bool:
-        """Call `on_ready(work)` once all inputs are there.
+        """Call `on_ready(work)` once all inputs are here.
 
-        If they are there already, return False without that call. Nothing is fetched before `fetch`
-        is called.
+        Returns False, without that call, if they are here already. Nothing is fetched before
+        `fetch` is called.
         """
         missing = [ref for ref in work.inputs or () if ref._value is None]
         work.on_ready = on_ready
@@ -41,10 +41,10 @@ class Inputs:
             self._objects.fetch(ref)
 
     def lost(self, work: PendingWork, names: Sequence[str]) -> Value | None:
-        """Fetch again the arguments whose files the work's process did not find.
+        """Fetch the arguments again whose files the work's process did not find.
 
-        Arguments given by value cannot be made again. If one of those is missing, return the
-        failure of the work.
+        Arguments that were sent by value cannot be made again. If one of these is missing, returns
+        the failure of the work.
         """
         for ref in work.inputs or ():
             for name in names:
@@ -66,9 +66,7 @@ def _arguments_lost(owner: bytes, number: int) -> Value:
 
 
 def failed_input(inputs: Sequence[ObjectRef[Any]] | None) -> Value | None:
-    """Return the first failure among the values of these top-level references; None if there is
-    none.
-    """
+    """Return the first failure among the values of these references; None if there is none."""
     for ref in inputs or ():
         value = ref._value
         if type(value) is Value and value.kind == FAILED:

@@ -1,8 +1,8 @@
 """The processes that hold references to this process's objects.
 
-An owner keeps an object while any borrower has registrations for it. Registrations are counted,
-because a message of a borrower that undoes old registrations may cross a message that makes new
-registrations.
+An owner keeps an object while any borrower has registrations for it. Registrations are counted: a
+borrower's message that undoes old registrations may cross this process's message that makes new
+ones.
 
 When the connection to a borrower ends, some of these messages may be lost while the borrower lives.
 Then all objects that it held are kept until it declares which of them it still holds, or is known
@@ -23,22 +23,22 @@ class Lending:
 
     def __init__(self) -> None:
         self.exported: WeakValueDictionary[int, ObjectRef[Any]] = WeakValueDictionary()
-        """Every object that was ever lent and still lives, by number."""
+        """Every object that was ever lent and still exists, by number."""
         self._kept: dict[int, ObjectRef[Any]] = {}
         self._counts: dict[int, dict[bytes, int]] = {}
         self._uncertain: dict[bytes, dict[int, ObjectRef[Any]]] = {}
-        """Objects whose borrowers lost their connection, by borrower. They are kept until the
-        borrower declares which of them it still holds.
+        """For each borrower whose connection ended: the objects that it held then. They are kept
+        until it declares which of them it still holds.
         """
         self._declared: dict[bytes, dict[int, int]] = {}
-        """The registrations that are left over from each borrower's latest declaration.
+        """For each borrower: the registrations of its latest declaration that were not undone yet.
 
         A borrower may declare twice, because two processes may dial each other at the same time.
         """
 
     def add(self, number: int, borrower: bytes, count: int = 1) -> bool:
-        """Count registrations of `borrower` for object `number`. Returns False if the object is
-        gone.
+        """Count registrations of `borrower` for object `number`. Returns False if the object does
+        not exist any more.
         """
         ref = self.exported.get(number)
         if ref is None:
@@ -68,7 +68,7 @@ class Lending:
     def connection_lost(self, borrower: bytes) -> bool:
         """Handle the end of the connection to a process that may still live and hold objects.
 
-        Returns whether the process may hold any object.
+        Returns whether the process may hold an object.
         """
         self._declared.pop(borrower, None)
         for number in self._counted(borrower):

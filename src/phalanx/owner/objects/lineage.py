@@ -1,23 +1,23 @@
-"""Lineage: the finished tasks that an owner remembers, so that lost results are made again.
+"""Lineage: the finished tasks that an owner remembers, so that lost results can be made again.
 
-A task is remembered from its first result in shared memory on; small results live in their owner
-and are never lost. Results hold their remembered task by their references, so Python's own
-reference counting decides how long it is kept: while any of its large results lives, or a result
-made from them.
+A task is remembered as soon as it has a result in shared memory. (Small results are in their owner
+and are never lost.) Each reference to a result holds the remembered task, so Python's reference
+counting decides how long the task is kept: while any of its large results exists, or any result
+that was made from them.
 
-Memory. A remembered task keeps its own arguments: the pickle, a file of large ones, and the small
-values that came by reference. For large objects that came by reference it keeps the lineage and not
-the bytes. Such an object is freed with its last reference, and made again, recursively, before the
-task runs again. So a pipeline that can be recovered needs no more memory than another; recovery
-only costs time.
+Memory. A remembered task keeps its own arguments: the pickle, the file of large arguments, and the
+small values that were given by reference. For large objects that were given by reference it keeps
+the lineage and not the bytes. Such an object is freed with its last reference, and is made again,
+recursively, before the task runs again. So a pipeline that can be recovered needs no more memory
+than any other; only recovery costs time.
 
 Two kinds of arguments have no lineage here. The first are large objects of this process that cannot
 be made again, because they were put or their task may not run twice. They are kept as they are, as
-in Ray, but only the newest up to a limit of bytes: a loop that puts something at each step would
-fill the store. A result whose argument was dropped cannot be made again, and the error says so. The
-second are objects of other processes: they are kept whole, since their owners do not know this
-process's lineage. Kept bytes of arguments count against the limit too; beyond it, the oldest tasks
-are forgotten.
+in Ray, but only the newest, up to a limit of bytes: otherwise a loop that puts an object at each
+step would fill the store. A result whose argument was dropped cannot be made again, and the error
+says so. The second are objects of other processes: they are kept as they are, because their owners
+do not know this process's lineage. The bytes of kept arguments count against the limit, too; when
+it is exceeded, the oldest tasks are forgotten.
 
 Finalizers only append to a deque, which the next call empties.
 """
@@ -45,11 +45,13 @@ from phalanx.owner.work import PendingWork, Recipe
 from phalanx.protocol.messages import Payload, Value
 
 RECORD_BYTES = 1024
-"""Bytes that a remembered task counts in addition to its arguments, for its record and links."""
+"""The bytes that a remembered task counts for its record and links, in addition to its
+arguments.
+"""
 
 
 class Unmakeable(NamedTuple):
-    """Why an object cannot be made again: the kind of reason, for programs, and a clause for
+    """Why an object cannot be made again: a kind of reason, for programs, and a clause for
     display.
     """
 
@@ -65,13 +67,13 @@ _RAYS = {
     "exhausted": "MAX_ATTEMPTS_EXCEEDED",
     "evicted": "LINEAGE_EVICTED",
 }
-"""Ray's words for these kinds. Programs look for them in messages."""
+"""The words that Ray uses for these kinds. Programs look for them in messages."""
 
 
 def lost_error(owner: bytes, number: int, reason: Unmakeable, place: str = "") -> ObjectLostError:
-    """Return the error of object `number` of `owner`, which is lost for good.
+    """Return the error of an object of `owner` that is lost for good.
 
-    `place`: where in the program the object was made; empty if that is not recorded.
+    `place`: where in the program the object was made; "" if that is not recorded.
     """
     kinds = {
         "exhausted": ObjectReconstructionFailedMaxAttemptsExceededError,
@@ -95,7 +97,7 @@ def put_by(owner: bytes) -> Unmakeable:
 
 
 def no_retries(recipe: Recipe) -> Unmakeable:
-    """Return the reason why work cannot run again: its allowed retries are used up."""
+    """Return the reason that work cannot run again because all its retries are used up."""
     name, option = recipe.name, recipe.option
     if recipe.allowed == 0:
         why = f"{name}, which made it, may not run again ({option}=0)."
@@ -110,7 +112,7 @@ SWITCHED_OFF = Unmakeable(
 
 
 class LostHold:
-    """Attached to the owner's reference of an object whose bytes are gone, until the object is made
+    """A mark on the owner's reference to an object whose bytes are lost, until the object is made
     again.
     """
 
@@ -121,23 +123,23 @@ class LostHold:
 
 
 Export = Callable[[ObjectRef[Any]], None]
-"""Called with each new reference that other processes may ask for by its number."""
+"""Called with each new reference for which other processes may ask by its number."""
 
 
 class Source(Protocol):
-    """Makes an argument of a remembered task available again."""
+    """Provides an argument of a remembered task again."""
 
     kept_bytes: int
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """Return the argument's reference: the living one, or else a new reference to the same
-        object.
+        """Return the reference to the argument: the existing one or, if there is none, a new
+        reference to the same object.
         """
         ...
 
 
 class Whole:
-    """A source for an argument that is an object of another process: the object is kept as it
+    """The source of an argument that is an object of another process. The object is kept as it
     is.
     """
 
@@ -153,7 +155,7 @@ class Whole:
 
 
 class Awaited:
-    """A source for an argument that is an object of this process and was missing when the task
+    """The source of an argument that is an object of this process and was not ready when the task
     finished. The object is kept until it is ready.
     """
 
@@ -168,23 +170,23 @@ class Awaited:
         ref._waiters.append(self)
 
     def notify(self, failed: bool = False) -> None:
-        """Take the object, which is ready now. The object calls this method, because this source is
-        one of its waiters.
+        """Note that the object is ready. The object calls this method, because this source is one
+        of its waiters.
         """
         ref, self._ref = self._ref, None
         if ref is not None:
             self._source = _source(ref._owner, ref)
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """Return the object's reference, from the present source. Another source takes over once
-        the object is ready.
+        """Return the reference to the object, from the source that applies now: another source
+        replaces this one once the object is ready.
         """
         return self._source.revive(export)
 
 
 class Small:
-    """A source for an argument whose small value lives in this process, its owner, with the
-    references in the value.
+    """The source of an argument whose small value is in this process, its owner. The source keeps
+    the value and the references in it.
     """
 
     __slots__ = ("_inner", "_number", "_owner", "_payload", "kept_bytes")
@@ -206,7 +208,7 @@ class Small:
 
 
 class Result:
-    """A source for an argument that is a large result of a remembered task."""
+    """The source of an argument that is a large result of a remembered task."""
 
     __slots__ = ("_number", "record")
     kept_bytes = 0
@@ -217,11 +219,11 @@ class Result:
         self._number = number
 
     def is_gone(self) -> bool:
-        """Whether the program holds the result no longer."""
+        """Whether the program no longer holds the result."""
         return self._number not in self.record.refs
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """Return the living reference of the result; without one, return a new reference that is
+        """Return the existing reference to the result or, if there is none, a new reference that is
         marked as lost.
         """
         ref = self.record.refs.get(self._number)
@@ -232,7 +234,7 @@ class Result:
 
 
 class Fleeting:
-    """A source for an argument that is freed with its last reference and cannot be made again."""
+    """The source of an argument that is freed with its last reference and cannot be made again."""
 
     __slots__ = ("__weakref__", "_number", "_owner", "_ref", "reason")
     kept_bytes = 0
@@ -244,8 +246,8 @@ class Fleeting:
         self.reason = reason
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """Return the living reference; without one, return a new reference whose value is the error
-        of the lost object.
+        """Return the existing reference or, if there is none, a new reference whose value is the
+        error of a lost object.
         """
         ref = self._ref()
         if ref is None:
@@ -257,7 +259,7 @@ class Fleeting:
 
 
 class Kept(Fleeting):
-    """A source for a fleeting object that is kept for the objects made of it, as long as there is
+    """The source of a fleeting object that is kept for the objects made from it while there is
     room.
     """
 
@@ -274,17 +276,17 @@ class Kept(Fleeting):
 
 
 class KeptObjects:
-    """The newest large objects that cannot be made again. Each is kept while an object made of it
-    lives.
+    """The newest large objects that cannot be made again. Each is kept while an object that was
+    made from it exists.
 
-    The sources that revive these objects hold them.
+    The sources of these objects hold them.
     """
 
     def __init__(self) -> None:
         self._sources: weakref.WeakValueDictionary[int, Kept] = weakref.WeakValueDictionary()
         self._counted_bytes = 0
-        """The bytes of these objects, together with those of objects that have gone since the last
-        count.
+        """The bytes of these objects, and of those that have gone since the bytes were last
+        counted.
         """
 
     def keep(self, ref: ObjectRef[Any], source: Fleeting, limit_bytes: int) -> Fleeting:
@@ -310,7 +312,7 @@ class KeptObjects:
 
 
 def sources(owner: bytes, refs: Sequence[ObjectRef[Any]] | None) -> list[Source]:
-    """Return the source of each of these arguments of a task of `owner`."""
+    """Return the source of each of these arguments of a task that `owner` submitted."""
     return [_source(owner, ref) for ref in refs or ()]
 
 
@@ -348,7 +350,7 @@ def bytes_of(payload: Payload) -> int:
 
 
 class Remembered:
-    """A finished task or call that can be run again."""
+    """A finished task or call that can run again."""
 
     __slots__ = (
         "__weakref__",
@@ -383,20 +385,20 @@ class Remembered:
         self.attempt = 0
         self.kept_bytes = 0
         self.lost_together: LostTogether | None = None
-        """Lost objects that were made from results of this work which the program no longer
+        """The lost objects that were made from results of this work which the program no longer
         holds.
         """
         self.refusal: Unmakeable | None = None
         self.refs: weakref.WeakValueDictionary[int, ObjectRef[Any]] = weakref.WeakValueDictionary()
-        """The referenced results of the work, by number."""
+        """The results of the work to which references exist, by number."""
 
     def made(self, ref: ObjectRef[Any]) -> None:
         """Add a result of the work."""
         self.refs[ref._number] = ref
 
     def revive(self, number: int) -> ObjectRef[Any]:
-        """Return a new reference to result `number`, whose last reference has gone. The new one is
-        marked as lost.
+        """Return a new reference to result `number`, whose last reference is gone. It is marked as
+        lost.
         """
         ref = make_ref(self.owner, number)
         ref._task = self.number
@@ -405,7 +407,7 @@ class Remembered:
         return ref
 
     def gone_parents(self) -> Iterator[Remembered]:
-        """Yield the makers of those arguments that the program no longer holds."""
+        """Yield the work that made those arguments which the program no longer holds."""
         for arguments in (self.inputs, self.nested):
             for source in arguments or ():
                 if isinstance(source, Result) and source.is_gone():
@@ -421,14 +423,14 @@ class Remembered:
         return no_retries(self.recipe) if self.retries == 0 else None
 
     def charge(self) -> None:
-        """Count another run of the work, which uses up one retry."""
+        """Count another run of the work. It uses up one retry."""
         assert self.retries != 0
         if self.retries > 0:
             self.retries -= 1
         self.attempt += 1
 
     def renew(self, inputs: list[ObjectRef[Any]] | None, pins: list[Any] | None) -> PendingWork:
-        """Return the work again, for its next attempt."""
+        """Return the work for its next run."""
         work = self.recipe.renew(self.number, self.args)
         work.inputs, work.pins = inputs, pins
         work.retries, work.attempt = self.retries, self.attempt
@@ -446,7 +448,7 @@ class Remembered:
 
 
 class Lineage:
-    """The finished tasks that an owner remembers, the oldest first."""
+    """The finished tasks that an owner remembers, oldest first."""
 
     def __init__(self, limit_bytes: int = LINEAGE_BYTES) -> None:
         self.limit_bytes = limit_bytes
@@ -455,7 +457,7 @@ class Lineage:
         self._released: deque[int] = deque()
         self._kept_bytes = 0
         self.evicted = 0
-        """Tasks that were forgotten for lack of room."""
+        """How many tasks were forgotten for lack of room."""
 
     def remember(self, owner: bytes, work: PendingWork, recipe: Recipe) -> Remembered:
         """Keep the arguments of this work, so that the work can run again."""
@@ -484,12 +486,14 @@ class Lineage:
         return found
 
     def forget(self, record: Remembered, reason: Unmakeable) -> None:
-        """Forget work that is not to run again."""
+        """Forget work that must not run again."""
         self._drop(record.number)
         record.forget(reason)
 
     def cancelled(self, number: int) -> None:
-        """Forget cancelled work that has ended. Its results stay, but are not made again."""
+        """Forget work that was cancelled and has ended. Its results stay, but are not made
+        again.
+        """
         record = self._records[number][0]() if number in self._records else None
         if record is not None:
             name = record.recipe.name

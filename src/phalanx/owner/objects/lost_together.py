@@ -1,10 +1,9 @@
 """Groups of lost results that were made from the same arguments, and are made again together.
 
-An argument that the program no longer holds must be made again before a result that was made from
-it. Each time, that takes a retry of the argument's task. If four lost results of one argument were
-made again one by one, as each is asked for, that task would run four times and use up its retries.
-So as soon as one of the results is needed, all of them are made again, and the argument is made
-once for all of them.
+Before a lost result is made again, the arguments that the program no longer holds must be made
+again, and each time this takes a retry of the argument's task. If four lost results of one argument
+were made again one after another, that task would run four times and use up its retries. So as soon
+as one of the results is needed, all of them are made again, and the argument is made once for all.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from phalanx.objects.reference import ObjectRef
 
 
 class LostTogether:
-    """Lost results that share an argument which the program no longer holds, however far back in
-    their lineage.
+    """Lost results that share an argument which the program no longer holds. The argument may be
+    far back in their lineage.
     """
 
     __slots__ = ("_into", "_refs")
@@ -51,7 +50,9 @@ class LostTogether:
         self._refs.append(weakref.ref(ref))
 
     def take(self) -> list[ObjectRef[Any]]:
-        """Return all added results that are still referenced, and empty the group."""
+        """Return all added results that are still referenced, and remove all results from the
+        group.
+        """
         refs, self._refs = self._refs, []
         return [ref for each in refs if (ref := each()) is not None]
 
@@ -62,16 +63,16 @@ class Maker(Protocol):
     lost_together: LostTogether | None
 
     def gone_parents(self) -> Iterable[Maker]:
-        """Return the makers of those arguments that the program no longer holds."""
+        """Return the work that made those arguments which the program no longer holds."""
         ...
 
 
 def note_lost(ref: ObjectRef[Any], record: Maker) -> None:
-    """Note that `ref` is lost; `record` can make it again.
+    """Note that `ref` is lost, which `record` can make again.
 
-    The note is kept at the maker of each ancestor that the program no longer holds. The ancestors
-    of a maker that has a note already were visited before, so a lineage that many objects share is
-    visited once.
+    Each ancestor that the program no longer holds gets the note, at the work that made it. If an
+    ancestor has a note already, its own ancestors were visited before. So a lineage that many
+    objects share is visited once.
     """
     group: LostTogether | None = None
     todo = [record]
@@ -88,8 +89,8 @@ def note_lost(ref: ObjectRef[Any], record: Maker) -> None:
 
 
 def take_others(record: Maker) -> list[ObjectRef[Any]]:
-    """Return the other lost results that depend on an argument which must be made again for
-    `record` too. Each result is returned once.
+    """Return, once, the other lost results that depend on an argument which must be made again for
+    `record`.
     """
     found: list[ObjectRef[Any]] = []
     for parent in record.gone_parents():

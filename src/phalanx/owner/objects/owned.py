@@ -1,4 +1,4 @@
-"""Puts the machines of one owner's objects together."""
+"""Composes the machines of one owner's objects."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from phalanx.protocol.messages import Value
 
 
 class OwnedObjects:
-    """The machines of objects, from which tasks and calls take arguments, and to which they give
-    results.
+    """The machines of objects. Tasks and calls take arguments from them, and store results in
+    them.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Reconstruction of lost objects of this process: their tasks run again under the same numbers.
 
-An object is found to be lost when a reader does not find its file, or when the node of the file is
-gone. That only marks it as lost. When somebody waits for it, its task runs again, which takes one
-of its retries. Arguments that the program no longer holds are made again in the same way, once for
-all results that are lost by then. No task runs more often than its declared retries allow.
+An object is lost when a reader does not find its file, or when the node with the file is gone. At
+first it is only marked as lost. When somebody waits for it, its task runs again, which uses up one
+retry. Arguments that the program no longer holds are made again in the same way, once for all
+results that are lost by then. No task runs more often than its declared retries allow.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class _Run:
         self.record = record
         self.work = work
         self.late: list[ObjectRef[Any]] = []
-        """Items of a stream that were lost while this run was under way."""
+        """Items of a stream that were lost during this run."""
 
 
 class RemadeStream:
-    """Takes a generator's items when the generator runs again: only lost items are wanted."""
+    """Takes the items of a generator that runs again. Only lost items are needed."""
 
     def __init__(self, record: Remembered, first: int) -> None:
         self._record = record
@@ -54,8 +54,8 @@ class RemadeStream:
         """The object number before that of the first item."""
 
     def slot(self, index: int) -> ObjectRef[Any]:
-        """Return the lost reference of item `index`. If the item is not lost, return a reference
-        that nobody holds.
+        """Return the lost reference of item `index`; if that item is not lost, a reference that
+        nobody holds.
         """
         return _wanted(self._record, self.first + index)
 
@@ -84,21 +84,21 @@ class Reconstruction:
         self._run_again = run_again
         self.lineage = Lineage()
         self.count = 0
-        """How many times work ran again."""
+        """How often work has run again."""
         self.makes_again = True
         """Whether lost objects are made again."""
         self.call_site: Callable[[ObjectRef[Any]], str] = lambda ref: ""
-        """Returns where in the program an object was made; empty where that is not recorded."""
+        """Returns where in the program an object was made; "" if that is not recorded."""
         self.running: dict[int, _Run] = {}
-        """The runs under way, by the number of the task or call."""
+        """The runs in progress, by the number of the task or call."""
         self._needed: deque[ObjectRef[Any]] = deque()
         self._is_busy = False
 
     # ---- remembering -------------------------------------------------------------------------
 
     def maker(self, work: PendingWork, payloads: Sequence[Payload]) -> Maker | None:
-        """Return the object that can make the results of this work again; None if none of the
-        results can get lost.
+        """Return the object that can make the results of this work again; None if none of them can
+        get lost.
         """
         for payload in payloads:
             if type(payload) is not bytes and payload.kind == SHARED:  # type: ignore[union-attr]
@@ -122,7 +122,7 @@ class Reconstruction:
         return record
 
     def finished(self, work: PendingWork) -> None:
-        """Handle the end of work, before its references are completed."""
+        """Handle the end of work. Call this before its references are completed."""
         run = self.running.pop(work.number, None)
         if run is not None:
             run.record.retries = work.retries
@@ -152,8 +152,7 @@ class Reconstruction:
     def lost(self, ref: ObjectRef[Any], name: str) -> None:
         """Mark an object of this process as lost, because its file `name` is gone.
 
-        If that is not the object's file any more, the loss was reported before, and nothing is
-        done.
+        If the object has another file by now, the loss was reported before, and nothing is done.
         """
         if not is_in_file(ref, name):
             return
@@ -176,9 +175,7 @@ class Reconstruction:
     # ---- making again ------------------------------------------------------------------------
 
     def need(self, ref: ObjectRef[Any]) -> None:
-        """Run the task of this object again if the object is lost, because somebody waits for the
-        object.
-        """
+        """Make this object again if it is lost, because somebody waits for it."""
         self._needed.append(ref)
         if self._is_busy:
             return  # needed by work being run again: no recursion, lineages may be long
@@ -225,8 +222,8 @@ class Reconstruction:
 
 
 def _wanted(record: Remembered, number: int) -> ObjectRef[Any]:
-    """Return the reference to fill with result `number`: the lost one, or else one that nobody
-    holds.
+    """Return the reference for result `number`: the lost reference or, if that result is not lost,
+    one that nobody holds.
     """
     ref = record.refs.get(number)
     if ref is not None and ref._value is None and type(ref._hold) is LostHold:

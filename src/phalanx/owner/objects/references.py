@@ -1,5 +1,5 @@
-"""References of this process to objects of other processes, and of other processes to its own
-objects.
+"""References of this process to objects of other processes, and references of other processes to
+this process's objects.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from phalanx.protocol.messages import SHARED, Borrow, Holds, Taken, Unborrow, Va
 
 
 class BorrowHold:
-    """Attached to a borrowed ObjectRef. Tells the owner when the reference goes."""
+    """A hold on a borrowed ObjectRef. When the reference is gone, the hold tells the owner."""
 
     __slots__ = ("count", "number", "owner", "released")
 
@@ -30,7 +30,7 @@ class BorrowHold:
         self.owner = owner
         self.number = number
         self.count = count
-        """The number of registrations that the owner has counted for the reference."""
+        """How many registrations the owner has counted for the reference."""
         self.released = released
 
     def __del__(self) -> None:
@@ -55,14 +55,14 @@ class References:
         self._forever: list[ObjectRef[Any]] = []
         self._arriving: set[ObjectRef[Any]] = set()
         """Objects whose values contain references to objects of third processes, with which this
-        process is registering.
+        process is just registering.
         """
 
     # ---- references that arrive --------------------------------------------------------------
 
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return this process's reference to an object, and register with the object's owner as a
-        borrower.
+        """Return this process's reference to an object. If it is new, this process registers as a
+        borrower with the object's owner.
         """
         return self._adopt_result(owner, number, b"")
 
@@ -80,8 +80,8 @@ class References:
         return ref
 
     def adopt_for_task(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return a reference as `adopt` does, for an object that another process keeps alive for
-        now; see `keep`.
+        """Return a reference as `adopt` does, but without registering: another process keeps the
+        object alive for now (see `keep`).
         """
         if owner == self._me:
             mine = self.lending.exported.get(number)
@@ -105,7 +105,9 @@ class References:
         return self._borrowed.get((owner, number))
 
     def keep(self, ref: ObjectRef[Any]) -> None:
-        """Register with the owner as a borrower, unless this process is registered already."""
+        """Register as a borrower with the object's owner, unless this process is registered
+        already.
+        """
         if ref._hold is None and ref._owner != self._me:
             # Done before the hold is set: a connection made now begins with a declaration of all
             # holds.
@@ -117,7 +119,7 @@ class References:
     def adopt_inner(
         self, ref: ObjectRef[Any], inner: list[tuple[bytes, int]], source: bytes
     ) -> None:
-        """Adopt the references in the value of `ref`, which was made by process `source`."""
+        """Adopt the references in the value of `ref`, which the process `source` made."""
         ref._inner = [self._adopt_result(o, n, source) for o, n in inner]
         third = {o for o, _ in inner} - {source, ref._owner, self._me}
         if third and not source:
@@ -144,13 +146,15 @@ class References:
             self.lending.exported[ref._number] = ref
 
     def lend_to(self, refs: Sequence[ObjectRef[Any]], borrower: bytes) -> None:
-        """Register `borrower` at once for the references in a value that the borrower will keep."""
+        """Register `borrower` at once for the references in a value that it will keep."""
         for ref in refs:
             if ref._owner == self._me:
                 self.lending.add(ref._number, borrower)
 
     def pin_forever(self, ref: ObjectRef[Any]) -> None:
-        """Keep a reference for ever, because it has left in a way that cannot be followed."""
+        """Keep a reference for ever, because it has left this process in a way that cannot be
+        followed.
+        """
         self.export(ref)
         self.keep(ref)
         self._forever.append(ref)
@@ -164,8 +168,8 @@ class References:
                 self._outbox.post(connection, Unborrow([(number, count)]))
 
     def read_from(self, prefix: bytes) -> list[str]:
-        """Return the files of a node that may be read here without the knowledge of their
-        owners.
+        """Return the files of a node that this process may be reading without their owners'
+        knowledge.
         """
         values = [ref._value for ref in list(self._borrowed.values())]
         names = [v.data.decode() for v in values if type(v) is Value and v.kind == SHARED]
@@ -178,8 +182,8 @@ class References:
         return self.syncs.are_open(process) or bool(self._held_of(process))
 
     def declare_holds(self, connection: Connection) -> None:
-        """Declare which of the other process's objects are held here. This is the first message on
-        a new connection.
+        """Declare which objects of the other process are held here. This is the first message on a
+        new connection.
         """
         process = connection.peer
         held = self._held_of(process)  # these references stay alive from here on
@@ -202,7 +206,7 @@ class References:
         self.syncs.process_gone(process)
 
     def counts(self) -> dict[str, int]:
-        """Return counts for display and tests."""
+        """Return numbers for display and tests."""
         return {
             "lent": len(self.lending),
             "borrowed": len(self._borrowed),

@@ -1,4 +1,4 @@
-"""The results of tasks and calls, put into the references that stand for them."""
+"""Completes the references of tasks and calls with their results."""
 
 from __future__ import annotations
 
@@ -46,24 +46,26 @@ class Results:
                 objects.complete(ref, value, source, maker)
 
     def deliver_first(self, work: PendingWork, values: list[Payload], source: bytes) -> None:
-        """Deliver the results that work gave before it failed. The failure becomes the value of the
-        other results.
+        """Deliver the results that work gave before it failed. The failure becomes the value of all
+        others.
         """
         for ref, value in zip(work.refs, values, strict=False):
             self._objects.complete(ref, value, source)
         del work.refs[: len(values)]
 
     def discard(self, message: Done, source: bytes) -> None:
-        """Release everything that unwanted results hold."""
+        """Release everything that the results in a message hold, because nobody wants them."""
         self.discard_values(message.number, [message.value, *message.more], source)
 
     def discard_values(self, number: int, values: list[Payload], source: bytes) -> None:
-        """Release everything that these results of work `number` hold."""
+        """Release everything that these results of work `number` hold, because nobody wants
+        them.
+        """
         for value in values:
             self._objects.discard(value, source, number)
 
     def fail(self, work: PendingWork, error: Value) -> None:
-        """End work without results: each of its references stands for this failure."""
+        """End work without results. This failure becomes the value of each of its references."""
         if work.stream is not None:
             refs = self._streams.end(work, error)
             if not work.cancelled:

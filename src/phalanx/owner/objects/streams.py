@@ -1,5 +1,5 @@
-"""Streams of generator tasks and methods. A stream begins and ends with its work, which gives it
-items.
+"""The streams of generator tasks and methods. A stream gets its items from its work, and ends with
+it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from phalanx.owner.work import CANCELLED, FORCED, PendingWork
 from phalanx.protocol.messages import Consumed, Item, Payload, Value
 
 Pack = Callable[[Any], tuple[Payload, FileHold | None, list[ObjectRef[Any]] | None]]
-"""Packs a value into three parts: payload, hold on the value's file, references inside the
-value.
+"""Packs a value. Returns three parts: the payload, the hold on the value's file, and the references
+in the value.
 """
 
 
@@ -44,10 +44,10 @@ class Streams:
         self._pack = pack
 
     def begin(self, stream: Stream, work: PendingWork, backpressure: int) -> None:
-        """Put the items of this work into the stream.
+        """Add the items of this work to the stream from now on.
 
-        `backpressure`: the number of items by which the generator may be ahead of its reader;
-        negative for any number.
+        `backpressure`: how many items the generator may be ahead of its reader; a negative number
+        sets no limit.
         """
         base = work.number << INDEX_BITS
         completion = make_ref(self._me, base)
@@ -65,7 +65,7 @@ class Streams:
             self._outbox.post(connection, Consumed(work.number, stream.taken_to))
 
     def item(self, work: PendingWork, message: Item, source: bytes) -> None:
-        """Put one value into the stream of its work."""
+        """Add one value to the stream of its work."""
         stream = work.stream
         if type(stream) is Stream and message.index <= stream.taken_to:
             # A retry produces the same items again, and waits for the reader in the same way.
@@ -86,7 +86,7 @@ class Streams:
     def end(self, work: PendingWork, error: Value | None) -> list[ObjectRef[Any]]:
         """End a stream whose generator has ended. An error becomes the last item.
 
-        Returns the references that stand for that error.
+        Returns the references whose value is that error.
         """
         stream = work.stream
         if type(stream) is RemadeStream:

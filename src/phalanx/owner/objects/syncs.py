@@ -48,7 +48,7 @@ class Syncs:
             on_answer()
 
     def are_open(self, process: bytes) -> bool:
-        """Whether an answer of this process is expected."""
+        """Whether this process has not answered a Sync yet."""
         return any(asked == process for asked, _ in self._open.values())
 
     def send_again(self, connection: Connection) -> None:
@@ -58,6 +58,6 @@ class Syncs:
                 connection.post(Sync(token))
 
     def process_gone(self, process: bytes) -> None:
-        """Count a process that is gone, and will never answer, as having answered."""
+        """Count a process that has ended as having answered, because it never will."""
         for token in [t for t, (asked, _) in self._open.items() if asked == process]:
             self.answered(token)

@@ -1,5 +1,5 @@
-"""The values of objects as one process knows them. The process completes and awaits them, fetches
-them from owners, and answers requests for its own.
+"""The values of objects as one process knows them. The table completes objects, waits for them,
+fetches them from their owners, and answers requests for this process's own objects.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from phalanx.protocol.messages import FAILED, SHARED, Fetch, Fetched, Payload, R
 from phalanx.protocol.node_messages import Claimed
 
 NoteMade = Callable[[Sequence[ObjectRef[Any]], str], None]
-"""Called with new objects, and with the kind of call by which the program made them."""
+"""Called with new objects, and with the name of the call by which the program made them."""
 
 
 class Files(Protocol):
@@ -65,11 +65,11 @@ class Callback:
 
 
 class ObjectTable:
-    """This process's objects, and the objects of other processes that it knows."""
+    """The objects of this process, and those objects of other processes that it knows."""
 
     recovery: Recovery
-    """The part that makes lost objects again. It is set after construction, because it runs tasks,
-    and tasks complete objects in this table.
+    """Makes lost objects again. It is set after construction, because it runs tasks, and tasks
+    complete objects in this table.
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class ObjectTable:
         references: References,
         on_stored: Callable[[ObjectRef[Any], Value, bytes], None],
     ) -> None:
-        """`on_stored(ref, value, writer)` is called for each object of this process that another
-        process has written into a file.
+        """`on_stored(ref, value, writer)` is called for each object of this process whose value
+        another process has written to a file.
         """
         self._me = me
         self._peers = peers
@@ -93,22 +93,26 @@ class ObjectTable:
         self._references = references
         self._on_stored = on_stored
         self.note_made: NoteMade | None = None
-        """Called with new objects; None if nobody needs to know where objects are made."""
+        """A function that is called with new objects; None if nobody needs to know where objects
+        are made.
+        """
         self._fetching: dict[bytes, dict[int, ObjectRef[Any]]] = {}
-        """Objects that were asked for and have not come, by owner and number."""
+        """Objects that were requested and have not come yet, by owner and number."""
         self._stale: weakref.WeakKeyDictionary[ObjectRef[Any], Value] = weakref.WeakKeyDictionary()
-        """The values that the references of lost objects had before."""
+        """For references to lost objects: the values that they had before."""
         self.in_files: weakref.WeakValueDictionary[str, ObjectRef[Any]] = (
             weakref.WeakValueDictionary()
         )
-        """This process's objects in shared memory, by the names of their files."""
+        """The objects of this process in shared memory, by the names of their files."""
 
     # ---- values come -------------------------------------------------------------------------
 
     def put(
         self, number: int, payload: Payload, hold: FileHold | None, inner: Any
     ) -> ObjectRef[Any]:
-        """Return a new object of this process with this value. `inner`: references in the value."""
+        """Return a new object of this process with this value. `inner`: the references in the
+        value.
+        """
         ref = make_ref(self._me, number)
         ref._value = payload
         ref._hold = hold
@@ -126,10 +130,10 @@ class ObjectTable:
         source: bytes = b"",
         maker: Maker | None = None,
     ) -> None:
-        """Set the value of an object, and wake its waiters.
+        """Set the value of an object, and notify its waiters.
 
-        `source` is the process that made the value, and that has registered this process as a
-        borrower of its own objects in the value. `maker` can make the value again.
+        `source`: the process that made the value. It has registered this process as a borrower of
+        those of its own objects that are in the value. `maker` can make the value again.
         """
         if ref._value is not None:
             if source and type(payload) is not bytes:  # the value came twice: the first one stays
@@ -161,15 +165,15 @@ class ObjectTable:
             self._on_stored(ref, payload, source)
 
     def discard(self, payload: Payload, source: bytes, task: int) -> None:
-        """Release everything that an unwanted value holds. The process `source` made the value for
-        `task`.
+        """Release everything that a value holds, because nobody wants it. The process `source` made
+        it for `task`.
         """
         self.complete(make_ref(self._me, task << INDEX_BITS), payload, source)
 
     def for_sending(self, ref: ObjectRef[Any]) -> Payload:
-        """Return the payload of a ready object that is about to leave this process.
+        """Return the payload of a ready object that will leave this process.
 
-        If the object has been lost since, its old payload is sent: the reader notices the loss, and
+        If the object was lost meanwhile, this is its old payload. Its reader notices the loss, and
         waits for the object again.
         """
         payload = ref._value
@@ -224,9 +228,9 @@ class ObjectTable:
             self.complete(ref, message.value)
 
     def recover(self, ref: ObjectRef[Any], name: str) -> None:
-        """Fetch the value again, since the object's file `name` was not found.
+        """Fetch the value again, because the object's file `name` was not found.
 
-        Does nothing when the loss was noticed before.
+        Does nothing if the loss was noticed before.
         """
         if ref._owner == self._me:
             self.recovery.lost(ref, name)
@@ -253,7 +257,7 @@ class ObjectTable:
     # ---- others ask --------------------------------------------------------------------------
 
     def answer_fetch(self, connection: Connection, number: int) -> None:
-        """Send another process the value of an object of this process, now or when it is ready."""
+        """Send another process the value of an object of this process: now, or when it is ready."""
         ref = self._references.lending.exported.get(number)
         if ref is None:
             name = object_id_bytes(self._me, number).hex()
@@ -285,17 +289,20 @@ class ObjectTable:
         return bool(self._fetching.get(process))
 
     def ask_again(self, connection: Connection) -> None:
-        """Send again the requests that this process did not answer over the last connection."""
+        """Repeat the requests that this process did not answer over the last connection."""
         for ref in self._fetching.get(connection.peer, {}).values():
             connection.post(self._question(ref))
 
     def process_gone(self, process: bytes, unreached: str = "") -> None:
-        """Fail the objects of a process that died, or was `unreached` for too long."""
+        """Fail the objects of a process that has died or, if `unreached`, could not be reached for
+        too long.
+        """
         for ref in self._fetching.pop(process, {}).values():
             self._owner_died(ref, unreached)
 
     def node_lost(self, prefix: bytes) -> None:
-        """Mark objects written on a dead node as lost. They are made again when needed.
+        """Mark objects as lost whose files were on a dead node. They are made again when they are
+        needed.
 
         `prefix`: the first bytes of the ids of the node's processes.
         """
@@ -306,6 +313,6 @@ class ObjectTable:
 
 
 def is_in_file(ref: ObjectRef[Any], name: str) -> bool:
-    """Whether the object's value lies in the file with this name."""
+    """Whether the object's value is in the file with this name."""
     value = ref._value
     return type(value) is Value and value.kind == SHARED and value.data.decode() == name

@@ -1,4 +1,4 @@
-"""Failures that nobody reads: they are reported once, since silence looks like success."""
+"""Reports failures that nobody has read, once each, because silence looks like success."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from phalanx.objects.reference import ObjectRef
 from phalanx.protocol.messages import Value
 
 _TELL_EVERY_S = 1.0
-"""Seconds between reports, however many failures there are. Failures of the same kind share one
+"""Seconds between two reports, however many failures there are. Failures of one kind share one
 text.
 """
 
 
 class UnreadFailure:
-    """Attached to all references of failed work. Reports the failure when the references are gone.
-
-    The failure is not reported if any of the references was read.
+    """A mark on all references of failed work. When the references are gone and none of them was
+    read, the failure is reported.
     """
 
     __slots__ = ("dropped", "failure", "is_read")
@@ -35,17 +34,19 @@ class UnreadFailure:
 
 
 def mark_read(ref: ObjectRef[object]) -> None:
-    """Note that the program, or another process, has seen the failure behind this reference."""
+    """Note that the program, or another process, has seen the failure that is the value of this
+    reference.
+    """
     hold = ref._hold
     if type(hold) is UnreadFailure:
         hold.is_read = True
 
 
 class UnreadFailures:
-    """The unread failures of one process's work, and the failed attempts that are tried again."""
+    """The unread failures of one process's work, and the failed attempts that are being retried."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
-        """`tell` shows the user a text."""
+        """`tell` shows a text to the user."""
         self._tell = tell
         self._dropped: deque[Value] = deque()
         self._retried: list[tuple[str, bytes]] = []
@@ -70,8 +71,7 @@ class UnreadFailures:
     def tell(self, now: float | None = None) -> None:
         """Report the failures that were collected.
 
-        `now`: seconds of a monotonic clock; None if the process leaves, so that this is the last
-        report.
+        `now`: seconds of a monotonic clock; None for the last report of a process that ends.
         """
         if not (self._dropped or self._retried) or (now is not None and now < self._quiet_until):
             return

@@ -1,1 +1,1 @@
-"""The connections of an owner, including those that end while both sides live."""
+"""The connections of an owner. A connection may end while both sides live."""

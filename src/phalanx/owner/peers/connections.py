@@ -1,4 +1,4 @@
-"""The connections of one process to others, and the processes that cannot be reached."""
+"""The connections of one process to others. Processes that cannot be reached have none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from phalanx.owner.transport import Connection, Transport
 
 
 class Peers:
-    """Connections by the ids of the processes at their other end."""
+    """The connections, by the ids of the processes at their other ends."""
 
     def __init__(
         self, me: bytes, transport: Transport, on_dialled: Callable[[Connection], None]
@@ -20,15 +20,15 @@ class Peers:
         self._on_dialled = on_dialled
         self._connections: dict[bytes, Connection] = {}
         self._adopted: set[bytes] = set()
-        """Processes whose connections to this process were made by them."""
+        """Processes that made the connection to this process themselves."""
         self._dead: set[bytes] = set()
         """Processes of this node that have ended."""
         self._dead_nodes: set[bytes] = set()
         self.is_closed = False
 
     def peer(self, process: bytes) -> Connection | None:
-        """Return the connection to a process, and make one if there is none. None if the process is
-        gone.
+        """Return the connection to a process; if there is none, make one. None if the process has
+        ended.
         """
         found = self._connections.get(process)
         if found is not None:
@@ -53,19 +53,21 @@ class Peers:
         return list(self._connections.values())
 
     def adopt(self, connection: Connection) -> bool:
-        """Use a connection that the other process has made, unless one is in use already."""
+        """Use a connection that the other process has made. Returns False if another connection to
+        it is in use.
+        """
         if self._connections.setdefault(connection.peer, connection) is not connection:
             return False
         self._adopted.add(connection.peer)
         return True
 
     def was_made_by(self, process: bytes) -> bool:
-        """Whether the connection in use to a process was made by that process."""
+        """Whether the process itself made the connection that is in use."""
         return process in self._adopted
 
     def is_here(self, process: bytes) -> bool:
-        """Whether a process belongs to this node. The end of its connection then means that the
-        process has ended.
+        """Whether a process belongs to this node. If so, the end of its connection means that it
+        has ended.
         """
         return process[:PREFIX_BYTES] == self._prefix
 
@@ -76,8 +78,8 @@ class Peers:
     # ---- ends --------------------------------------------------------------------------------
 
     def ended(self, connection: Connection) -> bool:
-        """Forget a connection that has ended. Returns False if it was not the one in use for its
-        process.
+        """Forget a connection that has ended. Returns False if its process uses another
+        connection.
         """
         peer = connection.peer
         if not peer or self._connections.get(peer) is not connection:
@@ -89,13 +91,11 @@ class Peers:
         return True
 
     def close(self, connection: Connection) -> None:
-        """Close a connection. The caller raises the event for its end."""
+        """Close a connection. The caller handles its end."""
         self._transport.close(connection)
 
     def node_died(self, prefix: bytes) -> list[Connection]:
-        """Make no more connections to the processes of a dead node. Returns the open connections to
-        them.
-        """
+        """Make no more connections to the processes of a dead node. Returns those that are open."""
         self._dead_nodes.add(prefix)
         return [c for peer, c in self._connections.items() if peer[:PREFIX_BYTES] == prefix]
 

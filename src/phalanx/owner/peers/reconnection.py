@@ -1,8 +1,8 @@
-"""Reconnection to processes of other nodes when a connection ends while both sides live.
+"""Reconnects to processes of other nodes when a connection ends while both sides live.
 
-Messages between an owner and its borrowers may be lost with the connection. So each side keeps what
-it knew of the other. One of them dials again; the first message on the new connection says which of
-the other's objects it holds, and which of them it still waits for.
+Messages between an owner and its borrowers may be lost with the connection. So each side keeps its
+records about the other. One of them dials again. Its first message on the new connection says which
+objects of the other side it holds, and for which of them it still waits.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from phalanx.protocol.handshake import Status
 from phalanx.protocol.messages import PROTOCOL_VERSION, CancelOwned, Hello
 
 _MAY_PASS = (Status.NO_NODE, Status.UNREACHABLE, Status.BUSY)
-"""Statuses of failed connections after which the process may still live."""
+"""The statuses of failed connections after which the process may still live."""
 
 
 class Reconnection:
-    """Introduces this process to other processes, and connects with them again."""
+    """Introduces this process to other processes, and reconnects with them."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class Reconnection:
         drop: Callable[[Connection], None],
         request_tick: Callable[[], None],
     ) -> None:
-        """`drop` ends a connection in the way in which the other side would. `request_tick` asks
-        for a tick.
+        """`drop` ends a connection with the same effects as if the other side had ended it.
+        `request_tick` requests a tick.
         """
         self._me = me
         self._kind = kind
@@ -51,16 +51,17 @@ class Reconnection:
         self._request_tick = request_tick
         self._redialling = Redialling(peers.peer, self._is_reached, self._give_up)
         self._ended: set[bytes] = set()
-        """Processes whose connection ended while either side may have held objects of the other.
+        """Processes whose connection ended while one side may have held objects of the other.
 
-        The next connection to such a process begins with a declaration of holds.
+        The next connection to such a process begins with a declaration of the objects that are
+        held.
         """
         self._unsure: frozenset[bytes] = frozenset()
-        """Borrowers that had not declared their holds at the last look."""
+        """Borrowers that had not declared the objects that they hold when this was last checked."""
         self._look_at = 0.0
 
     def __len__(self) -> int:
-        """Return how many processes are to be dialled again."""
+        """Return how many processes will be dialled again."""
         return len(self._redialling)
 
     def _is_reached(self, process: bytes) -> bool:
@@ -75,8 +76,8 @@ class Reconnection:
         self._begin(connection)
 
     def introduced(self, connection: Connection, message: Hello) -> None:
-        """Handle the introduction of a process that has dialled, or that asks which of its objects
-        are held here.
+        """Handle the introduction of a process that has dialled, or its question which of its
+        objects are held here.
         """
         process = connection.peer = message.process
         before = self._peers.known(process)
@@ -98,9 +99,7 @@ class Reconnection:
         return Hello(PROTOCOL_VERSION, self._me, self._kind, 0, again)
 
     def _begin(self, connection: Connection) -> None:
-        """Send again the messages that the last connection to this process may not have
-        delivered.
-        """
+        """Repeat the messages that the last connection to this process may not have delivered."""
         process = connection.peer
         if process in self._ended:
             self._ended.discard(process)
@@ -126,7 +125,7 @@ class Reconnection:
         return not (is_gone or is_refused)
 
     def _dial_again(self, connection: Connection) -> None:
-        """Dial again if one side holds objects of the other. All other work is retried on other
+        """Dial again if one side holds objects of the other. Any other work is retried on other
         nodes.
         """
         process, now = connection.peer, self._clock()
@@ -147,9 +146,7 @@ class Reconnection:
         self._request_tick()
 
     def gone(self, process: bytes) -> None:
-        """Handle the death of a process: its objects are lost, and it no longer holds any
-        object.
-        """
+        """Handle the death of a process: its objects are lost, and it no longer holds objects."""
         self._redialling.gone(process)
         self._ended.discard(process)
         self._give_up(process)
@@ -166,8 +163,8 @@ class Reconnection:
     # ---- time --------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Dial again the processes whose time has come, and ask borrowers that have not declared
-        their holds.
+        """Dial processes again that are due, and ask borrowers that have not declared the objects
+        that they hold.
         """
         self._redialling.tick(now)
         if now >= self._look_at:
@@ -175,9 +172,9 @@ class Reconnection:
             self._ask_unsure_borrowers(now)
 
     def _ask_unsure_borrowers(self, now: float) -> None:
-        """Ask borrowers for their holds if they may never have declared these.
+        """Ask borrowers which objects they hold, if they may never have declared that.
 
-        That happens when both sides dial and one of the two connections ends at once.
+        This happens if both sides dial and one of the two connections ends at once.
         """
         unsure = frozenset(self._references.lending.unsure())
         for process in sorted(unsure & self._unsure):

@@ -1,9 +1,9 @@
-"""Processes that cannot be reached for now: when each is dialled again, and for how long.
+"""Decides when processes that cannot be reached are dialled again, and for how long.
 
-A connection that ended, or could not be made, does not mean that the process is dead. When an owner
-is declared dead, its objects are lost. So readers of its objects wait and dial again until the head
-says that its node is dead, or for as long as that may take. An owner does the same for borrowers of
-its objects that it cannot reach any more.
+A connection that has ended, or could not be made, does not mean that the process is dead. But if an
+owner is declared dead, its objects are lost. So readers of its objects dial it again until the head
+reports that its node is dead, or for as long as such a report may take. An owner does the same for
+borrowers of its objects that it can no longer reach.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import msgspec
 from phalanx.protocol.messages import Message
 
 DIAL_AGAIN_S = 0.2
-"""Seconds between two tries to reach a process."""
+"""Seconds between two attempts to reach a process."""
 GIVE_UP_S = 20.0
-"""Seconds until a process that cannot be reached counts as dead: a little more than the head needs,
-by its own limits, to find a node dead (15 s).
+"""Seconds after which a process that cannot be reached counts as dead. By its own limits, the head
+takes a little less time to find a node dead (15 s).
 """
 BORROWER_DIALS_S = 2.0
-"""Seconds for which an owner lets its borrowers dial before the owner checks on them."""
+"""Seconds for which an owner waits until its borrowers dial, before it dials them itself."""
 
 
 class _Unreached(msgspec.Struct):
     give_up_at: float
     unsent: list[Message] = []
     dial_at: float | None = None
-    """The time of the next dialling; None while a connection is being made."""
+    """The time of the next attempt; None while a connection is being made."""
     reason: str = ""
 
 
@@ -43,7 +43,7 @@ class Redialling:
         give_up: Callable[[bytes, str], None],
     ) -> None:
         """`dial` makes a connection. `is_reached`: whether a connection exists. `give_up(process,
-        reason)` is called for each process that is declared dead.
+        reason)` is called for each process that now counts as dead.
         """
         self._dial = dial
         self._is_reached = is_reached
@@ -54,7 +54,9 @@ class Redialling:
         return len(self._unreached)
 
     def refused(self, process: bytes, unsent: Iterable[Message], reason: str, now: float) -> None:
-        """Note that a connection could not be made. `unsent` waits for the next connection."""
+        """Note that a connection could not be made. The messages `unsent` wait for the next
+        connection.
+        """
         entry = self._unreached.setdefault(process, _Unreached(now + GIVE_UP_S))
         entry.unsent.extend(unsent)
         entry.reason = reason
@@ -63,14 +65,14 @@ class Redialling:
     def ended(self, process: bytes, dial_at: float) -> None:
         """Note that an established connection has ended.
 
-        The process is dialled at `dial_at`, unless it dials this process first.
+        The process is dialled at the time `dial_at`, unless it dials this process before.
         """
         entry = self._unreached.setdefault(process, _Unreached(dial_at + GIVE_UP_S))
         entry.dial_at = dial_at
 
     def unsent(self, process: bytes) -> list[Message]:
-        """Return the messages that go first over a new connection, which may not be established
-        yet.
+        """Return the messages that must be sent first over a new connection, which may not be
+        established yet.
         """
         entry = self._unreached.get(process)
         if entry is None:
@@ -89,7 +91,9 @@ class Redialling:
             self._give_up(process, "")
 
     def tick(self, now: float) -> None:
-        """Dial again the processes whose time has come, or give them up."""
+        """Dial processes again that are due. Those that could not be reached for too long count as
+        dead.
+        """
         for process, entry in list(self._unreached.items()):
             if entry.dial_at is None:
                 if self._is_reached(process):

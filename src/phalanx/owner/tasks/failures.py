@@ -1,4 +1,4 @@
-"""Errors of tasks that failed without raising an error, as readers of the results get them."""
+"""The errors that readers get for tasks which failed without raising an error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REFUSALS: dict[str, type[PhalanxError]] = {
 
 
 def error_kind(message: Done | Failed) -> str:
-    """Return Ray's name for the failure of an attempt that ran."""
+    """Return Ray's name for the kind of failure of an attempt that ran."""
     was_cancelled = isinstance(message, Failed) and message.kind == "cancelled"
     return "TASK_CANCELLED" if was_cancelled else "TASK_EXECUTION_EXCEPTION"
 
@@ -36,7 +36,7 @@ def error_of(
 ) -> PhalanxError:
     """Return the error of a task of `owner` that will not run again.
 
-    `kind`: as in the task machine's Effects. `refusal`: the code of the error with which the node
+    `kind`: as in Effects of the task machine. `refusal`: the code of the error with which the node
     refused the task.
     """
     name = task.template.name

@@ -1,7 +1,7 @@
-"""Gangs of tasks: held back until the gang is placed, and ended together.
+"""Gangs of tasks. Their tasks are held back until the gang is placed, and end together.
 
-A member's task joins its queue only when the gang has its places. So thousands of waiting gangs
-cost the node nothing.
+A member's task joins its queue when the gang has its places. So thousands of waiting gangs cost the
+node nothing.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from phalanx.protocol.requests.gangs import EndMembers
 from phalanx.protocol.requests.groups import WaitGroup
 
 REPORT_AFTER_S = 0.1
-"""Seconds for which the report of a member's end waits for the ends of other members."""
+"""Seconds for which the report of a member's end is delayed, so that it includes the ends of other
+members.
+"""
 
 
 class OwnedGang:
-    """A gang with its tasks by index, and the indexes of those that have ended."""
+    """A gang: its tasks by index, and the indexes of the tasks that have ended."""
 
     def __init__(self, group: GangId, tasks: list[PendingTask], min_members: int) -> None:
         self.group = group
@@ -37,13 +39,13 @@ class OwnedGang:
         self.left = len(tasks)
         self.failed = 0
         self.unreported: list[int] = []
-        """The indexes of members whose ends were not reported to the head yet."""
+        """The indexes of members whose ends the head does not know yet."""
         self.unreported_since = 0.0
         self.is_failing = False
 
 
 class _Member:
-    """A waiter of a member's first reference, which notes the member's end."""
+    """A waiter on a member's first reference. It notes the member's end."""
 
     __slots__ = ("_gang", "_gangs", "_index")
 
@@ -87,9 +89,10 @@ class OwnedGangs:
         inputs: list[ObjectRef[Any]] | None,
         pins: list[Any] | None,
     ) -> list[PendingTask]:
-        """Run a gang's tasks once the gang is placed. Returns the tasks by member.
+        """Run a gang's tasks once the gang is placed. Returns the tasks, in the order of the
+        members.
 
-        Each task has at least one result.
+        Each task must have at least one result.
         """
         tasks = [self._tasks.new(one, args, inputs, pins) for one in templates]
         for task in tasks:
@@ -101,14 +104,14 @@ class OwnedGangs:
         return tasks
 
     def group_of(self, ref: ObjectRef[Any]) -> bytes | None:
-        """Return the group of the gang to which a reference's task belongs; None once the task has
+        """Return the group of the gang whose task makes this reference; None once the task has
         ended.
         """
         found = [m for m in ref._waiters or () if isinstance(m, _Member)]
         return found[0].group if found else None
 
     def _placed(self, gang: OwnedGang, answer: Callable[[], bool]) -> None:
-        """Start the tasks of a gang that has its places; fail the tasks if the gang is gone."""
+        """Start the tasks of a gang that has its places. If the gang is gone, fail them."""
         pending = self._tasks.machine.pending
         waiting = [task for task in gang.tasks if task.number in pending]
         why = "its gang was removed"
@@ -126,8 +129,8 @@ class OwnedGangs:
             self._tasks.end(task, removed)
 
     def ended(self, gang: OwnedGang, index: int, failed: bool) -> None:
-        """Note the end of a member. If too many members have failed, end the other members with the
-        same error.
+        """Note the end of a member. If too many members have failed, the others end with the same
+        error.
         """
         gang.left -= 1
         gang.failed += failed
@@ -147,7 +150,7 @@ class OwnedGangs:
             self._tasks.machine.forget(task.key)
 
     def _fail_others(self, gang: OwnedGang, value: Any) -> None:
-        """Fail the members that still run. They end together with the gang's places."""
+        """Fail the members that still run. The loss of the gang's places ends them."""
         assert type(value) is Value
         assert value.kind == FAILED
         machine = self._tasks.machine
@@ -160,7 +163,7 @@ class OwnedGangs:
             self._tasks.end(task, value)
 
     def tick(self, now: float) -> None:
-        """Report the members that have ended, once the wait for further ends is over."""
+        """Report the members that have ended, when the delay is over."""
         for gang in list(self._partly_ended.values()):
             if gang.unreported and now - gang.unreported_since > REPORT_AFTER_S:
                 self._report(gang)

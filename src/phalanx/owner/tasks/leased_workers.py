@@ -1,8 +1,8 @@
-"""The workers that an owner has on lease, by the connection to each.
+"""The workers that an owner has on lease, by their connections.
 
-The connection tells which worker a message is about. A worker is gone for good once two things have
-happened: the node has reported the end of its process, and its connection has ended, over which
-results might still have come.
+A message's connection tells which worker it is about. A worker is gone for good after two events:
+the node has reported the end of its process, and its connection, over which results might still
+come, has ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from phalanx.protocol.node_messages import (
 
 
 class LeasedWorkers:
-    """The leased workers of the task machine, found by their connections."""
+    """The task machine's leased workers, found by their connections."""
 
     def __init__(self, machine: TaskMachine, peers: Peers, outbox: Outbox, node: NodeLink) -> None:
         self._machine = machine
@@ -67,8 +67,7 @@ class LeasedWorkers:
     def granted(self, message: Granted, now: float) -> LeasedWorker | None:
         """Add a granted worker. The caller then sends the worker its lease, and pumps its class.
 
-        Returns None if the worker was given back, because it is gone or there is nothing to do for
-        it.
+        Returns None if the worker was returned: it is gone, or there is no task for it.
         """
         machine, scheduling_class = self._machine, message.scheduling_class
         if not machine.known(scheduling_class):
@@ -88,7 +87,7 @@ class LeasedWorkers:
         return worker
 
     def give_back(self, worker: LeasedWorker, reusable: bool) -> None:
-        """Give back a worker that the owner does not need any more."""
+        """Return a worker that the owner no longer needs."""
         if worker.connection is not None:
             self._forget(worker)
             self._outbox.post(worker.connection, Unlease())
@@ -107,7 +106,7 @@ class LeasedWorkers:
     # ---- what comes over a connection --------------------------------------------------------
 
     def running(self, connection: Connection, number: int) -> PendingTask | None:
-        """Return task `number` if the worker behind this connection has the task."""
+        """Return task `number` if the worker behind this connection has it; otherwise None."""
         for worker in self._by_connection.get(connection, ()):
             task = worker.inflight.get(number)
             if task is not None:
@@ -126,8 +125,8 @@ class LeasedWorkers:
         return None
 
     def returned(self, connection: Connection, numbers: list[int]) -> list[int]:
-        """Handle tasks that a worker gives back unstarted. Returns the tasks that had been sent to
-        the worker.
+        """Handle tasks that a worker returns because it has not started them. Returns those that
+        were really sent to it.
         """
         back = []
         for worker in list(self._by_connection.get(connection, ())):
@@ -138,14 +137,14 @@ class LeasedWorkers:
         return back
 
     def leaving(self, connection: Connection) -> None:
-        """Note that the worker behind this connection is going to end as planned."""
+        """Note that the worker behind this connection will end as planned."""
         for worker in list(self._by_connection.get(connection, ())):
             self._machine.leaving(worker)
 
     # ---- ends of workers ---------------------------------------------------------------------
 
     def worker_died(self, message: WorkerDied) -> None:
-        """Note that a worker's process is gone. Its results may still arrive."""
+        """Note that a worker's process has ended. Its results may still arrive."""
         for workers in list(self._by_connection.values()):
             for worker in list(workers):
                 if worker.worker == message.worker:
@@ -154,7 +153,7 @@ class LeasedWorkers:
                     self._bury(worker)
 
     def connection_ended(self, connection: Connection, is_node_gone: bool = False) -> None:
-        """Note that all results of a worker are in. `is_node_gone`: whether the worker's node is
+        """Note that all results of a worker have come. `is_node_gone`: whether the worker's node is
         gone, so that nobody can report why the worker ended.
         """
         for worker in list(self._by_connection.get(connection, ())):
@@ -177,8 +176,8 @@ class LeasedWorkers:
         """Note that a worker could not be reached. Returns whether its class may ask for another
         worker.
 
-        A process on the way to the worker may stand still for a while. If no worker of the class is
-        reached for longer than that, the class's tasks are tried again as after a death.
+        A process between here and the worker may be paused for a while. If no worker of the class
+        can be reached for longer than that, the class's tasks are retried as after a death.
         """
         if worker.died is not None or not worker.inflight:
             return False

@@ -1,9 +1,10 @@
-"""The submitting side's machine: queues of equal tasks, leased workers, pipelines, retries.
+"""The machine of the process that submits tasks: queues of equal tasks, leased workers, pipelines,
+retries.
 
-Tasks are sent ahead to a worker: as many as will take about `AHEAD_S`, by their function's mean run
-time. A task of a function that has not run before is sent alone. Tasks that were sent ahead and not
-started come back when their worker is busy for long (Recall), so no task waits behind a slow one
-while another worker is free.
+Several tasks are sent to a worker in advance: as many as take about `AHEAD_S` seconds by their
+function's mean run time. A task of a function that has not run before is sent alone. If the worker
+is busy for long, it returns the tasks that it has not started (Recall), so that no task waits
+behind a slow one while another worker is free.
 """
 
 from __future__ import annotations
@@ -20,39 +21,39 @@ from phalanx.owner.work import CANCELLED, TIMED_OUT
 from phalanx.protocol.node_messages import OVER, PARENT
 
 NODE = "node"
-"""The kind of end of a worker that was lost with the connection to its node."""
+"""The kind of the end of a worker that was lost together with the connection to its node."""
 PARENTS_KILLED = "parents killed"
 """The kind of failure of a task that has killed its parent process too often."""
 NODE_DEATHS = "node deaths"
 """The kind of failure of a task under which too many nodes died."""
 FIRST_REST_S = 0.05
-"""Seconds of rest before the second retry of a task. The first retry comes at once, and each later
-rest is twice as long.
+"""Seconds for which a task rests before its second retry. The first retry comes at once, and each
+later rest is twice as long as the one before.
 """
 LONGEST_REST_S = 1.0
-"""The longest rest before the retry of a task that raised, in seconds."""
+"""The longest rest, in seconds, before the retry of a task that raised an error."""
 AHEAD_S = 0.005
-"""Seconds of work that is sent ahead to a worker."""
+"""The seconds of work that are sent to a worker in advance."""
 AHEAD_TASKS = 400
-"""The most tasks that are sent ahead to a worker."""
+"""The largest number of tasks that are sent to a worker in advance."""
 IDLE_RETURN_S = 0.3
-"""Seconds after which an idle worker is given back to the node."""
+"""Seconds after which an idle worker is returned to the node."""
 IDLE_WANTED_S = 0.02
-"""Seconds after which an idle worker is given back if other tasks wait that could use its
-resources.
+"""Seconds after which an idle worker is returned if other tasks wait that could use its resources.
 
 While the node seems full, it is not asked for workers for those tasks, so it would never make this
-lease due. A worker with a resource of the user's own is always given back this soon, so that
-readers of the free resources see the resource as free, as in Ray.
+lease due. A worker with a resource that a user has defined is always returned this soon. So readers
+of the free resources see that resource as free, as in Ray.
 """
 SLOW_HEAD_S = 0.02
 """Seconds for which a worker's first task may run before the tasks behind it are recalled."""
 WORTH_A_WORKER_S = 0.001
-"""Seconds of queued work for which one more worker is requested."""
+"""The seconds of queued work for which one more worker is requested."""
 FEWER_MATTER_FROM = 16
-"""The number of wanted workers from which the node is told if half of them are no longer wanted.
+"""If at least this number of workers was requested, the node is told when half of them are no
+longer wanted.
 
-The node tells other nodes how much work waits here.
+The node needs to know, because it tells other nodes how much work waits here.
 """
 
 
@@ -60,7 +61,7 @@ class Effects(Protocol):
     """Carries out the task machine's decisions, in the owner."""
 
     def send_tasks(self, worker: LeasedWorker, tasks: list[PendingTask], urgent: bool) -> None:
-        """Send these tasks, in order. If `urgent`, send at once, otherwise with the next flush."""
+        """Send these tasks, in order: with `urgent` at once, otherwise with the next flush."""
         ...
 
     def recall(self, worker: LeasedWorker) -> None:
@@ -72,18 +73,18 @@ class Effects(Protocol):
         ...
 
     def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
-        """Give a worker back to the node."""
+        """Return a worker to the node."""
         ...
 
     def fail(self, task: PendingTask, kind: str, reason: str) -> None:
-        """Fail a task that will not run (again).
+        """Fail a task that will not run, or will not run again.
 
         `kind`: cancelled, refused, NODE_DEATHS, or how the task's worker ended.
         """
         ...
 
     def attempt_lost(self, task: PendingTask) -> None:
-        """Note an attempt under which the worker died. The task is about to be tried again."""
+        """Note an attempt during which the worker died. The task will be retried."""
         ...
 
     def requeued(self, task: PendingTask, reason: str) -> None:
@@ -99,17 +100,19 @@ class TaskMachine:
         self.classes: dict[ClassKey, SchedulingClass] = {}
         self._numbered: dict[int, SchedulingClass] = {}
         self._count = 0
-        """The number of classes made so far; a class's number is never used again.
+        """The number of classes that were made so far. The number of a class is never used again.
 
-        So a worker that another node lends for a class that is over cannot go to a class with other
-        resources.
+        So a worker that another node lends for a class that is over cannot get into a class with
+        other resources.
         """
         self.by_lease: dict[int, LeasedWorker] = {}
         self.pending: dict[int, PendingTask] = {}
         self.dirty: set[int] = set()
-        """The numbers of the classes with queued tasks that `pump_dirty` has to look at."""
+        """The numbers of the classes with queued tasks that `pump_dirty` must look at."""
         self.resting: list[tuple[float, PendingTask]] = []
-        """Tasks that raised an error or ended their workers, each with the time of its next try."""
+        """The tasks that raised an error or ended their workers, each with the time of its next
+        attempt.
+        """
         self.node_deaths = NodeDeaths(self._decided)
         self._now = 0.0
         """The time of the last tick or grant."""
@@ -130,9 +133,9 @@ class TaskMachine:
         return found
 
     def forget(self, key: ClassKey) -> None:
-        """Expect no more tasks of this class.
+        """Note that no more tasks of this class will come.
 
-        Once the last worker was given back, the class is forgotten, also by the node.
+        Once its last worker was returned, the class is forgotten, by the node, too.
         """
         found = self.classes.get(key)
         if found is None or found.queue:
@@ -145,9 +148,7 @@ class TaskMachine:
             self._effects.want_workers(found, OVER)
 
     def enqueue(self, task: PendingTask) -> None:
-        """Queue a task whose inputs are there. The task is sent at once only if a worker is
-        idle.
-        """
+        """Queue a task whose inputs are here. It is sent at once only if a worker is idle."""
         scheduling_class = self.classes.get(task.key) or self.class_of(task.key)
         queue = scheduling_class.queue
         queue.append(task)
@@ -160,14 +161,12 @@ class TaskMachine:
                 self.pump(scheduling_class)
 
     def pump_dirty(self) -> None:
-        """Send the tasks that may be sent ahead, and ask for workers for the other tasks."""
+        """Send the tasks that may be sent in advance, and request workers for the others."""
         while self.dirty:
             self.pump(self._numbered[self.dirty.pop()])
 
     def pump(self, scheduling_class: SchedulingClass) -> None:
-        """Distribute the queue over the class's workers, as far as there is room in their
-        pipelines.
-        """
+        """Distribute the queue over the class's workers, as far as their pipelines have room."""
         queue = scheduling_class.queue
         if queue and scheduling_class.workers:
             idle = scheduling_class.idle
@@ -272,9 +271,9 @@ class TaskMachine:
     def retry_later(
         self, task: PendingTask, reason: str, now: float, longest_s: float = LONGEST_REST_S
     ) -> None:
-        """Try again a task that raised an error: at once the first time, later after growing rests.
+        """Retry a task that raised an error: at once the first time, and after growing rests later.
 
-        The rests give time for the cause of the error to go away.
+        During the rests, the cause of the error may disappear.
         """
         rest_s = pause_s(task.attempt + 1, FIRST_REST_S, longest_s)
         if not rest_s:
@@ -290,7 +289,9 @@ class TaskMachine:
         self.resting.append((until, task))
 
     def _decided(self, task: PendingTask, why_over: str) -> None:
-        """End or run a task, because the fate of the nodes on which it ran is now known."""
+        """Retry a task, or end it for the reason `why_over`, because it is now known whether the
+        nodes on which it ran are dead.
+        """
         if self.withdraw(task):  # otherwise the task was cancelled in the meantime
             if why_over:
                 self._effects.fail(task, NODE_DEATHS, why_over)
@@ -333,7 +334,7 @@ class TaskMachine:
     ) -> LeasedWorker | None:
         """Add a worker that the node lends to a class that is `known`.
 
-        Returns None if the class has nothing to do for the worker: it was then given back.
+        Returns None if the class has no task for the worker. The worker was then returned.
         """
         self._now = now
         scheduling_class = self._count_grant(class_number)
@@ -349,8 +350,8 @@ class TaskMachine:
         return worker
 
     def known(self, class_number: int) -> bool:
-        """Whether more tasks of a class may come. Workers granted to a class that is over are given
-        back.
+        """Whether more tasks of a class may come. Workers that are granted to any other class are
+        returned.
         """
         return class_number in self._numbered
 
@@ -360,7 +361,7 @@ class TaskMachine:
         return self._now
 
     def unreachable(self, class_number: int) -> None:
-        """Ask for another worker, because a granted one was gone before it could be reached."""
+        """Request another worker, because a granted one was gone before it could be reached."""
         self.dirty.add(self._count_grant(class_number).number)
 
     def _count_grant(self, class_number: int) -> SchedulingClass:
@@ -370,10 +371,10 @@ class TaskMachine:
         return scheduling_class
 
     def refused(self, class_number: int, reason: str, fatal: bool) -> list[PendingTask]:
-        """Handle the node's refusal of this class: for ever (its tasks fail), or for now (its tasks
-        wait).
+        """Handle the node's refusal of this class. With `fatal` its tasks fail; otherwise they
+        wait.
 
-        Returns the tasks that have begun to wait.
+        Returns the tasks that begin to wait now.
         """
         scheduling_class = self._numbered.get(class_number)
         if scheduling_class is None:
@@ -389,7 +390,7 @@ class TaskMachine:
         return []
 
     def lease_due(self, lease: int) -> None:
-        """Give a worker back soon, because others wait for its resources."""
+        """Return a worker soon, because others wait for its resources."""
         worker = self.by_lease.get(lease)
         if worker is None:
             return
@@ -401,20 +402,20 @@ class TaskMachine:
             self._effects.recall(worker)
 
     def leaving(self, worker: LeasedWorker) -> None:
-        """Give no more tasks to a worker that is going to end as planned."""
+        """Give no more tasks to a worker that will end as planned."""
         worker.leaving = worker.is_stopping = True
         if not worker.inflight:
             self._give_back(worker)
 
     def returned(self, worker: LeasedWorker, numbers: list[int]) -> None:
-        """Queue again the tasks that the worker did not start."""
+        """Queue the tasks again that the worker did not start."""
         back = [t for n in numbers if (t := worker.inflight.pop(n, None)) is not None]
         self._take_back(back)
         if not worker.inflight:
             self._moved(worker, worker.sent_at)
 
     def _take_back(self, tasks: list[PendingTask]) -> None:
-        """Queue unstarted tasks again, unless they were cancelled in the meantime."""
+        """Queue tasks again that were not started, except those that were cancelled meanwhile."""
         for task in tasks:
             if task.cancelled == TIMED_OUT:
                 task.cancelled = ""  # the task did not run, so it did not run for too long
@@ -426,7 +427,7 @@ class TaskMachine:
                 self._effects.fail(task, "cancelled", "")
 
     def unreached(self, worker: LeasedWorker, reason: str) -> None:
-        """Queue again, after a moment, the tasks of a worker that could not be reached.
+        """Queue the tasks of a worker that could not be reached again, after a moment.
 
         No attempt is counted, because none of the tasks has started.
         """
@@ -442,10 +443,10 @@ class TaskMachine:
             self.resting.append((self._now + DIAL_AGAIN_S, task))
 
     def worker_lost(self, worker: LeasedWorker, reason: str, kind: str) -> None:
-        """Retry or fail the tasks of a worker whose process is gone, after all its results have
+        """Retry or fail the tasks of a worker whose process has ended, after all its results have
         come.
 
-        The first task in the worker's pipeline was running, or is blamed; the other tasks had not
+        The first task in the worker's pipeline was running, or is blamed. The others had not
         started.
         """
         self._forget(worker)
@@ -489,9 +490,7 @@ class TaskMachine:
             self._effects.fail(head, kind, reason)
 
     def tick(self, now: float) -> None:
-        """Give back idle workers, recall tasks behind slow ones, and retry tasks that have
-        rested.
-        """
+        """Return idle workers, recall tasks behind slow ones, and retry tasks that have rested."""
         self._now = now
         if self.resting:
             self._wake_rested(now)

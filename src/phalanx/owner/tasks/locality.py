@@ -1,8 +1,8 @@
-"""Where a task's large arguments lie, so that the task runs near them.
+"""Finds the nodes that have a task's large arguments, so that the task runs near them.
 
-The name of a value's file says on which node it was written, so its owner needs to ask nobody. A
-copy on this node counts as if the value were written here. A node that ran a task of this process
-with the value as an argument has a copy, until it evicts the copy for lack of memory.
+The name of a value's file says on which node it was written, so its owner needs to ask nobody. If
+this node has a copy, the value counts as written here. A node that ran a task of this process with
+the value as an argument has a copy, too, until it evicts the copy for lack of memory.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ from phalanx.protocol.messages import SHARED, Value
 from phalanx.scheduler.placement.locality import best_holder
 
 COPIES_KNOWN = 4096
-"""The number of values whose copies are remembered. For one more, the oldest is forgotten."""
+"""The number of values whose copies are remembered. When one more comes, the oldest is
+forgotten.
+"""
 
 
 class Locality:
-    """Gives a task with large arguments on another node a scheduling class near that node.
+    """Gives a task whose large arguments are on another node a scheduling class near that node.
 
-    It also records events about where large values lie.
+    It also records events about the places of large values.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class Locality:
         is_here: Callable[[str], bool],
         wall: Callable[[], float],
     ) -> None:
-        """`is_here`: whether this node has a file or a copy of it. `wall`: seconds since the
+        """`is_here`: whether this node has a file or a copy of it. `wall` returns seconds since the
         epoch.
         """
         self._me = me
@@ -56,13 +58,13 @@ class Locality:
         """Whether any task so far was to run near its arguments."""
         self._dead: set[str] = set()
         self._copies: dict[str, set[str]] = {}
-        """For each file by name: the nodes, other than the writer's, that have read it."""
+        """For each file, by name: the nodes that have read it, without the node that wrote it."""
 
     def place(self, task: PendingTask, number_of: Callable[[ClassKey], int]) -> None:
-        """Set the scheduling class of a task with large inputs. `number_of`: returns a class's
+        """Set the scheduling class of a task with large inputs. `number_of` returns a class's
         number.
 
-        Strategies other than the default ignore where arguments lie.
+        Only the default strategy regards the places of arguments.
         """
         base = task.key = task.template.key
         if base.strategy:
@@ -94,8 +96,8 @@ class Locality:
         )
 
     def note_reads(self, inputs: Iterable[ObjectRef[Any]], reader: bytes) -> None:
-        """Note that a process has run a task with these inputs, so that the process's node has
-        copies.
+        """Note that a process has run a task with these inputs, so that its node has copies of
+        them.
         """
         node = reader[:PREFIX_BYTES].hex()
         for ref in inputs:
@@ -114,15 +116,17 @@ class Locality:
         self._dead.add(prefix.hex())
 
     def waited_for(self, tasks: Iterable[PendingTask]) -> None:
-        """Record that a reader here waits, once for each task that runs near its arguments."""
+        """Record that a reader here waits. It counts once for each task that runs near its
+        arguments.
+        """
         for task in tasks:
             if task.key is not task.template.key:
                 self._events.record(ReaderWaits(**self._about(task.number), reader=self._me.hex()))
 
     def stored(self, ref: ObjectRef[Any], value: Value, writer: bytes) -> None:
-        """Record that a process of another node wrote a large result of this process.
+        """Record that a process of another node has written a large result of this process.
 
-        Also record how many readers were told of the result.
+        Also record how many readers wait for the result.
         """
         if writer[:PREFIX_BYTES] == self._me[:PREFIX_BYTES]:
             return

@@ -1,9 +1,9 @@
-"""Decides about tasks whose workers were lost with their nodes: a task under which two nodes died
+"""Decides about tasks whose workers were lost with their nodes. A task under which two nodes died
 is not retried.
 
 An owner first loses the connection to the node, and with it the worker. Later the head reports
-whether that node is dead, and why. The first time, the task runs again at once. After a second loss
-it waits for the head's report, because it may take another node down.
+whether that node is dead, and why. After a first loss, the task runs again at once. After a second
+loss it waits for the head's reports, because it might take another node down.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KEPT = 1_000
 
 
 class NodeDeaths:
-    """The nodes that were lost under tasks of one process, and whether they died."""
+    """The nodes that were lost while they ran tasks of one process, and whether they died."""
 
     def __init__(self, decided: Callable[[PendingTask, str], None]) -> None:
         """`decided` is called with a waiting task, and with the reason why it is over; "" if the
@@ -35,16 +35,14 @@ class NodeDeaths:
         """
         self._decided = decided
         self._known: dict[bytes, tuple[str, str]] = {}
-        """(kind of end, reason) of each node that is known to be dead or was not reported again,
-        and of each worker whose task has killed its parent.
+        """(kind of end, reason) of each lost node whose fate is known, and of each worker whose
+        task has killed its parent.
         """
         self._waiting: dict[int, PendingTask] = {}
         self._until: dict[int, float] = {}
 
     def why_over(self, task: PendingTask, worker: bytes) -> str:
-        """Return why a task is over whose worker was lost with its node; "" if the task is not
-        over.
-        """
+        """Return why a task is over whose worker was lost with its node; "" if it is not over."""
         node = worker[:PREFIX_BYTES]
         if node not in task.went_with:
             task.went_with = (*task.went_with, node)
@@ -62,7 +60,7 @@ class NodeDeaths:
 
     def hold_back(self, task: PendingTask) -> bool:
         """Hold a task back until the fate of its nodes is known; `decided` follows. Returns whether
-        the task waits.
+        the task must wait.
         """
         if not self._may_be_over(task):
             return False
@@ -70,7 +68,7 @@ class NodeDeaths:
         return True
 
     def _deaths(self, task: PendingTask) -> list[str]:
-        """Return the reasons of those deaths of nodes that count against the task."""
+        """Return the reason of each death of a node that counts against the task."""
         has_no_limit = task.template.max_retries < 0
         known = [self._known[node] for node in task.went_with if node in self._known]
         return [why for death, why in known if is_held_against(death, has_no_limit=has_no_limit)]
@@ -102,8 +100,8 @@ class NodeDeaths:
             del self._known[next(iter(self._known))]
 
     def tick(self, now: float) -> None:
-        """Count those lost nodes as living that the head has not declared dead, although it should
-        have by now.
+        """Count lost nodes as living that the head has not declared dead, although it would have by
+        now.
         """
         for number in list(self._waiting):
             task = self._waiting.get(number)

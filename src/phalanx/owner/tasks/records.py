@@ -15,7 +15,7 @@ from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Payload
 
 _WEIGHT = 0.2
-"""The weight of a new run time in the average."""
+"""The weight of a new run time in the exponential average."""
 
 
 class FunctionRecord:
@@ -32,7 +32,7 @@ class FunctionRecord:
         self.max_calls = max_calls
         """The number of calls after which the worker ends; 0 for any number of calls."""
         self.mean_s: float | None = None
-        """The exponential average of the function's run times in seconds; None before the first
+        """The exponential average of the function's run times, in seconds; None before the first
         run.
         """
         self.failed = False
@@ -64,42 +64,44 @@ class ClassKey(msgspec.Struct, frozen=True):
     queue: str
     priority: int
     single: bool
-    """Whether each worker gets one task at a time, because the tasks have a time limit, or because
-    the number of calls in one worker is limited.
+    """Whether each worker gets one task at a time: the tasks have a time limit, or a worker may run
+    only a limited number of them.
     """
     once: bool = False
-    """Whether workers of the class are given back once its queue is empty, because no more tasks
-    are expected.
+    """Whether workers of the class are returned as soon as its queue is empty, because no more
+    tasks are expected.
     """
     each: bool = False
     """Whether each task gets a worker of its own.
 
-    Spread tasks must not gather on the node of the first worker, and for work in a whole placement
-    group, a worker must be requested for each task.
+    Otherwise tasks that must be spread would gather on the node of the first worker. For work in a
+    whole placement group, a worker must be requested for each task.
     """
     near: bytes = b""
-    """The other node that holds most bytes of the arguments; empty if there is none.
+    """The other node that has most bytes of the arguments; "" if there is none.
 
-    Workers on further nodes are given back once nothing is queued, because the next task may be
-    able to run near its arguments.
+    Workers on any other node are returned once nothing is queued, because the next task may be able
+    to run near its arguments.
     """
     retriable: bool = True
-    """Whether the tasks run again when their worker dies. The node ends such workers first."""
+    """Whether the tasks run again if their worker dies. When memory is short, the node ends such
+    workers first.
+    """
 
     @property
     def is_special(self) -> bool:
-        """Whether the class asks for a resource that a user has defined."""
+        """Whether the class requests a resource that a user has defined."""
         return any(name not in _USUAL for name, _ in self.resources)
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
-    """A remote function with one set of options, which are resolved once."""
+    """A remote function with one set of options, which are evaluated once."""
 
     function: FunctionRecord
     key: ClassKey
     name: str
     returns: int
-    """The number of values; -1 for a stream, -2 for a dynamic generator."""
+    """The number of results; -1 for a stream, -2 for a dynamic generator."""
     max_retries: int
     retry_exceptions: Any = False
     timeout_s: float | None = None
@@ -108,7 +110,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskRecipe:
-    """Makes a new task that runs a finished task once more."""
+    """Makes a new task that runs a finished task again."""
 
     option = "max_retries"
 
@@ -122,16 +124,15 @@ class TaskRecipe:
         self._template = template
 
     def refusal(self) -> str:
-        """Return "": nothing about a task prevents another run."""
+        """Return "": a task can always run again."""
         return ""
 
     def renew(self, number: int, args: Payload) -> PendingTask:
-        """Return the task again, without references."""
         return PendingTask(number, self._template, args, None, None, [])
 
 
 class PendingTask(PendingWork):
-    """A task between submission and its last result."""
+    """A task, from its submission to its last result."""
 
     __slots__ = ("created", "deadline", "key", "state", "template", "went_with", "worker")
 
@@ -165,7 +166,7 @@ class PendingTask(PendingWork):
         self.cancelled = ""
         self.stream = None
         self.went_with: tuple[bytes, ...] = ()
-        """The prefixes of the nodes whose connections ended while the task ran there."""
+        """The prefixes of the nodes to which the connection ended while the task ran there."""
         self.deadline: float | None = None
         """The end of the task's time limit, on the owner's clock; None if the task has no limit."""
         self.on_ready = None
@@ -176,7 +177,6 @@ class PendingTask(PendingWork):
         return None if self.worker is None else self.worker.connection
 
     def recipe(self) -> TaskRecipe:
-        """Return the recipe that runs this task again."""
         return TaskRecipe(self.template)
 
 
@@ -206,28 +206,26 @@ class LeasedWorker:
         self.scheduling_class = scheduling_class
         key = scheduling_class.key
         self.once = key.once or not worker.startswith(key.near)
-        """Whether the worker is given back as soon as there is nothing for it to do."""
+        """Whether the worker is returned as soon as there is no task for it."""
         self.inflight: dict[int, PendingTask] = {}
         self.connection: Connection | None = None
         self.functions_sent: set[bytes] = set()
         """The keys of the functions that were sent over the worker's connection."""
         self.is_stopping = False
-        """Whether the worker gets no more tasks: others wait for it, it is about to end, or it is
-        gone.
-        """
+        """Whether the worker gets no more tasks: others wait for it, it will end, or it is gone."""
         self.leaving = False
-        """Whether the worker's process ends as planned, so that it is not used again."""
+        """Whether the worker's process will end as planned, so that it is not used again."""
         self.recalled = False
         self.idle_since = 0.0
         self.sent_at = 0.0
         self.died: tuple[str, str] | None = None
-        """(reason, kind) once the node has said that the process is gone."""
+        """(reason, kind) after the node has reported that the process has ended."""
         self.ended = False
-        """Whether the worker's connection has ended, so that all its results are in."""
+        """Whether the worker's connection has ended, so that all its results have come."""
 
 
 class SchedulingClass:
-    """Tasks that may use the same workers, with their queue and the workers leased for them."""
+    """Tasks that may use the same workers, with their queue and the leased workers."""
 
     __slots__ = (
         "announced",
@@ -248,10 +246,12 @@ class SchedulingClass:
         self.workers: list[LeasedWorker] = []
         self.idle: list[LeasedWorker] = []
         self.announced = 0
-        """The number of workers that this class last requested from the node."""
+        """How many workers this class last requested from the node."""
         self.granted = 0
-        """The number of workers that the node has granted so far."""
+        """How many workers the node has granted so far."""
         self.is_over = False
-        """Whether no more tasks will come. The class is then forgotten with its last worker."""
+        """Whether no more tasks will come. The class is then forgotten together with its last
+        worker.
+        """
         self.refusal = ""
-        """Why nothing of this class can run now, in the node's words."""
+        """Why no task of this class can run now, as the node reported it."""

@@ -1,7 +1,8 @@
-"""This process's tasks: submission, sending to leased workers, results, failures, retries.
+"""The tasks of one process: their submission, their way to leased workers, their results, failures
+and retries.
 
 The task machine decides which worker gets which task. This module turns its effects into messages,
-and messages into its events. Every transition of a task is written into the journal.
+and messages into its events. Every transition of a task is recorded in the journal.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ from phalanx.protocol.messages import (
 from phalanx.protocol.node_messages import Granted, Refused
 
 _FAILED_IN = {SUBMITTED: "WORKER_DIED", INFEASIBLE: "TASK_UNSCHEDULABLE_ERROR"}
-"""Ray's names for the failures of tasks that did not end by themselves, by the task's state."""
+"""Ray's names for the failures of tasks that did not end of their own accord, by the task's
+state.
+"""
 
 
 class Submission:
@@ -86,20 +89,20 @@ class Submission:
         self._timeouts = Timeouts(self.machine, outbox, shell.node, self.fail)
         self._warned: set[str] = set()
         self._refusals: dict[int, str] = {}
-        """The code of the error with which the node refused each class, by the number of the
-        class.
+        """For each refused class, by its number: the code of the error with which the node refused
+        it.
         """
         self._ending: deque[tuple[PendingTask, Value]] = deque()
         self._is_closed = False
         self.note_made: NoteMade | None = None
-        """Called with new references; see `objects.table.NoteMade`."""
+        """A function that is called with new references; see `objects.table.NoteMade`."""
 
     # ---- submitting --------------------------------------------------------------------------
 
     def submit(
         self, task: PendingTask, parent: Parent | None = None, stream: Stream | None = None
     ) -> None:
-        """Run a new task, as a child of the task `parent` if there is one."""
+        """Run a new task. If `parent` is given, the task is its child."""
         if stream is not None:
             self._streams.begin(stream, task, task.template.backpressure)
         task.created = now = self._wall()
@@ -114,7 +117,7 @@ class Submission:
             self.start(task)
 
     def hold_back(self, task: PendingTask) -> None:
-        """Keep a new task until another part starts or fails the task."""
+        """Keep a new task back until another part starts or fails it."""
         self.journal.begin(task, self._wall())
         self.machine.pending[task.number] = task
 
@@ -127,8 +130,8 @@ class Submission:
     ) -> PendingTask:
         """Return a new task that no other part knows yet.
 
-        This is safe from any thread. Only `submit` needs the owner's lock, so the lock is held for
-        less time.
+        Any thread may call this. Only `submit` needs the owner's lock, so the lock is held for less
+        time.
         """
         number = next(self._numbers)
         base = number << INDEX_BITS
@@ -145,13 +148,13 @@ class Submission:
         return PendingTask(number, template, args, inputs, pins, refs)
 
     def run_again(self, task: PendingTask) -> None:
-        """Run a finished task once more, because a result of it is lost."""
+        """Run a finished task again, because a result of it is lost."""
         task.state = PENDING_NODE if task.inputs is None else PENDING_ARGS
         self.journal.begin(task, self._wall())
         self.start(task)
 
     def start(self, task: PendingTask) -> None:
-        """Queue the task once its inputs are there."""
+        """Queue the task once its inputs are here."""
         self.machine.pending[task.number] = task
         if self._is_closed:
             self.node_lost()
@@ -172,7 +175,7 @@ class Submission:
         """If an argument of the task has failed, fail the task with the argument's failure. Returns
         whether it failed.
 
-        Otherwise, large arguments decide where the task should run.
+        If none has failed, the places of large arguments decide where the task should run.
         """
         has_large = False
         for ref in task.inputs or ():
@@ -197,7 +200,7 @@ class Submission:
     # ---- effects of the machine --------------------------------------------------------------
 
     def send_tasks(self, worker: LeasedWorker, tasks: list[PendingTask], urgent: bool) -> None:
-        """Send these tasks, in order. If `urgent`, send at once, otherwise with the next flush."""
+        """Send these tasks, in order: with `urgent` at once, otherwise with the next flush."""
         connection = worker.connection
         assert connection is not None
         sent = worker.functions_sent
@@ -244,18 +247,18 @@ class Submission:
         self.workers.want(scheduling_class, count)
 
     def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
-        """Give a worker back to the node."""
+        """Return a worker to the node."""
         self.workers.give_back(worker, reusable)
 
     def fail(self, task: PendingTask, kind: str, reason: str) -> None:
-        """Fail a task that will not run (again)."""
+        """Fail a task that will not run, or will not run again."""
         refusal = ""
         if kind == "refused":
             refusal = self._refusals.get(self.machine.class_of(task.key).number, "")
         self.end(task, failures.failed(error_of(task, self._me, kind, reason, refusal)))
 
     def attempt_lost(self, task: PendingTask) -> None:
-        """Record an attempt under which the worker died."""
+        """Record an attempt during which the worker died."""
         self._record_failure(task, "WORKER_DIED")
 
     def requeued(self, task: PendingTask, reason: str) -> None:
@@ -289,7 +292,7 @@ class Submission:
         connection.flush()
 
     def refused(self, message: Refused) -> None:
-        """Handle the node's refusal of a class, for now or for ever."""
+        """Handle the node's refusal of a class, which may be temporary or final."""
         if message.code:
             self._refusals[message.scheduling_class] = message.code
         if message.scheduling_class:
@@ -323,7 +326,7 @@ class Submission:
         self._results.deliver(task, template.returns, message, connection.peer)
 
     def failed(self, connection: Connection, message: Failed, now: float) -> None:
-        """Handle a task that raised an error, or that stopped when asked to."""
+        """Handle a task that raised an error, or that stopped because it was asked to."""
         task = self.workers.finished(connection, message.number, now)
         if task is not None and task.deadline is not None:
             self._timeouts.forget(message.number)
@@ -358,7 +361,7 @@ class Submission:
             self.end(task, Value(FAILED, message.error))
 
     def _inputs_lost(self, task: PendingTask, message: Failed) -> None:
-        """Wait again for arguments whose values were not found by the worker."""
+        """Wait again for arguments whose values the worker did not find."""
         error = self._inputs.lost(task, message.error.decode().split())
         if error is not None:
             self.end(task, error)
@@ -377,7 +380,7 @@ class Submission:
         return True
 
     def returned(self, connection: Connection, numbers: list[int]) -> None:
-        """Queue again the tasks that a worker gives back unstarted."""
+        """Queue the tasks again that a worker returns because it has not started them."""
         for number in self.workers.returned(connection, numbers):
             self._timeouts.forget(number)
 
@@ -393,15 +396,15 @@ class Submission:
     # ---- time and ends -----------------------------------------------------------------------
 
     def tick(self, now: float) -> bool:
-        """Give back idle leases, and end tasks past their deadline. Returns whether the next tick
-        is due soon.
+        """Return idle leases, and end tasks whose deadline has passed. Returns whether the next
+        tick is due soon.
         """
         self.machine.tick(now)
         self._timeouts.tick(now)
         return bool(self.workers or self.machine.resting)
 
     def node_lost(self) -> None:
-        """Fail all tasks, because the node's process is gone or this process leaves its node."""
+        """Fail all tasks: the node's process has ended, or this process leaves its node."""
         self._is_closed = True
         error = failures.failed(LocalNodeDiedError("The node process is gone."))
         pending, self.machine.pending = self.machine.pending, {}
@@ -418,7 +421,7 @@ class Submission:
         self._is_closed = True
 
     def end(self, task: PendingTask, error: Value) -> None:
-        """End the task with this failure as the value of all its results."""
+        """End the task. The failure becomes the value of all its results."""
         self._ending.append((task, error))
         if len(self._ending) > 1:
             return  # another task's failed input: no recursion, since chains of tasks may be long

@@ -1,4 +1,6 @@
-"""Tasks that run longer than their `timeout_s`: asked to stop, then ended with their worker."""
+"""Tasks that run longer than their `timeout_s`. They are asked to stop, then ended together with
+their worker.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ KILL_GRACE_S = 1.0
 
 
 class Timeouts:
-    """Tasks with a time limit that are at a worker."""
+    """The tasks with a time limit that a worker has."""
 
     def __init__(
         self,
@@ -33,18 +35,18 @@ class Timeouts:
         self._limited: dict[int, PendingTask] = {}
 
     def limit(self, task: PendingTask, deadline: float) -> None:
-        """Set a limit for a task that was sent to a worker: if the worker still has it at
-        `deadline`, it is ended.
+        """Set a limit for a task that was sent to a worker: if the worker still has the task at
+        `deadline`, the task is ended.
         """
         task.deadline = deadline
         self._limited[task.number] = task
 
     def forget(self, number: int) -> None:
-        """Forget a task that is not at a worker any more."""
+        """Forget a task that no worker has any more."""
         self._limited.pop(number, None)
 
     def tick(self, now: float) -> None:
-        """Ask tasks past their deadline to stop, then end their workers."""
+        """Ask tasks past their deadline to stop. Later, end their workers."""
         for task in list(self._limited.values()):
             assert task.deadline is not None
             if now < task.deadline:
