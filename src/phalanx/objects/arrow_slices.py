@@ -14,14 +14,16 @@ from collections.abc import Iterator
 from typing import Any
 
 _WASTE_BYTES = 1 << 16
-"""Bytes that may travel with a slice in addition to the data that the slice shows."""
+"""Bytes: a slice is copied if its buffers have more than this in addition to the data that it
+shows.
+"""
 
 
 def know_arrow() -> bool:
     """Make pickle treat slices in this way from now on. Returns False if pyarrow is not imported
     yet.
 
-    If the program has registered a reducer with `copyreg` for one of the classes, that reducer
+    If the program has registered a reducer for one of the classes with `copyreg`, that reducer
     stays.
     """
     arrow = sys.modules.get("pyarrow")

@@ -1,8 +1,8 @@
-"""Pickling of functions and classes by value: cloudpickle, corrected in two points. cloudpickle
-3.1.3 gives all code the file name `<dynamic-code>`, so tracebacks and stacks would show no line.
+"""Pickling of functions and classes by value: cloudpickle, corrected in two points.
 
-Every version drops the slots of a class: objects of the reader's class would have a `__dict__`,
-which the sender's objects lack.
+cloudpickle 3.1.3 gives all code the file name `<dynamic-code>`, so tracebacks and stacks would show
+no line. Every version drops the slots of a class, so objects of the reader's class would have a
+`__dict__`, which the sender's objects lack.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """
 
     def reducer_override(self, value: Any) -> Any:
-        """Return the reduced form of `value`, as pickle defines it. For NotImplemented, pickle
-        chooses the form itself.
+        """Return `value` in the reduced form that pickle defines. NotImplemented lets pickle choose
+        the form.
         """
         if type(value) is CodeType:
             make, arguments = cloudpickle.Pickler.dispatch_table[CodeType](value)

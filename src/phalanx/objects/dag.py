@@ -1,7 +1,7 @@
 """Graphs of calls that are bound now and run later: `f.bind(g.bind(1)).execute()`.
 
 Each `execute` runs every call of the graph once, with new actors. Calls that do not need each
-other's results run side by side, as if the program had made them by `remote`.
+other's results run at the same time, as if the program had made them by `remote`.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class InputAttributeNode(DAGNode):
 
 
 class MultiOutputNode(DAGNode):
-    """A node for several nodes, whose values `execute` returns as a list."""
+    """A node whose value is the list of several nodes' values."""
 
     def __init__(self, args: Any) -> None:
         self._outputs = list(args)

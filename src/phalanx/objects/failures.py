@@ -17,9 +17,9 @@ from phalanx.objects.serialization import dumps_whole
 from phalanx.protocol.messages import FAILED, Value
 
 EXCEPTION_BYTES = 64 << 20
-"""The most bytes of a pickled exception that are sent to its reader."""
+"""The largest number of bytes of a pickled exception that are sent to its reader."""
 EXCEPTION_TEXT_CHARS = 1 << 20
-"""The most characters of an exception's text with its traceback."""
+"""The largest number of characters of an exception's text, with its traceback, that are sent."""
 
 
 def describe(
@@ -75,10 +75,11 @@ def remote_traceback(error: BaseException, skip_frames: int) -> str:
 
 
 def _pickle_cause(cause: BaseException | None) -> bytes | None:
-    """Return an exception, with those that it was raised from, as bytes.
+    """Return an exception, with the exceptions from which it was raised, as bytes; None if `cause`
+    itself cannot be pickled.
 
-    Each exception is pickled alone. The chain ends before the first error that cannot be pickled or
-    for which there is no room; None if `cause` itself cannot be pickled.
+    Each exception is pickled alone. The chain ends before the first exception that cannot be
+    pickled, or for which there is no room.
     """
     if cause is None:
         return None
@@ -106,7 +107,7 @@ def _pickle_cause(cause: BaseException | None) -> bytes | None:
 
 @contextlib.contextmanager
 def _alone(error: BaseException) -> Iterator[None]:
-    """Separate an exception from the exceptions that it was raised from, until the block ends.
+    """Separate an exception, until the block ends, from the exceptions from which it was raised.
 
     Some libraries (tblib, which Dask installs) make pickle keep those exceptions, and then the
     whole fails if one of them cannot be pickled.
@@ -120,7 +121,9 @@ def _alone(error: BaseException) -> Iterator[None]:
 
 
 class _Chain:
-    """A pickled exception and the pickled ones that it was raised from. It is read as the first."""
+    """A pickled exception, and the pickled exceptions from which it was raised. A reader gets the
+    first one.
+    """
 
     def __init__(self, links: list[bytes]) -> None:
         self._links = links
@@ -137,7 +140,9 @@ def _linked(links: list[bytes]) -> BaseException:
 
 
 def pack(error: PhalanxError) -> bytes:
-    """Pickle an error of this package, whose class every process knows."""
+    """Return an error of this package as bytes. Every process knows its class, so it is simply
+    pickled.
+    """
     return pickle.dumps(error, 5)
 
 
@@ -194,7 +199,7 @@ def told(failure: bytes) -> str | None:
     """Return the text of a failure for display, without an instance of the program's exception
     class.
 
-    None for a failure that is neither the program's own nor a crash.
+    None for a failure that the program did not raise and that is no crash.
     """
     loaded: Any = pickle.loads(failure)  # noqa: S301  (as in `load`)
     if not isinstance(loaded, tuple):
@@ -204,7 +209,7 @@ def told(failure: bytes) -> str | None:
 
 
 def is_raised(failure: Value) -> bool:
-    """Whether the code of a task raised the failure. If not, the system did."""
+    """Whether the code of a task raised the failure. Otherwise the system raised it."""
     return isinstance(pickle.loads(failure.data), tuple)  # noqa: S301  (as in `load`)
 
 
@@ -222,4 +227,4 @@ def is_retriable(wanted: Any, error: bytes) -> bool:
 
 
 NONE = pickle.dumps(None, 5)
-"""The pickle of None, which is the value of references that only keep something else alive."""
+"""The pickle of None, which is the value of references that only keep an object alive."""

@@ -1,4 +1,4 @@
-"""Holds on the files of large objects. The owner's references keep them alive."""
+"""Holds on the files of large objects. An owner's reference has a hold, which keeps the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ class FileStore(Protocol):
     """The store of files, which deletes the file of an object when its last hold is gone."""
 
     dropped: deque[tuple[str, Any, bool]]
-    """(name, extent, whether a reader may have mapped the file) for each hold that was released."""
+    """For each hold that was released: (name, extent, whether a reader may have mapped the
+    file).
+    """
 
     def lend(self, name: str) -> None:
         """Note that an object now belongs to another process, which may give the file back

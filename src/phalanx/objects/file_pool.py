@@ -1,8 +1,8 @@
-"""The pool of files of dropped copies, which later copies overwrite, because the pages of these
-files exist already.
+"""The pool of files of dropped copies. Later copies overwrite these files, because their pages
+exist already.
 
-To allocate a page of shared memory takes several times as long as to receive its bytes. The pool is
-bounded, and its files are the first to go when memory is needed for anything else. Pure.
+To allocate a page of shared memory takes several times as long as to receive its bytes. The size of
+the pool is limited, and its files are deleted first when memory is needed for anything else. Pure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SLACK_BYTES = 64 << 10
 
 
 class FilePool:
-    """The pooled files by name, the oldest first."""
+    """The pooled files by name, oldest first."""
 
     def __init__(self, capacity_bytes: int) -> None:
         """Set up an empty pool. `capacity_bytes`: the capacity of the whole object store, of which
@@ -46,8 +46,8 @@ class FilePool:
         return gone
 
     def take(self, size: int) -> str:
-        """Remove and return the smallest file that has this many bytes and wastes at most half; ""
-        if there is none.
+        """Remove and return the smallest file that has this number of bytes, and of which at most
+        half would be wasted; "" if there is none.
         """
         fits = [
             (held, name)

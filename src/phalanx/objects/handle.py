@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class ActorMethod(metaclass=ABCMeta):
-    """A method of an actor, to be called with `remote`."""
+    """A method of an actor, which programs call with `remote`."""
 
     __slots__ = ()
 

@@ -42,8 +42,8 @@ class LastReaders:
             self._readers[name].add(process)
 
     def reported(self, prefix: bytes, process: bytes) -> list[str]:
-        """Note that a process has named all copies that it may still read. Returns the copies that
-        may be deleted now.
+        """Note that a process has answered: it has named all copies that it may still read. Returns
+        the copies that may be deleted now.
         """
         if prefix not in self._asked:
             return []

@@ -1,5 +1,5 @@
-"""Errors that are sent in place of messages that are too large, so that only the task or request of
-such a message fails.
+"""Errors that replace messages which are too large. So only the task or request of such a message
+fails.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from phalanx.protocol.wire_errors import code_of, to_wire
 
 
 class OversizeError(NamedTuple):
-    """A message with an error, in place of a message that was too large."""
+    """A message with an error, which replaces a message that was too large."""
 
     message: Message
     is_for_sender: bool
@@ -27,10 +27,9 @@ class OversizeError(NamedTuple):
 
 
 def stand_in(unsendable: Unsendable) -> OversizeError | None:
-    """Return the message with the error for the process that waits for `unsendable` or for its
-    answer.
+    """Return a message with an error for the process that waits for `unsendable` or for its answer.
 
-    None if there is no message for this; the connection then has to end.
+    Returns None if no message can say this. The connection must then end.
     """
     match unsendable.message:
         case Task(number=number, name=name):

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 MAX_PIN_S = 10.0
-"""The most seconds for which a copy is pinned. A reader that takes longer to map it must ask again,
-because other readers wait for memory.
+"""The largest number of seconds for which a copy is pinned. A reader that takes longer to map it
+must ask again, because other readers wait for memory.
 """
 
 

@@ -1,5 +1,5 @@
-"""The queue of objects to fetch from other nodes. As many are fetched at a time as memory holds;
-the others wait. Pure.
+"""The queue of objects that are fetched from other nodes. Memory limits how many are fetched at a
+time; the others wait. Pure.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import NamedTuple
 from phalanx.objects.pins import Pins
 
 Done = Callable[[str], None]
-"""The function that is called when a fetch ends. It gets the reason why the fetch failed, or "" if
-the object is here.
+"""A function that is called when a fetch ends. It gets the reason why the fetch failed; "" if the
+object is here.
 """
 
 
 AGAIN_S = 0.2
-"""Seconds until a transfer from an unreachable node is tried again."""
+"""Seconds until a transfer from a node that cannot be reached is tried again."""
 GIVE_UP_S = 20.0
-"""Seconds for which a fetch from an unreachable node is tried again.
+"""Seconds for which a fetch from a node that cannot be reached is tried again.
 
 This is a little longer than the head takes to declare a silent node dead (15 s).
 """
@@ -45,9 +45,8 @@ class PullQueue:
     """The objects wanted from other nodes.
 
     Each object is listed once, even if several processes ask for it. Objects for which a task waits
-    come before objects that are fetched ahead of their use. One transfer may always run. Further
-    transfers begin only while all running transfers and all pinned copies together stay below
-    `limit_bytes`.
+    come before objects that nobody needs yet. One transfer may always run. Further transfers begin
+    only while all running transfers and all pinned copies together stay below `limit_bytes`.
     """
 
     def __init__(self, limit_bytes: int, start: Callable[[str, int], None], pins: Pins) -> None:
@@ -63,11 +62,11 @@ class PullQueue:
         self._moving: dict[str, int] = {}
         self._unreached: dict[str, _Unreached] = {}
         self._since: dict[str, float] = {}
-        """The time since which the nodes with an object are out of reach, by object."""
+        """For each object: the time since which the nodes that have it cannot be reached."""
 
     @property
     def moving_bytes(self) -> int:
-        """The bytes of all transfers under way."""
+        """The bytes of all transfers in progress."""
         return sum(self._moving.values())
 
     def want(self, name: str, size: int, asker: bytes, done: Done) -> None:
@@ -80,7 +79,7 @@ class PullQueue:
         self.proceed()
 
     def want_ahead(self, name: str, size: int) -> None:
-        """Fetch an object ahead of its use. No process waits for it yet."""
+        """Fetch an object before it is needed. No process waits for it yet."""
         if not (name in self._moving or name in self._urgent or name in self._unreached):
             self._ahead.setdefault(name, _Wanted(name, size))
         self.proceed()
@@ -157,7 +156,7 @@ class PullQueue:
         self.proceed()
 
     def gone(self, is_gone: Callable[[str], bool]) -> None:
-        """Fail the transfers that wait for another try although their node is dead."""
+        """Fail the transfers that wait for another attempt and whose node is dead."""
         for name in [n for n in self._unreached if is_gone(n)]:
             self._finish(name, self._unreached.pop(name).why)
 

@@ -1,5 +1,4 @@
-"""ObjectRef: the name of a value that may not exist yet, with the state of the value in this
-process.
+"""ObjectRef: a reference to a value that may not exist yet, with the value's state in this process.
 
 A process holds at most one ObjectRef per object: a reference that arrives twice is the same Python
 object. So Python's own reference counting is the local count, and equality is identity. The
@@ -27,13 +26,13 @@ T = TypeVar("T")
 
 
 class Vanished(Exception):
-    """Raised when a value was there but is lost, and is being fetched again: callers must wait for
-    it again.
+    """Raised if a value was here but is lost, and is being fetched again. Callers must wait for it
+    again.
     """
 
 
 class RefHooks(Protocol):
-    """The process of a reference, with the methods that the reference needs."""
+    """The methods that references need from their process."""
 
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
         """Return this process's only ObjectRef for an object."""
@@ -61,7 +60,9 @@ class RefHooks(Protocol):
 
 
 class _Process:
-    """The hooks through which references find their process. They are set while a runtime is up."""
+    """The hooks through which references reach their process. They are set while a runtime is
+    up.
+    """
 
     hooks: RefHooks | None = None
 
@@ -70,7 +71,7 @@ process = _Process()
 
 
 ended_processes: set[bytes] = set()
-"""The ids that this process had before. References with these owners are useless now."""
+"""The ids that this process had before. References whose owners have these ids are useless now."""
 
 
 def forget_process(process_id: bytes) -> None:
@@ -117,8 +118,8 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
     _inner: list[ObjectRef[Any]] | None
 
     def __new__(cls, id_bytes: bytes | None = None) -> ObjectRef[T]:
-        """Return the reference with these 28 bytes. Inside Phalanx, return an empty reference to
-        fill.
+        """Return the reference with these 28 bytes. Without bytes, which only Phalanx leaves out,
+        return an empty reference to fill.
         """
         if id_bytes is None:
             return object.__new__(cls)
@@ -299,8 +300,8 @@ _named: WeakValueDictionary[tuple[bytes, int], ObjectRef[Any]] = WeakValueDictio
 
 
 def _by_value(owner: bytes, number: int) -> ObjectRef[Any]:
-    """Return the reference with this id that belongs to no process. There is only one for each
-    id.
+    """Return the reference with this id that belongs to no process. Each id has only one such
+    reference.
     """
     return _named.setdefault((owner, number), make_ref(owner, number))
 

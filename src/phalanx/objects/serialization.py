@@ -1,5 +1,5 @@
-"""Conversion of values to bytes and back: pickle protocol 5 with out-of-band buffers and separate
-references.
+"""Converts values to bytes and back: pickle protocol 5, with buffers and references apart from the
+pickle.
 
 The C pickler is tried first. If it fails, or its result names `__main__` (a class or function that
 workers cannot import), cloudpickle pickles the value instead.
@@ -26,8 +26,8 @@ from phalanx.objects.arrow_slices import know_arrow
 from phalanx.objects.reference import ObjectRef, nested, nesting
 
 DEFINITION_BYTES = 95 << 20
-"""The most bytes of a pickled function or class of an actor, including the values that it captures.
-The limit is Ray's.
+"""The largest number of bytes of a pickled function, or class of an actor, with the values that it
+captures. The limit is Ray's.
 """
 
 _PLAIN = frozenset({int, float, bool, type(None)})
@@ -61,7 +61,9 @@ class Pickled:
 
 
 class _Apart:
-    """A `bytes` object that travels as a buffer, and becomes `bytes` again for the reader."""
+    """A `bytes` object that is sent as a buffer of its own, and that is `bytes` again for the
+    reader.
+    """
 
     __slots__ = ("value",)
 
@@ -195,7 +197,7 @@ def deserialize(
 def register_serializer(
     cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
 ) -> None:
-    """Let values of exactly the class `cls` travel as `serializer(value)`, and be read by
+    """Make values of exactly the class `cls` be sent as `serializer(value)`, and be read with
     `deserializer`.
     """
 
@@ -215,7 +217,9 @@ def deregister_serializer(cls: type) -> None:
 
 
 on_serializer: list[Callable[[type, Callable[[Any], Any] | None], None]] = []
-"""Called with a class and its new reducer (or None). Engines that do their own pickling set it."""
+"""A function that is called with a class and its new reducer (or None). Engines that pickle on
+their own set it.
+"""
 
 
 def custom_reducers() -> dict[type, Callable[[Any], Any]]:
@@ -228,7 +232,7 @@ def _apply(function: Callable[[Any], Any], argument: Any) -> Any:
 
 
 def blame(value: Any, error: BaseException) -> str:
-    """Describe which piece of `value` cannot be pickled, with a path such as `['model'].lock`."""
+    """Return which part of `value` cannot be pickled, with a path such as `['model'].lock`."""
     path, culprit = "", value
     for _ in range(20):
         for step, child in _children(culprit):

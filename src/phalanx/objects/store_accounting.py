@@ -10,13 +10,13 @@ from collections.abc import Container
 from phalanx.objects.names import writer_of_name
 
 CHUNK_BYTES = 16 << 20
-"""The bytes of credit that a process gets at once, so that few of its puts must ask for more."""
+"""The bytes of credit that a process gets at once, so that it need not ask before each put."""
 
 
 class StoreAccounting:
     """The credit of each process, and the order in which objects would be spilled.
 
-    Memory counts as used from the moment a process is given credit for it.
+    Memory counts as used as soon as a process has credit for it.
     """
 
     def __init__(self, capacity_bytes: int) -> None:
@@ -25,20 +25,22 @@ class StoreAccounting:
         self._spilled: dict[str, int] = {}
         self._credit: dict[bytes, int] = {}
         self._kept: dict[str, tuple[int, bytes]] = {}
-        """(bytes, process) of each file without an object, which its process keeps for its next
-        object; the oldest first.
+        """The files without objects that processes keep for their next objects: (bytes, process) by
+        name, oldest first.
         """
         self._kept_early: set[str] = set()
-        """The kept files for which the report that an object was written has not arrived yet."""
+        """The kept files whose processes have not yet reported that they had written an object to
+        them.
+        """
         self._claimed: dict[str, bytes] = {}
         """The owner of each object that another process wrote."""
         self.shared_bytes = 0
         self.kept_bytes = 0
-        """The bytes of all kept files, which contain no object."""
+        """The bytes of all kept files. These files contain no objects."""
         self.spilled_bytes = 0
         self.spilled_total_bytes = 0
         self.spill_count = 0
-        """How many times an object was copied to disk."""
+        """How often an object was copied to disk."""
 
     @property
     def object_count(self) -> int:

@@ -1,4 +1,4 @@
-"""The results of a generator task as a stream: the references come one by one."""
+"""The results of a generator task as a stream. The references come one after another."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ T = TypeVar("T")
 
 
 class StreamHooks(Protocol):
-    """The process of a generator of references, with the methods that the generator needs."""
+    """The methods that a generator of references needs from its process."""
 
     abandoned: deque[Stream]
-    """The streams whose generators are gone. Finalizers append to this queue, and do nothing
-    else.
-    """
+    """The streams whose generators are gone. Finalizers only append to this queue."""
 
     def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
         """Wait until item `index` has arrived or the stream has ended. Returns False after
@@ -32,14 +30,14 @@ class StreamHooks(Protocol):
 
 
 class Stream:
-    """The items of a stream so far. The caller of a method that changes them holds the process's
-    lock.
+    """The items of a stream so far. A caller of a method that changes them must hold the lock of
+    the process.
     """
 
     def __init__(self, owner: bytes) -> None:
         self.owner = owner
         self.items: dict[int, ObjectRef[Any]] = {}
-        """The items that have arrived or are awaited, and that the reader has not taken, by index
+        """The items that have arrived or are expected, and that the reader has not taken, by index
         from 1.
         """
         self.arrived_to = 0
@@ -55,7 +53,7 @@ class Stream:
         self.completion: ObjectRef[Any] | None = None
         """The reference that is completed once the task has ended."""
         self.on_taken: Callable[[], None] | None = None
-        """Called when `taken_to` has grown, if the producer is held back."""
+        """A function that is called when `taken_to` has grown, if the producer is held back."""
 
     def slot(self, index: int) -> ObjectRef[Any]:
         """Return the reference of item `index`."""
@@ -75,8 +73,8 @@ class Stream:
         self._wake()
 
     def take(self, index: int) -> ObjectRef[Any]:
-        """Take item `index`, which must have arrived, for the reader. The producer may then go
-        on.
+        """Take item `index`, which must have arrived, for the reader. The producer may then
+        continue.
         """
         self.taken_to = index
         ref = self.items.pop(index)
@@ -85,7 +83,7 @@ class Stream:
         return ref
 
     def abandon(self) -> None:
-        """Drop the items that have arrived. The task then runs on without back-pressure, because
+        """Drop the items that have arrived. The task continues without back-pressure, because
         nobody reads its items.
         """
         for index in [i for i in self.items if i <= self.arrived_to]:
@@ -99,9 +97,7 @@ class Stream:
         return self.arrived_to + 1
 
     def end(self) -> list[ObjectRef[Any]]:
-        """Note that no more items will come. Returns the references of awaited items that will
-        never come.
-        """
+        """Note that no more items will come. Returns the references to items that were expected."""
         self.is_ended = True
         self._wake()
         return [ref for index, ref in list(self.items.items()) if index > self.arrived_to]

@@ -1,8 +1,8 @@
-"""The registry of this user's daemons: a file for each below the home directory.
+"""The registry of this user's daemons: a file for each, below the home directory.
 
 Runtime directories differ between a login, cron, sudo and a system service, and may be removed
-while daemons run. The home directory is the same, and may be shared by several machines: each file
-names the machine, and the machine's boot.
+while daemons run. The home directory is always the same. Several machines may share it, so each
+file names its machine, and the machine's boot.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Registered(msgspec.Struct, kw_only=True):
 
     host: str
     boot: str
-    """The id of the machine's boot, within which process ids have a meaning."""
+    """The id of the machine's boot. Process ids have a meaning only within a boot."""
     session: Session
     daemon: Announcement
 
@@ -38,8 +38,8 @@ class Registered(msgspec.Struct, kw_only=True):
 def register(session: Session, daemon: Announcement) -> None:
     """Let this user's programs find a daemon of this machine, unless the daemon is private.
 
-    Without a writable home directory, only programs with the same runtime directory find the
-    daemon.
+    If the home directory cannot be written to, only programs with the same runtime directory find
+    the daemon.
     """
     if daemon.is_private:
         return
@@ -53,7 +53,7 @@ def register(session: Session, daemon: Announcement) -> None:
 
 
 def registered() -> list[Registered]:
-    """Return the living daemons of this machine, the latest first. Files of dead daemons are
+    """Return the living daemons of this machine, latest first. Files of dead daemons are
     deleted.
     """
     place, host, boot = _place(), socket.gethostname(), _boot()

@@ -126,7 +126,7 @@ class Locality:
     def stored(self, ref: ObjectRef[Any], value: Value, writer: bytes) -> None:
         """Record that a process of another node has written a large result of this process.
 
-        Also record how many readers wait for the result.
+        Also record how many readers in this process wait for the result.
         """
         if writer[:PREFIX_BYTES] == self._me[:PREFIX_BYTES]:
             return

@@ -31,18 +31,18 @@ class Watched(NamedTuple):
 
 
 def stay(daemons: Sequence[Daemon]) -> Daemon | None:
-    """Wait for a signal to end, or for the end of a daemon; then end all daemons.
+    """Wait for a signal to end, or for the end of a daemon. Then end all daemons.
 
-    The daemons end in the reverse order of `daemons`. Returns the daemon that has ended by itself,
-    and None after a signal.
+    They are ended in the reverse order of `daemons`. Returns the daemon that ended of its own
+    accord; None after a signal.
     """
     ended = wait_for_end([Watched(one.process.pid, partial(_stop, one)) for one in daemons])
     return None if ended is None else daemons[ended]
 
 
 def wait_for_end(watched: Sequence[Watched]) -> int | None:
-    """Wait as `stay` does. Returns the index of the process in `watched` that has ended by itself;
-    None after a signal.
+    """Wait as `stay` does. Returns the index in `watched` of the process that ended of its own
+    accord; None after a signal.
     """
     with _signals() as ending, contextlib.ExitStack() as opened:
         fds: list[int] = []
@@ -71,7 +71,7 @@ def notify(news: str) -> None:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[int]:
-    """Yield a descriptor that can be read once a signal to end has come."""
+    """Yield a descriptor that becomes readable when a signal to end arrives."""
     end, write = os.pipe()
     os.set_blocking(write, False)
     before = signal.set_wakeup_fd(write)
@@ -87,11 +87,13 @@ def _signals() -> Iterator[int]:
 
 
 def _noted(number: int, frame: FrameType | None) -> None:
-    """Do nothing: the wakeup descriptor says that the signal came."""
+    """Do nothing: the wakeup descriptor shows that the signal has arrived."""
 
 
 def _stop(daemon: Daemon) -> None:
-    """End a daemon, and wait for the processes that it leaves behind; kill them after a while."""
+    """End a daemon, and wait for the processes that it leaves behind. Kill them if they do not
+    end.
+    """
     daemon.stop()
     group = daemon.process.pid
     deadline = time.monotonic() + STOP_TIMEOUT_S

@@ -1,9 +1,10 @@
 """The cluster's token: a secret in a file that only its owner can read.
 
-The file may have two lines while the token is rotated: gateways show the first, and accept both.
+While the token is rotated, the file has two lines, each with a token: gateways present the first
+and accept both.
 
-Only gateways read it. It appears in no argument, environment or log; `PHALANX_TOKEN_FILE` names the
-file, not the token.
+Only gateways read the token. It appears in no argument, variable or log: `PHALANX_TOKEN_FILE` names
+the file.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def read_all(path: str) -> list[bytes]:
 
 
 def add_next(path: str) -> None:
-    """Begin a rotation: add a new token, which every reader of the file accepts from then on.
+    """Begin a rotation: add a new token. From then on, every process that reads the file accepts
+    it, too.
 
     Raises ValueError during a rotation, and AuthenticationError as `read` does.
     """
@@ -74,14 +76,16 @@ def add_next(path: str) -> None:
 
 
 def show_next(path: str) -> None:
-    """Show the new token from now on, and still accept the one before. Raises ValueError without a
-    rotation.
+    """Present the new token from now on, and still accept the previous one. Raises ValueError if
+    there is no rotation.
     """
     _replace(path, _both(path)[::-1])
 
 
 def drop_last(path: str) -> None:
-    """End a rotation: the second token is invalid from now on. Raises ValueError without one."""
+    """End a rotation: the second token in the file becomes invalid. Raises ValueError if there is
+    no rotation.
+    """
     _replace(path, _both(path)[:1])
 
 
@@ -125,7 +129,7 @@ def _replace(path: str, lines: list[str]) -> None:
 
 
 def _draft(path: str, lines: list[str]) -> str:
-    """Write tokens to a new private file next to `path`; return its name."""
+    """Write tokens to a new private file next to `path`. Returns its name."""
     directory = os.path.dirname(os.path.abspath(path))
     draft = os.path.join(directory, f".token-{secrets.token_hex(8)}")
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,6 @@
-"""Announcements of daemons: to the process that starts them, and in a file that others find."""
+"""Announcements of daemons: to the process that starts a daemon, and in a file that other processes
+find.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,7 @@ from phalanx.runtime.os.session import Session, owner_of, read_session, started_
 
 _NAME = "daemon"
 OF_PROGRAM = "pid:"
-"""The prefix of the address of a program's own session; the program's process id follows the
-prefix.
-"""
+"""The prefix of the address of a program's own session. The program's process id follows it."""
 
 
 OF_SOCKET = "unix:"
@@ -22,7 +22,7 @@ OF_SOCKET = "unix:"
 users.
 """
 REMOTE = "remote"
-"""The kind of a head that is asked over the network, with a token."""
+"""The kind of a head that programs reach over the network, with a token."""
 
 
 class Announcement(msgspec.Struct, kw_only=True):
@@ -41,14 +41,12 @@ class Announcement(msgspec.Struct, kw_only=True):
     name: str = ""
     """The name under which a node is shown."""
     cluster: str = ""
-    """The cluster that a node has joined, by the name in the cluster's store; empty without a
-    cluster.
-    """
+    """The cluster of a node, by its name in the cluster's store; "" if the node has none."""
     is_private: bool = False
     uid: int = -1
-    """The account of a head that belongs to another user; -1 for this user's own daemons."""
+    """The account of a head of another user; -1 for this user's own daemons."""
     shared: str = ""
-    """The directory by which other users reach this head; empty if they cannot reach it."""
+    """The directory through which other users reach this head; "" if they cannot reach it."""
 
 
 class Failure(msgspec.Struct):
@@ -59,7 +57,7 @@ class Failure(msgspec.Struct):
 
 
 def announce(session: Session, ready_fd: int, what: Announcement | Failure) -> None:
-    """Announce that the daemon serves, or why it cannot serve."""
+    """Announce that the daemon serves, or why it cannot."""
     ready = msgspec.to_builtins(what)
     if isinstance(what, Announcement):
         path = os.path.join(session.directory, _NAME)
@@ -73,7 +71,7 @@ def announce(session: Session, ready_fd: int, what: Announcement | Failure) -> N
 
 
 def announced(directory: str) -> Announcement | None:
-    """Return the daemon whose session is in this directory, living or not; None if there is
+    """Return the daemon, living or dead, whose session is in this directory; None if there is
     none.
     """
     try:
@@ -95,7 +93,7 @@ def address_of(session: Session) -> str:
 
 
 def daemons(root: str) -> list[tuple[Session, Announcement]]:
-    """Return the living daemons under a runtime root, the latest first."""
+    """Return the living daemons under a runtime root, latest first."""
     found = []
     for name in os.listdir(root):
         directory = os.path.join(root, name)

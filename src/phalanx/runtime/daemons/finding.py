@@ -1,4 +1,4 @@
-"""Finds the clusters that run on this machine under this user, and asks one of them."""
+"""Finds the clusters of this user that run on this machine, and sends requests to one of them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Found = list[tuple[Session, Announcement]]
 
 
 class NoClusterError(ConnectionError):
-    """Raised if no process of such a cluster runs on this machine."""
+    """Raised if no process of the wanted cluster runs on this machine."""
 
 
 def find_daemons(address: str | None, with_programs: bool = False) -> Found:
     """Return the head and the nodes of a cluster that run here, in the order in which to ask them.
 
-    Without an `address`, the cluster is that of PHALANX_ADDRESS, else the only one.
-    `with_programs`: if no cluster runs here, return the only program that has started a session for
-    itself, whose address is `pid:PID`. Raises NoClusterError when there is none, ValueError when
-    there are several or the address is malformed, and ConnectionError for a host without an
-    address.
+    Without an `address`, the cluster is that of PHALANX_ADDRESS or, without this variable, the only
+    one. `with_programs`: if no cluster runs here, return the only program that has started a
+    session for itself (its address is `pid:PID`). Raises NoClusterError if there is none,
+    ValueError if there are several or if the address is malformed, and ConnectionError for a host
+    name without an address.
     """
     address = address or os.environ.get("PHALANX_ADDRESS") or None
     if address is not None and address.startswith(OF_PROGRAM):
@@ -57,8 +57,8 @@ def find_daemons(address: str | None, with_programs: bool = False) -> Found:
 
 
 def _of_others(address: str | None) -> Found:
-    """Return the heads of other users on this machine, or a remote head to which this user's token
-    belongs.
+    """Return the heads of other users on this machine, or a remote head for which this user has a
+    token.
     """
     # Imported here because most commands ask a daemon of their own user.
     from phalanx.runtime.daemons.personal_token import own_token
@@ -71,14 +71,14 @@ def _of_others(address: str | None) -> Found:
 
 
 def _remote(address: str) -> tuple[Session, Announcement]:
-    """Return a head that is reached with this user's token, on whatever machine it runs."""
+    """Return a head that is reached with this user's token, on any machine."""
     session = Session(name="", directory="", shared="", spill="", disk="")
     head = Announcement(kind=REMOTE, pid=0, started="", address=address, token_file="")
     return session, head
 
 
 def _shared(address: str) -> Found:
-    """Return the head with this socket, whoever its user is. Raises NoClusterError if there is
+    """Return the head with this socket, of whichever user. Raises NoClusterError if there is
     none.
     """
     from phalanx.runtime.daemons.shared_sockets import shared_heads
@@ -147,7 +147,7 @@ def ask_cluster(address: str | None, request: Request[R], timeout_s: float) -> R
 
 
 class HeadHere:
-    """A cluster's head, reached through a daemon of the cluster on this machine."""
+    """A cluster's head, which is reached through a daemon of the cluster on this machine."""
 
     def __init__(self, address: str) -> None:
         """`address`: HOST:PORT of the head, or `pid:PID` of a program with its own session."""

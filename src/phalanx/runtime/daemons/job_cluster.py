@@ -1,8 +1,8 @@
-"""The cluster of one job: its first member has a head, and each member a node of that head.
+"""The cluster of one job: its first member runs a head, and each member runs a node of that head.
 
-All processes run as the job's account, and the members know each other by the secret of their gang,
-which only they and the cluster that runs the job have. So tasks, actors and objects of the job's
-program stay within one account, on as many machines as the job has.
+All processes run under the job's account. The members recognize each other by the secret of their
+gang, which only they and the cluster that runs the job have. So tasks, actors and objects of the
+job's program stay within one account, on all machines of the job.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from phalanx.runtime.daemons.starting import (
 from phalanx.runtime.os.node_amounts import node_amounts
 
 START_S = 300.0
-"""Seconds within which all members must have joined: their machines may be slow to start them."""
+"""Seconds within which all members must have joined. Their machines may start them slowly."""
 _AGAIN_S = 0.2
 _LOOK_S = 2.0
 _ANSWER_S = 10.0
@@ -46,20 +46,20 @@ class Member(NamedTuple):
     size: int
     local_size: int
     head: str
-    """HOST:PORT at which the first member has its head."""
+    """HOST:PORT of the head that the first member runs."""
     host: str
     """The address of the member's own machine."""
     cpus: float
     devices: dict[str, int]
-    """How many devices of each kind the member holds."""
+    """The number of devices of each kind that the member holds."""
     secret: str
     own: str
-    """A directory of the member's own."""
+    """A directory that only this member uses."""
 
 
 def read_member(variables: Mapping[str, str]) -> Member:
-    """Return the member that this process runs in. Raises LookupError with the reason if it is
-    none of a gang, or has no secret.
+    """Return the member that this process runs in. Raises LookupError, with the reason, if the
+    process is no member of a gang or has no secret.
     """
     names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PHALANX_FILES", "PHALANX_CPUS")
     missing = [name for name in names if not variables.get(name)]
@@ -103,7 +103,7 @@ class JobCluster:
 
     def start(self) -> None:
         """Start the member's daemons. Raises SystemFailureError, and TimeoutError if the first
-        member has no head after a time.
+        member has no head in time.
         """
         me = self._member
         self._token_file = _private_file(me.own, f"token-{me.rank}", me.secret)
@@ -169,8 +169,8 @@ class JobCluster:
             time.sleep(_AGAIN_S)
 
     def wait_for_end(self) -> bool:
-        """Wait until the head has ended, or the node of this member. Returns False if only the
-        node has.
+        """Wait until the head has ended, or this member's node. Returns False if only the node has
+        ended.
         """
         node = self._daemons[-1].process
         while True:
@@ -194,8 +194,8 @@ class JobCluster:
 
 
 def run_in_cluster(member: Member, argv: Sequence[str], object_store_bytes: int | None) -> int:
-    """Run a program in the first member once all members have joined; return its exit code. In the
-    other members, serve the program until its end.
+    """Run a program in the first member once all members have joined, and return its exit code. In
+    the other members, serve the program until it ends.
 
     Raises the errors of `JobCluster.start` and `JobCluster.wait_for_all`.
     """
@@ -215,7 +215,7 @@ def run_in_cluster(member: Member, argv: Sequence[str], object_store_bytes: int 
 
 
 def _run(argv: Sequence[str], variables: Mapping[str, str]) -> int:
-    """Run the program; pass on SIGTERM, and wait for its end also after that."""
+    """Run the program. Pass SIGTERM on to it, and wait for its end in that case, too."""
     with subprocess.Popen(argv, env=variables) as program:
         signal.signal(signal.SIGTERM, lambda *_: program.terminate())
         code = program.wait()
@@ -223,7 +223,9 @@ def _run(argv: Sequence[str], variables: Mapping[str, str]) -> int:
 
 
 def is_open(address: str) -> bool:
-    """Whether something listens at HOST:PORT, or may listen there and does not answer now."""
+    """Whether a process listens at HOST:PORT, or may listen there although it does not answer
+    now.
+    """
     try:
         socket.create_connection(split_address(address), timeout=_ANSWER_S).close()
     except ConnectionRefusedError:
@@ -234,7 +236,9 @@ def is_open(address: str) -> bool:
 
 
 def _private_file(directory: str, name: str, text: str) -> str:
-    """Write a file that only this account can read, also where the directory lets others in."""
+    """Write a file that only this account can read, even if other accounts can enter the
+    directory.
+    """
     path = os.path.join(directory, name)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)

@@ -20,7 +20,7 @@ def split_address(text: str) -> tuple[str, int]:
 
 
 def numeric_address(text: str) -> str:
-    """Return HOST:PORT with the host's name resolved, which is the form that daemons write.
+    """Return HOST:PORT with the host's name resolved, as daemons write it.
 
     Raises ValueError for a malformed address, and ConnectionError for a name without an address.
     """
@@ -35,10 +35,10 @@ def numeric_address(text: str) -> str:
 def local_nodes(
     address: str | None = None, temp_dir: str | None = None
 ) -> list[tuple[Session, Announcement]]:
-    """Return this user's nodes on this machine: those of one cluster, or those of all clusters that
-    are not private.
+    """Return this user's nodes on this machine: those of one cluster or, without an address, those
+    of all clusters that are not private.
 
-    The oldest comes first: on the head's machine that is the node which was started with the head.
+    The oldest comes first: on the head's machine, this is the node that was started with the head.
     """
     return [one for one in local_daemons(address, temp_dir) if one[1].kind == "node"]
 
@@ -46,12 +46,12 @@ def local_nodes(
 def local_daemons(
     address: str | None = None, temp_dir: str | None = None
 ) -> list[tuple[Session, Announcement]]:
-    """Return this user's daemons on this machine: those of one cluster, or those of all clusters
-    that are not private.
+    """Return this user's daemons on this machine: those of one cluster or, without an address,
+    those of all clusters that are not private.
 
-    Heads come first, then nodes, the oldest first. The daemons of the runtime directory are listed.
-    If there are none, or if an address is given, all other directories are searched too, because
-    cron and system services know no runtime directory.
+    Heads come before nodes, and older daemons before later ones. Usually these are the daemons of
+    the runtime directory. If it has none, or if an address is given, all other directories are
+    searched, too, because cron and system services have no runtime directory.
     """
     root = sessions.runtime_root(temp_dir)
     if temp_dir is None and address is not None:

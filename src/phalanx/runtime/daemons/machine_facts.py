@@ -1,4 +1,4 @@
-"""Collects the facts that `phalanx.observe.machine_checks` judges; starts nothing."""
+"""Collects the facts that `phalanx.observe.machine_checks` judges. It starts nothing."""
 
 from __future__ import annotations
 
@@ -88,9 +88,10 @@ def _free(path: str) -> int | None:
 
 
 def _gpus() -> tuple[int, str]:
-    """Return the number of GPUs, and why a driver that is here gave no list.
+    """Return the number of GPUs, and why a driver gave no list although it is installed.
 
-    A node that starts takes any error of the driver for "no GPUs"; this function returns the error.
+    A node that starts takes any error of the driver to mean "no GPUs"; this function returns the
+    error.
     """
     try:
         pynvml.nvmlInit()

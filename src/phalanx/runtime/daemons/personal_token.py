@@ -1,7 +1,7 @@
 """The token of a person or robot: `phx_ID_SECRET`, in a file of mode 0600.
 
-It gives the rights of its role, while the cluster's token (`cluster_token`) gives those of the
-cluster's owner. Both may lie in the file that PHALANX_TOKEN_FILE names.
+It gives the rights of its role; the cluster's token (`cluster_token`) gives those of the cluster's
+owner. The file that PHALANX_TOKEN_FILE names may contain either.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PersonalToken(NamedTuple):
 
     @property
     def secret_hash(self) -> bytes:
-        """The hash of the secret that the head keeps."""
+        """The hash of the secret, which the head keeps."""
         return hashlib.sha256(self.secret).digest()
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class PersonalToken(NamedTuple):
 
 
 def new_token(token_id: str = "") -> PersonalToken:
-    """Return a new token. If an id is given, return a new secret of the token with this id."""
+    """Return a new token. With an id, return the token of this id with a new secret."""
     return PersonalToken(
         token_id or secrets.token_hex(_ID_BYTES), secrets.token_bytes(_SECRET_BYTES)
     )

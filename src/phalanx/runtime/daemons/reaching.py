@@ -1,4 +1,4 @@
-"""The way from a command on this machine to one process of the cluster, by its id."""
+"""Connects a command on this machine with one process of the cluster, which is named by its id."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _REACH_S = 20.0
 def reach_streams(address: str | None, process: bytes) -> Connection:
     """Return a connection to the process that carries a program's streams (`stream_messages`).
 
-    On this machine the connection is direct; otherwise it goes through the gate of a node that runs
-    here. Raises ConnectionError, and the errors of `find_daemons`.
+    To a process on this machine the connection is direct; to any other it goes through the gate of
+    a node that runs here. Raises ConnectionError, and the errors of `find_daemons`.
     """
     troubles: list[str] = []
     for session, daemon in find_daemons(address):

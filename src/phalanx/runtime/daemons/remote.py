@@ -1,7 +1,8 @@
-"""Requests to a head on another machine, by the holder of a token of a person or robot.
+"""Requests to a head on another machine, with the token of a person or robot.
 
-The connection uses TLS outside loopback. No authority signs the head's certificate: its fingerprint
-is part of both proofs (`protocol.handshake`), so only a head that knows the token can answer.
+The connection uses TLS, except on loopback. No authority signs the head's certificate: its
+fingerprint is part of both proofs (`protocol.handshake`), so only a head that knows the token can
+answer.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _REQUEST_BYTES = STRANGERS_FRAME_BYTES - 100
 
 
 def ask_remote(address: str, token: PersonalToken, request: Request[R], timeout_s: float) -> R:
-    """Return the answer of the head at HOST:PORT to one question.
+    """Return the answer of the head at HOST:PORT to one request.
 
     Raises ConnectionError if the head cannot be reached, AuthenticationError if it does not know
     the token, TimeoutError, and any error with which the head answers.

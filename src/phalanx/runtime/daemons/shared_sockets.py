@@ -1,10 +1,10 @@
-"""The socket of a head for other users of its machine, and how they find it.
+"""The socket of a head for other users of its machine, and the search for such sockets.
 
-The head makes ROOT/PORT/s/control. ROOT is /run/phalanx for a head that root has started, else a
-directory of the head's user below /tmp; PHALANX_SHARED_DIR names another. Commands find the sockets
-below /run/phalanx and PHALANX_SHARED_DIR without an address. Any other socket must be named as
-`unix:ROOT/PORT`: anybody may make directories in /tmp, so a head there is trusted only if its user
-is named.
+The head makes ROOT/PORT/s/control. ROOT is the directory in PHALANX_SHARED_DIR, if that is set.
+Otherwise it is /run/phalanx for a head that root has started, and a directory of the head's user
+below /tmp for any other. Commands find the sockets below /run/phalanx and PHALANX_SHARED_DIR
+without an address. Any other socket must be named as `unix:ROOT/PORT`: anybody may make directories
+in /tmp, so a head there is trusted only if its user is named.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SharedSocket:
         self.listening.setblocking(False)
 
     def announce(self, daemon: Announcement) -> None:
-        """Tell other users which head this socket belongs to."""
+        """Tell other users to which head this socket belongs."""
         open_to_all = msgspec.structs.replace(daemon, token_file="", uid=os.getuid())
         path = os.path.join(self.directory, _FILE)
         with open(path, "w") as file:
@@ -126,7 +126,7 @@ def _own_root() -> str:
 
 
 def _open_directory(path: str) -> None:
-    """Make a directory that everybody may read and only this user may write.
+    """Make a directory that everybody may read and only this user may write to.
 
     Raises PermissionError if the directory exists with other rights.
     """

@@ -1,4 +1,4 @@
-"""Starting and ending the daemons of clusters on this machine: heads and nodes."""
+"""Starts and ends the daemons of clusters on this machine: heads and nodes."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ STOP_TIMEOUT_S = 10.0
 KEEP_LOGS = 50
 _SHOWN_LINES = 20
 PRIVATE_ADDRESS = "PHALANX_PRIVATE_ADDRESS"
-"""The variable with the address of the private cluster that "auto" finds, which is the cluster
-started last.
+"""The variable with the address of the private cluster that "auto" finds. That is the cluster that
+was started last.
 """
 
 
@@ -52,7 +52,7 @@ class HeadOptions(msgspec.Struct, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 0
     token_file: str = ""
-    """The file of the token; empty for the user's own file."""
+    """The file of the token; "" for the user's own file."""
     insecure: bool = False
     store: tuple[str, ...] = ("memory",)
     marks: str = ""
@@ -99,17 +99,19 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     launch: str = ""
     shared_dir: str = ""
     keeps_commands: bool | None = None
-    """Whether commands of jobs go on after the end of the node's process, until its next process
-    takes them over. None: only if the node is not made to end with another process.
+    """Whether commands of jobs continue when the node's process has ended, until its next process
+    takes them over. None: they do, unless the node ends together with another process.
     """
     env_vars: dict[str, str] = {}
-    """Variables of the node's process, and therefore of its workers, in addition to those of this
-    process.
+    """Variables that the node's process, and therefore its workers, get in addition to those of
+    this process.
     """
 
 
 class Daemon:
-    """A head or node that was started here. With `parent_fd`, the daemon ends with this process."""
+    """A head or node that was started here. With `parent_fd`, the daemon ends together with this
+    process.
+    """
 
     def __init__(
         self, process: subprocess.Popen[bytes], session: Session, announcement: Announcement
@@ -283,7 +285,7 @@ def _drop(session: Session) -> None:
 
 
 def _log_of(session: Session) -> str:
-    """Return the path of a daemon's log. Logs outlive their sessions; the oldest logs are
+    """Return the path of a daemon's log. Logs stay after their sessions; only the oldest ones are
     deleted.
     """
     directory = os.path.join(os.path.dirname(session.directory), "logs")
@@ -326,9 +328,9 @@ def _tail(path: str) -> str:
 
 
 def link_cluster(address: str, temp_dir: str) -> str:
-    """Make a cluster visible to drivers although its sessions have a directory of their own.
+    """Make a cluster visible to drivers whose sessions are in another directory.
 
-    Returns a link, which must be removed together with the cluster.
+    Returns the path of a link, which must be removed together with the cluster.
     """
     link = link_of(sessions.runtime_root(), address)
     with contextlib.suppress(FileNotFoundError):

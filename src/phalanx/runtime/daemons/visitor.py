@@ -1,8 +1,8 @@
 """Requests to a daemon of this machine from a visitor.
 
 A visitor is a process that is neither driver nor node, such as the command line. It sends one frame
-and reads one. This module imports no other messages than these two, since importing all of them
-takes longer than most commands.
+and reads one. This module imports only the two messages that it needs, because to import all of
+them takes longer than most commands.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from phalanx.runtime.os.session import Session
 R = TypeVar("R")
 
 VISITORS_REQUEST_BYTES = STRANGERS_FRAME_BYTES - 100
-"""The largest request, in bytes, in which a visitor introduces itself."""
+"""The largest size, in bytes, of the request with which a visitor introduces itself."""
 
 
 def ask_daemon(session: Session, daemon: Announcement, request: Request[R], timeout_s: float) -> R:
-    """Return a head's answer to one question, from the head itself or through a node.
+    """Return a head's answer to one request. The request goes to the head itself or to a node.
 
     Raises ConnectionError if the daemon has ended, TimeoutError if it does not answer, and any
     error with which the head answers.
@@ -65,7 +65,7 @@ def ask_daemon(session: Session, daemon: Announcement, request: Request[R], time
 
 
 class _Visit:
-    """One question on an open socket, with its answer."""
+    """One request on an open socket, and its answer."""
 
     def __init__(self, sock: socket.socket, who: str, timeout_s: float) -> None:
         self._sock = sock
@@ -81,7 +81,7 @@ class _Visit:
             self._sock.sendall(len(body).to_bytes(HEADER_BYTES, "big") + body)
 
     def reply(self) -> Reply:
-        """Return the first reply among the messages that come."""
+        """Return the first reply among the messages that arrive."""
         while True:
             length = int.from_bytes(self._read(HEADER_BYTES), "big")
             if length > MAX_FRAME_BYTES:
@@ -115,7 +115,7 @@ class _Visit:
         return found
 
     def _wait(self) -> None:
-        """Make the next operation on the socket wait for at most the remaining time."""
+        """Make the next operation on the socket wait for at most the time that remains."""
         left_s = self._deadline - time.monotonic()
         if left_s <= 0:
             self._late()

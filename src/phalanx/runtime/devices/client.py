@@ -41,8 +41,8 @@ class DeviceProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
         self._heard = False
-        """Whether the process has sent a reading. Before its first reading, the signal that asks
-        for one could end it.
+        """Whether the process has sent a reading. Before that, the signal that asks for a reading
+        could end it.
         """
 
     @property
@@ -71,7 +71,7 @@ class DeviceProcess:
         return True
 
     def end(self) -> None:
-        """End the process. If the process hangs in the kernel, it ends when the kernel lets it."""
+        """End the process. If it hangs in the kernel, it ends when the kernel allows it."""
         if self._process is not None:
             self._close()
             self._process.kill()

@@ -19,7 +19,7 @@ from phalanx.runtime.os.session import note_helper
 
 PROGRAM = "nvidia-cuda-mps-control"
 START_WITHIN_S = 5.0
-"""Seconds within which the daemon must be in the background."""
+"""Seconds within which the daemon must have gone to the background."""
 _PID_FILE = "nvidia-cuda-mps-control.pid"
 
 
@@ -29,16 +29,17 @@ def has_mps() -> bool:
 
 
 class MpsControl:
-    """The `gpu_shares.MpsDaemons` of a node."""
+    """The MPS daemons of a node's GPUs. It implements `gpu_shares.MpsDaemons`."""
 
     def __init__(self, directory: str) -> None:
-        """`directory` is made when it is needed, with one directory for each GPU in it."""
+        """`directory` is made when it is needed. It gets a directory for each GPU."""
         self._directory = directory
         self._running: dict[int, int] = {}
         """For each GPU with a daemon: a descriptor that becomes readable when the daemon ends."""
 
     def directory(self, number: int, name: str) -> str:
-        """Start the daemon of a GPU unless it runs, and return the directory of its pipes.
+        """Return the directory with the pipes of a GPU's daemon. If the daemon does not run, it is
+        started.
 
         Raises OSError if it does not start.
         """
@@ -66,7 +67,9 @@ class MpsControl:
         os.close(handle)
 
     def ended(self) -> dict[int, str]:
-        """Return the GPUs whose daemons have ended by themselves, and how; each once."""
+        """Return the GPUs whose daemons have ended of their own accord, each with how its daemon
+        ended, once.
+        """
         gone = [n for n, handle in self._running.items() if select.select([handle], [], [], 0)[0]]
         for number in gone:
             os.close(self._running.pop(number))

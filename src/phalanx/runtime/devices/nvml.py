@@ -1,4 +1,4 @@
-"""Devices as NVIDIA's management library (NVML) shows them."""
+"""Reads devices through NVIDIA's management library (NVML)."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _CORRECTED, _UNCORRECTED = 0, 1
 _SINCE_LOADED = 0
 _XID = 0x8
 _WANTED = _XID | 0x2 | 0x4000 | 0x8000
-"""The events to wait for.
+"""The events for which the reader waits.
 
-These are critical errors, memory errors of two bits, devices that go away, and recovery actions.
+These are critical errors, memory errors of two bits, devices that disappear, and recovery actions.
 """
 _RECOVERY_FIELD = 230
 
 
 class NvmlReader:
-    """Reads devices from NVML, and numbers them as the node does.
+    """Reads devices through NVML, and numbers them as the node does.
 
     The devices are those that CUDA_VISIBLE_DEVICES lists, in its order.
     """
@@ -157,7 +157,7 @@ class NvmlReader:
     def _memory(self, handle: Any) -> Any:
         """Return the device's memory as nvidia-smi counts it. Raises NVMLError.
 
-        The driver's own memory does not count as used; drivers before 510 count it.
+        The driver's own memory does not count as used. (Drivers before version 510 count it.)
         """
         nvml = self._nvml
         try:

@@ -1,4 +1,4 @@
-"""The choice of a node's device reader."""
+"""Chooses the reader of a node's devices."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from phalanx.runtime.devices.reader import DeviceReader
 def open_reader(source: str) -> DeviceReader:
     """Return the reader of a node's devices.
 
-    `source` is the path of a file that is read instead of the driver; empty: NVIDIA's driver.
-    Raises NoDevicesError.
+    `source`: the path of a file that is read in place of the driver; "" for NVIDIA's driver. Raises
+    NoDevicesError.
     """
     if source:
         from phalanx.runtime.devices.recorded import RecordedReader

@@ -21,8 +21,8 @@ from phalanx.runtime.os.process_names import READER, name_process
 from phalanx.runtime.os.process_tree import end_with_parent
 
 ASKED_WITHIN_S = 0.25
-"""The longest time in seconds for which a call of the driver waits, so that requests for a reading
-are noticed.
+"""The longest time, in seconds, for which a call of the driver waits. So requests for a reading are
+noticed in time.
 """
 
 
@@ -34,8 +34,8 @@ class Look(msgspec.Struct, frozen=True):
 
 
 def main(source: str, every_s: float) -> None:
-    """Read the devices every `every_s` seconds, at once after a critical error, and when the node
-    asks for it.
+    """Read the devices every `every_s` seconds, after each critical error, and whenever the node
+    asks for a reading.
 
     The node asks by SIGUSR1.
     """
@@ -59,7 +59,7 @@ def main(source: str, every_s: float) -> None:
 
 
 def _wait(reader: DeviceReader, every_s: float, soon: list[int]) -> None:
-    """Wait for the time of the next reading, for a critical error, or until the node asks."""
+    """Wait until the next reading is due, an error is critical, or the node asks for a reading."""
     end = time.monotonic() + every_s
     while not soon and (left_s := end - time.monotonic()) > 0:
         if reader.wait(min(left_s, ASKED_WITHIN_S)):

@@ -1,8 +1,8 @@
-"""Devices from a file, to try out on a machine without devices what happens when one fails.
+"""Devices from a file. With it, failures of devices can be tried out on a machine without devices.
 
 The file is JSON, `{"devices": [{"number": 0, "busy": 0.5, ...}, ...]}` with the fields of
-`DeviceSample`. It is read again each time, so changing the file changes the devices. Two more
-fields simulate trouble: `"hangs": true` makes every call hang, `"fails": "why"` makes it fail.
+`DeviceSample`. It is read again each time, so a change of the file changes the devices. Two more
+fields simulate trouble: `"hangs": true` makes every call hang, and `"fails": "why"` makes it fail.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def declared_cards(path: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
 
 
 class RecordedReader:
-    """Reads devices from a file. Each time the file is written, an Xid in it counts once."""
+    """Reads devices from a file. An Xid in the file counts once each time the file is written."""
 
     def __init__(self, path: str) -> None:
         """Open the file. Raises NoDevicesError."""
@@ -52,7 +52,7 @@ class RecordedReader:
         return samples
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a new version of the file. Returns whether one came."""
+        """Wait for a new version of the file, at most `seconds`. Returns whether one came."""
         end = time.monotonic() + seconds
         while (left_s := end - time.monotonic()) > 0:
             if self._when_written() != self._written:

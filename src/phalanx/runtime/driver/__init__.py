@@ -1,1 +1,3 @@
-"""The side of a driver or worker that submits, owns, lends and waits: one thread-safe runtime."""
+"""The part of a driver or worker that submits work, owns and lends objects, and waits for them. Any
+thread may use it.
+"""

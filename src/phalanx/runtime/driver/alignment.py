@@ -1,4 +1,6 @@
-"""Alignment of buffers that came in a message, for vector instructions and other libraries."""
+"""Alignment of buffers that arrive in messages, as vector instructions and other libraries need
+it.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ vector.
 """
 
 ALIGN_FROM_BYTES = 4096
-"""The size in bytes below which a buffer stays where it is: nobody maps such a buffer, and a copy
-costs more than it saves.
+"""The size in bytes from which a buffer is moved to be aligned. A smaller buffer is never mapped,
+and a copy would cost more than it saves.
 """
 
 

@@ -1,4 +1,4 @@
-"""Arguments of remote calls: references are kept apart, the rest is packed."""
+"""Packs the arguments of remote calls. References are kept apart."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from phalanx.runtime.driver.values import Packed as PackedValue
 from phalanx.runtime.engine import tracing
 
 Packed = tuple[Payload, list[ObjectRef[Any]] | None, list[Any] | None]
-"""(payload, top-level references, objects that must live until the call ends)."""
+"""Packed arguments: (payload, top-level references, objects that must exist until the call
+ends).
+"""
 
 
 def pack_arguments(
     pack: Callable[[Any], PackedValue], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Packed:
-    """Pack the arguments of a call of `name`; `pack` makes payloads of values.
+    """Pack the arguments of a call of `name`. `pack` makes a payload of a value.
 
     Raises TypeError that names the piece that cannot be pickled.
     """

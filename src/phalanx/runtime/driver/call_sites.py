@@ -1,4 +1,4 @@
-"""The places in a program that made objects, recorded when the environment asks for them."""
+"""Records the places in a program that made objects, if the environment asks for that."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ VARIABLES = (
     "RAY_record_ref_creation_sites",
     "RAY_record_task_actor_creation_sites",
 )
-"""The variables that turn recording on. Any value except 0 and the empty one does so. Ray's names
-count too.
+"""The variables that turn recording on. Any value does, except 0 and "". The first name is
+Phalanx's; the others are Ray's.
 """
 FRAMES = 3
-"""The number of the program's frames that are noted, the innermost first."""
+"""The number of the program's frames that are recorded, from the innermost one outwards."""
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 """The folder of this package. Frames in its files do not belong to the program."""
 
@@ -45,13 +45,15 @@ def place_of(how: str) -> str:
 
 
 class CallSites:
-    """The places where this process's objects were made, as long as references to them exist."""
+    """The places where this process's objects were made, while references to these objects
+    exist.
+    """
 
     def __init__(self) -> None:
         self._sites: WeakKeyDictionary[ObjectRef[Any], str] = WeakKeyDictionary()
 
     def note(self, refs: Sequence[ObjectRef[Any]], how: str) -> None:
-        """Note that the program makes these objects at its current place, by a call of this
+        """Record that the program makes these objects at its current place, by a call of this
         kind.
         """
         site = place_of(how)

@@ -1,4 +1,4 @@
-"""Makes actors in the runtime, finds named actors, and lets an actor end itself."""
+"""Creates actors in the runtime, finds named actors, and lets an actor end itself."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from phalanx.worker import launch_hooks
 
 
 class ActorMaker:
-    """Makes actors for any thread of this process, and finds named actors."""
+    """Creates actors for any thread of this process, and finds named actors."""
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class ActorMaker:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> EmbeddedHandle[Any]:
-        """Make an actor and return its handle. If an actor of that name exists and may be used,
-        return its handle.
+        """Create an actor and return its handle. If an actor of that name exists and may be used,
+        return the handle of that actor.
 
         Raises ActorAlreadyExistsError.
         """

@@ -1,4 +1,6 @@
-"""The runtime as an engine: a process's owner of tasks and objects, and the node it belongs to."""
+"""The runtime as an engine: the owner of a process's tasks and objects, and the node to which the
+process belongs.
+"""
 
 from __future__ import annotations
 
@@ -81,9 +83,7 @@ class OwnActor(HostedActor, Protocol):
 
 
 class RuntimeEngine:
-    """The engine of Phalanx's own runtime. It runs work on this machine and on all nodes of the
-    cluster.
-    """
+    """The engine of Phalanx's own runtime. It runs work on all nodes of the cluster."""
 
     ref_type: type = ObjectRef
     generator_type: type = ObjectRefGenerator
@@ -98,10 +98,8 @@ class RuntimeEngine:
         address: str = "",
         actor: Callable[[], OwnActor | None] = lambda: None,
     ) -> None:
-        """Make the engine of a runtime that is set up.
-
-        `address` is HOST:PORT of the cluster's head, empty for a cluster of one machine. `actor`
-        returns the actor in this process, if it has one.
+        """`runtime` must be set up. `address`: HOST:PORT of the cluster's head; "" for a cluster of
+        one machine. `actor` returns the actor in this process, if any.
         """
         self.runtime = runtime
         self.job = job
@@ -142,7 +140,7 @@ class RuntimeEngine:
 
     @property
     def queue(self) -> str:
-        """The queue of this job's work; empty for no queue."""
+        """The queue of this job's work; "" for no queue."""
         return self.job.queue
 
     @property
@@ -172,7 +170,7 @@ class RuntimeEngine:
     ) -> RuntimeEngine:
         """Return a driver's engine, which uses the node at the other end of the connection `node`.
 
-        `own` is the node that ends with this driver, if any. Raises SystemFailureError.
+        `own`: the node that ends together with this driver, if any. Raises SystemFailureError.
         """
         # Imported here and not at the top: a worker has an engine too, and is ready sooner without
         # the modules of drivers.
@@ -229,7 +227,9 @@ class RuntimeEngine:
         return self.address or address_of(self.runtime.session)
 
     def facts(self) -> dict[str, Any]:
-        """Return the cluster's addresses, the node's id and the session's places."""
+        """Return the addresses of the cluster, the id of the node, and the directories of the
+        session.
+        """
         session = self.runtime.session
         return {
             "address": self.cluster_address(),
@@ -246,8 +246,8 @@ class RuntimeEngine:
     # ---- objects -----------------------------------------------------------------------------
 
     def get(self, refs: ObjectRef[Any] | list[ObjectRef[Any]], timeout_s: float | None) -> Any:
-        """Return the value of a reference, or the list of values of a list of references; see
-        `waiting`.
+        """Return the value of a reference, or the values of a list of references, as `phalanx.get`
+        does.
         """
         if isinstance(refs, list):
             return self._waiting.get_many(refs, timeout_s)
@@ -525,7 +525,7 @@ def adopt_runtime(runtime: Runtime, job: JobSettings, actor: Callable[[], OwnAct
 
 
 def _leave_behind() -> None:
-    """Remove the engine in a forked child: the child must not send or end anything in its parent's
+    """Remove the engine in a forked child, which must not send or end anything in its parent's
     name.
     """
     engine = current()

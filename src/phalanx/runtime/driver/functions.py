@@ -1,4 +1,6 @@
-"""Remote functions bound to the runtime: a template made once, filled for each call."""
+"""Remote functions that are bound to the runtime: a template is made once, and filled in for each
+call.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ from phalanx.worker.context import current, of_process
 
 
 class BoundFunction:
-    """A function with options: `call(args, kwargs)` runs it as a task."""
+    """A function with its options: `call(args, kwargs)` runs it as a task."""
 
     def __init__(
         self, submitter: Submitter, definition: FunctionDefinition, options: Mapping[str, Any]
@@ -52,7 +54,9 @@ class BoundFunction:
         self._options = options
         self._template = submitter.template(definition, options)
         self._captured: dict[GroupId, Template] = {}
-        """Templates by placement group, for calls by tasks that pass their placement group on."""
+        """Templates by placement group. They are for calls by tasks that pass their own placement
+        group on.
+        """
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         submitter = self._submitter
@@ -104,9 +108,7 @@ class Submitter:
         kick: Callable[[], None],
         flush: Callable[[], None],
     ) -> None:
-        """Store the submitter's parts. `kick` makes posted messages leave soon, `flush` sends them
-        at once.
-        """
+        """`kick` makes posted messages leave soon, and `flush` sends them at once."""
         self.me = me
         self.lock = lock
         self.tasks = tasks
@@ -129,7 +131,7 @@ class Submitter:
     ) -> Template:
         """Return the common parts of all calls of a function with these options.
 
-        `group` is the placement group of the calling task, if the task passes its group on.
+        `group`: the placement group of the calling task, if the task passes it on.
         """
         return _template(self._job, definition, options, group)
 
@@ -178,7 +180,7 @@ class Submitter:
 
 
 def in_gang(group: GangId, index: int) -> dict[str, Any]:
-    """Return the strategy of one member of a gang, which names the member's own bundle."""
+    """Return the strategy of one member of a gang: it names the member's own bundle."""
     return {"group": group.hex(), "bundle": index, "capture": False}
 
 
@@ -245,8 +247,8 @@ def _record(definition: FunctionDefinition, options: Mapping[str, Any]) -> Funct
 
 
 def _default_retries() -> int:
-    """Return the number of retries of a task whose options give none. The program's dialect may
-    decide it.
+    """Return the number of retries of a task whose options give none. The program's dialect may set
+    it.
     """
     spoken = dialect.current()
     retries = None if spoken is None else spoken.max_retries()

@@ -1,4 +1,4 @@
-"""Handles of actors, and their methods: a call goes straight to the actor's worker."""
+"""Handles of actors, and their methods. A call goes straight to the actor's worker."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ class EmbeddedMethod(ActorMethod):
         return type(self)(self._client, self._ref, self._name, self._shape, self._whole, options)
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Submit a call of the method; return a reference, a list of references, or a generator."""
+        """Submit a call of the method. Returns a reference, a list of references, or a
+        generator.
+        """
         client = self._client
         caller = process.caller
         if caller is None or client.effects is not caller.calls:
@@ -226,14 +228,16 @@ class Caller:
     def handle_of(
         self, actor: bytes, shape: ActorShape, ref: ObjectRef[Any] | None
     ) -> EmbeddedHandle[Any]:
-        """Return a handle of an actor whose id came to this process."""
+        """Return a handle of an actor whose id has come to this process."""
         with self.lock:
             client = self.calls.client(actor)
         return EmbeddedHandle(client, shape, ref)
 
 
 class _Process:
-    """The place where handles find the caller of their process. It is set while a session is up."""
+    """The object in which handles find the caller of their process. It is set while a session is
+    up.
+    """
 
     caller: Caller | None = None
 

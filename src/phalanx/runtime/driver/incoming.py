@@ -52,7 +52,7 @@ _NODE_ONLY = frozenset(
 
 
 class Executor(Protocol):
-    """The part of a worker that takes messages with work."""
+    """The part of a worker that handles messages about work."""
 
     def handle(self, connection: Connection, message: Message) -> bool:
         """Handle one message. Returns False if the message is not for the executor."""
@@ -60,8 +60,8 @@ class Executor(Protocol):
 
 
 class Incoming:
-    """Passes messages to the owner, the executor or another handler. The thread that runs the
-    reactor does this.
+    """Passes messages to the owner, the executor or another handler. The thread that leads the
+    reactor calls it.
     """
 
     def __init__(
@@ -72,10 +72,8 @@ class Incoming:
         on_other: Callable[[Connection, Message], None],
         drop: Callable[[Connection], None],
     ) -> None:
-        """Store the parts to which messages go.
-
-        `on_other` takes messages that are neither for the owner nor for an executor. `drop` ends a
-        connection as if the other side had ended it.
+        """`on_other` gets the messages that are neither for the owner nor for an executor. `drop`
+        ends a connection with the same effects as if the other side had ended it.
         """
         self._owner = owner
         self._node = node

@@ -1,9 +1,9 @@
 """Handlers of Ctrl-C and SIGTERM that never interrupt the runtime's own work.
 
-Python runs a signal's handler between any two instructions of the main thread. An exception raised
-there while messages are handled would lose some, and threads waiting for them would wait forever.
-So the handler looks at what the thread runs: in the user's code or in a sleep, the exception is
-raised; in the runtime's own code, the signal is sent again a moment later.
+Python runs a signal's handler between any two instructions of the main thread. If messages are
+being handled then, an exception would lose some, and threads that wait for them would wait for
+ever. So the handler looks at what the thread runs: in the user's code or in a sleep, the exception
+is raised; in the runtime's own code, the signal is sent again a moment later.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _OURS = (
     *(f"phalanx.{part}." for part in ("api", "runtime", "objects", "owner", "protocol")),
     *(f"phalanx.worker.{part}" for part in ("actor_calls", "assigned", "core", "references")),
 )
-"""Prefixes of the names of modules whose work an exception could leave half done."""
+"""Prefixes of the names of modules whose work must not be left half done by an exception."""
 _AGAIN_S = 0.001
 _interruptible: set[CodeType] = set()
 _handler_of: Callable[[int], Any] = import_module("_signal").getsignal
-"""The function behind `signal.getsignal`, which does not search for the handler's name.
+"""The function behind `signal.getsignal`, without the search for the handler's name.
 
 That search raises and catches an error for each function, and it would run before each wait.
 """
@@ -53,7 +53,7 @@ def in_runtime(frame: FrameType | None) -> bool:
 
 
 def come_again(is_wanted: Callable[[], bool], signum: int = signal.SIGINT) -> None:
-    """Send a signal to the main thread a moment later, if `is_wanted` is true then."""
+    """Send a signal to the main thread again a moment later, if `is_wanted` returns true then."""
     # This does not use threading.Thread, because the interrupted frame may hold its locks.
     _thread.start_new_thread(_send_later, (is_wanted, signum))
 
@@ -97,7 +97,7 @@ def end_by_exit() -> None:
     """Make SIGTERM end this program as `sys.exit` does, so that `finally` blocks and `atexit`
     handlers run, as on Ray.
 
-    A handler of the user's own stays.
+    If the user has set a handler, it stays.
     """
     if (
         _handler_of(signal.SIGTERM) == signal.SIG_DFL

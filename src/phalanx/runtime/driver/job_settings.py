@@ -1,4 +1,4 @@
-"""The settings that new work inherits from its job: namespace, queue, priority, environment."""
+"""The settings that new work inherits from its job: namespace, queue, priority and environment."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class JobSettings:
         self.environment = with_absolute_paths(environment)
 
     def environment_key(self, environment: dict[str, Any]) -> bytes:
-        """Define a runtime environment at the node, and return the short name under which the node
-        knows it.
+        """Define a runtime environment at the node. Returns the short name that the node gives
+        it.
         """
         text = json.dumps(environment, sort_keys=True)
         key = hashlib.sha256(text.encode()).digest()[:12]
@@ -72,7 +72,7 @@ def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _place_of(module: Any) -> Any:
-    """If a module is given as an object, return its path. Otherwise return the given path."""
+    """Return the path of a module that is given as an object. A path is returned as it is."""
     if not isinstance(module, ModuleType):
         return module
     return next(iter(getattr(module, "__path__", ())), None) or module.__file__

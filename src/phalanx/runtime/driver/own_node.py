@@ -1,4 +1,4 @@
-"""The node that a driver starts for itself, and that ends with the driver."""
+"""The node that a driver starts for itself, and that ends together with the driver."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class StartOptions(msgspec.Struct, kw_only=True):
     settings: SystemSettings = SystemSettings()
     preload: tuple[str, ...] = ()
     variables: dict[str, str] = {}
-    """Variables of the node's process, in addition to those of this process. Modules read such
-    settings when they are imported.
+    """Variables that the node's process gets in addition to those of this process. Modules read
+    such settings when they are imported.
     """
 
 
@@ -50,7 +50,6 @@ class OwnNode:
     """The node's process, with its session and the socket to it."""
 
     def __init__(self, options: StartOptions) -> None:
-        """Start the node."""
         self.session = sessions.create(options.temp_dir)
         self._directory = existing_directory()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -77,16 +76,16 @@ class OwnNode:
         self.socket = ours
 
     def kill(self) -> None:
-        """End a node that cannot be used at once, and remove all its files."""
+        """End, at once, a node that cannot be used. All its files are removed."""
         self._process.kill()
         self._process.wait()
         sessions.remove(self.session)
 
     def wait_gone(self) -> None:
-        """Wait until an ending node and all its files are gone.
+        """Wait until the node has ended and all its files are gone.
 
-        The node was asked to end, or its driver has ended. If the program's current directory is in
-        the session, the program goes back to where it began.
+        The node must have been asked to end, or its driver must have ended. If the program's
+        current directory is in the session, the program returns to the directory in which it began.
         """
         if _is_below(self.session.directory):
             # that directory may have been removed, too
@@ -103,7 +102,7 @@ class OwnNode:
         sessions.remove(self.session)
 
     def leave_behind(self) -> None:
-        """Forget the node in a forked child. The node is not the child's process, so the child has
+        """Forget the node in a forked child. The node is no child of this process, so there is
         nothing to wait for.
         """
         self._process.returncode = 0

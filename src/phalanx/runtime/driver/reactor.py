@@ -1,9 +1,8 @@
-"""Waits on a process's sockets. The thread that needs a message leads, so no other thread is in
-between.
+"""Waits on a process's sockets. One thread at a time leads: it polls the sockets.
 
-A thread that waits for a value polls the sockets itself (`wait`), so that an answer costs no thread
-switch. A background thread leads only when no other thread has led for a while, so that messages
-are handled while the program computes. It yields to a waiting thread at once.
+A thread that waits for a value leads itself (`wait`), so that an answer costs no thread switch. A
+background thread leads if no other thread has led for a while, so that messages are handled while
+the program computes. It yields to a waiting thread at once.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ _LONG_NAP_S = 2.0
 _ACCEPT_AGAIN_S = 0.05
 _IDLE_S = 1.0
 _PAUSE_S = 0.1
-"""Seconds of rest after a fault in Phalanx, because the fault may happen again at once."""
+"""Seconds of rest after an internal error, because the error may occur again at once."""
 
 interruptible(AdaptiveSpin.poll)
 
 
 class Waiter:
-    """The wait of one thread. The thread that completes the last awaited thing sets `done`."""
+    """The wait of one thread. Whichever thread completes the last awaited object sets `done`."""
 
     __slots__ = ("done", "event", "fail_fast", "needed")
 
@@ -53,7 +52,7 @@ class Waiter:
         self.event: threading.Event | None = None
 
     def notify(self, failed: bool = False) -> None:
-        """Count one of the awaited things as ready."""
+        """Count one of the awaited objects as ready."""
         self.needed -= 1
         if self.needed <= 0 or (failed and self.fail_fast):
             self.done = True
@@ -70,9 +69,9 @@ class Waiter:
 class Reactor:
     """An epoll loop that many threads may lead, one at a time.
 
-    `handle(connection, messages)` is called with messages that came, `lost(connection)` when a
-    connection ends, `accepted(socket)` for each new peer, `flush()` after each round, and
-    `tick(now)` when it is due: it returns the seconds until it wants to be called again.
+    `handle(connection, messages)` is called with messages that arrived, `lost(connection)` when a
+    connection ends, `accepted(socket)` for each new peer, and `flush()` after each round.
+    `tick(now)` is called when it is due; it returns the seconds until the next call is due.
     `unsendable(connection, message)` is called for each message that was too large to send.
     """
 
@@ -98,7 +97,9 @@ class Reactor:
         self._listener: socket.socket | None = None
         self._is_accepting = True
         self.failed_accepts = 0
-        """How many times no peer could be accepted, mostly because there was no free descriptor."""
+        """How often a peer could not be accepted. The usual cause is that no descriptor was
+        free.
+        """
         self._wake_fd = (
             os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) if hasattr(os, "eventfd") else -1
         )
@@ -122,7 +123,7 @@ class Reactor:
     # ---- what is watched ---------------------------------------------------------------------
 
     def add(self, connection: Connection) -> None:
-        """Watch a connection. Safe from any thread."""
+        """Watch a connection. Any thread may call this."""
         connection.on_writable = self._want_writable
         connection.on_unsendable = self._note_unsendable
         self._connections[connection.fileno] = connection
@@ -142,7 +143,7 @@ class Reactor:
         self._epoll.register(listener.fileno(), select.EPOLLIN)
 
     def _listen_again(self) -> None:
-        """Listen again if the socket's file was removed and its directory exists again."""
+        """Listen again, if the socket's file was removed and its directory exists again."""
         again = None if self._listener is None else listen_again(self._listener)
         if again is not None and self._listener is not None:
             self._epoll.unregister(self._listener.fileno())
@@ -161,8 +162,8 @@ class Reactor:
     # ---- leading -----------------------------------------------------------------------------
 
     def poll(self, timeout_s: float, *, is_awaited: bool = False) -> None:
-        """Handle the events that have come. Wait at most `timeout_s` for the first one (negative:
-        forever).
+        """Handle the events that have arrived. Waits at most `timeout_s` seconds for the first
+        (negative: for ever).
 
         `is_awaited`: whether this thread has nothing to do until an event comes.
         """
@@ -214,8 +215,8 @@ class Reactor:
             self.handle(connection, messages)
 
     def _register_again(self, connection: Connection) -> None:
-        """Register a descriptor that has a new socket. The registration of the old socket ended
-        with that socket.
+        """Register a descriptor again that has a new socket. The registration ended together with
+        its old socket.
         """
         connection.is_switched = False
         with contextlib.suppress(FileExistsError):
@@ -337,8 +338,8 @@ class Reactor:
         return waiter.done
 
     def _take_over(self, deadline: float | None) -> bool:
-        """Lead in place of the background thread. Returns False if that thread does not lead or the
-        time is over.
+        """Lead in place of the background thread. Returns False if that thread does not lead, or if
+        the time is up.
         """
         if not self._background_leads:
             return False
@@ -358,7 +359,7 @@ class Reactor:
 
     @interruptible
     def _follow(self, waiter: Waiter, deadline: float | None) -> bool:
-        """Sleep until the wait is done, or until this thread should try to lead. Always returns
+        """Sleep until the wait is over, or until this thread should try to lead. Always returns
         True: the caller checks the time.
         """
         if waiter.event is None:

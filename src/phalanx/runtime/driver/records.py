@@ -1,4 +1,4 @@
-"""Finished tasks and nodes in the forms of other tools."""
+"""Finished tasks and nodes, in the forms that other tools read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phalanx.observe.task_journal import Run
 
 
 def trace_event(run: Run) -> dict[str, Any]:
-    """Return a run as an event for chrome://tracing or Perfetto. Times are in microseconds."""
+    """Return a run as an event for chrome://tracing or Perfetto, with times in microseconds."""
     return {
         "cat": "task",
         "name": run.name,

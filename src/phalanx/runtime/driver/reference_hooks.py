@@ -1,4 +1,4 @@
-"""The hooks by which references, and generators of references, use the process they live in."""
+"""The hooks through which references, and generators of references, use their process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ ALLOW_OUT_OF_BAND = "RAY_allow_out_of_band_object_ref_serialization"
 
 
 class ReferenceHooks:
-    """The hooks for user code on any thread. Each hook takes the lock that guards the machines."""
+    """The hooks, which user code may call on any thread. Each takes the lock that guards the
+    machines.
+    """
 
     def __init__(
         self,
@@ -34,7 +36,7 @@ class ReferenceHooks:
         abandoned: deque[Stream],
         kick: Callable[[], None],
     ) -> None:
-        """Store the parts that the hooks use. `kick` makes posted messages leave soon."""
+        """`kick` makes posted messages leave soon."""
         self._lock = lock
         self._references = references
         self._objects = objects
@@ -46,10 +48,10 @@ class ReferenceHooks:
 
     @contextmanager
     def lock_without_callbacks(self) -> Iterator[None]:
-        """Hold the lock, on a thread of the user's, for work that may complete objects.
+        """Hold the lock, on a thread of the user, for work that may complete objects.
 
-        Callbacks run after the lock is released: a callback may ask the node, and the answer needs
-        a thread that takes the lock.
+        Callbacks run after the lock is released: a callback may send a request to the node, and the
+        answer needs a thread that takes the lock.
         """
         due: list[Callable[[], None]] = []
         with self._lock:
@@ -108,6 +110,6 @@ class ReferenceHooks:
 
     def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
         """Wait until item `index` is ready or the stream has ended. Returns False if the time is
-        over.
+        up.
         """
         return self._waiting.wait_stream(stream, index, timeout_s)

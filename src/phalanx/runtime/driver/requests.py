@@ -41,7 +41,7 @@ class NodeRequests:
             self._requests.forget(asked.token)
 
     def ask_async(self, request: Request[R]) -> Asked[R]:
-        """Send a request with the next flush; the answer can be awaited later.
+        """Send a request with the next flush. Its answer can be read later.
 
         Raises LocalNodeDiedError.
         """
@@ -63,7 +63,7 @@ class NodeRequests:
 
 
 class Asked(Generic[R]):
-    """A request whose answer has not been read yet."""
+    """A request, and its answer once it has come."""
 
     def __init__(self, request: Request[R], reactor: Reactor, flush: Callable[[], None]) -> None:
         self._request = request

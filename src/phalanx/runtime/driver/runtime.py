@@ -1,6 +1,6 @@
 """One process of a session, driver or worker: an owner over sockets and shared memory.
 
-This module puts the parts together, and turns the reactor's news into events of the owner.
+This module composes the parts, and turns what the reactor reports into events of the owner.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LocalExecutor(Executor, LocalWork, WaitingTask, Protocol):
         """Do the work that is due."""
 
     def send_late(self) -> None:
-        """Send the results that have waited for other results for long enough."""
+        """Send the results that have waited long enough for others."""
 
 
 def _print_error(text: str) -> None:
@@ -61,7 +61,9 @@ def _print_error(text: str) -> None:
 
 
 def _report_to(show: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a function that shows unread failures, unless Ray's variable forbids that."""
+    """Return a function that shows unread failures; it shows nothing if Ray's variable forbids
+    that.
+    """
 
     def report(text: str) -> None:
         if IGNORE_UNHANDLED not in os.environ:
@@ -83,10 +85,8 @@ class Runtime:
         on_log: Callable[[LogLine], None] | None = None,
         on_warning: Callable[[str], None] | None = None,
     ) -> None:
-        """Make the parts.
-
-        `process_id` is the id by which the node knows this process, and `node` the connection to
-        the node. `kind` is "driver" or "worker".
+        """`process_id`: the id by which the node knows this process. `node`: the connection to the
+        node. `kind`: "driver" or "worker".
         """
         self.session = session
         self.process_id = process_id
@@ -200,7 +200,7 @@ class Runtime:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the node is gone, or this process has left the node."""
+        """Whether the node has ended, or this process has left it."""
         return self.node.is_gone
 
     def close(self) -> None:
@@ -295,7 +295,9 @@ class Runtime:
         return next_s
 
     def flush(self) -> None:
-        """Send everything posted: tasks that may be sent ahead, releases, messages."""
+        """Send everything that was posted: tasks that may be sent in advance, releases,
+        messages.
+        """
         if any(self.owner.unsent):
             with self.lock:
                 self.owner.flush()

@@ -1,4 +1,6 @@
-"""Starting a driver's engine: on a running node of this machine, or on a node that it starts."""
+"""Starts a driver's engine: on a running node of this machine, or on a node that the driver
+starts.
+"""
 
 from __future__ import annotations
 
@@ -132,8 +134,7 @@ def _start_options(options: EngineOptions) -> StartOptions:
 
 
 def _settings_of_libraries(runtime_env: dict[str, Any] | None) -> dict[str, str]:
-    """Return those of the workers' variables that the dialect's libraries read when they are
-    imported.
+    """Return the workers' variables that the dialect's libraries read when they are imported.
 
     The node imports these libraries once for all workers.
     """
@@ -159,15 +160,16 @@ def _overrides(what: str) -> dict[str, Any]:
 
 
 def find_node(address: str | None, temp_dir: str | None) -> Session | None:
-    """Return the node on this machine that a driver should use; None: it starts its own.
+    """Return the node on this machine that a driver must use; None if the driver must start its
+    own.
 
-    A concrete address is used as it is. None and "auto" stand for PHALANX_ADDRESS, then the address
-    that the program's dialect finds in the environment, then the cluster that was started last on
-    this machine. Without any of these, None starts a runtime; "auto" raises ConnectionError, or
-    under a dialect finds the program that has started a runtime last. An address without a node on
-    this machine raises ConnectionError, too. `pid:PID` is the runtime that the program with this
-    process id has started for itself, and that ends with it. "local" starts a runtime. Raises
-    ValueError for a malformed address.
+    `address`: a concrete address is used as it is. None and "auto" stand for PHALANX_ADDRESS, then
+    for the address that the program's dialect finds in the environment, then for the cluster that
+    was started last on this machine. If none of these exists, None starts a runtime; "auto" raises
+    ConnectionError or, under a dialect, finds the program that has started a runtime last.
+    `pid:PID` is the runtime that the program with this process id has started for itself, and that
+    ends with it. "local" starts a runtime. Raises ConnectionError for an address without a node on
+    this machine, and ValueError for a malformed one.
     """
     spoken = dialect.current()
     if address in (None, "", "auto"):
@@ -205,8 +207,8 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
 
 
 def head_to_visit(address: str | None, temp_dir: str | None = None) -> str | None:
-    """Return the address of the head if a program with this address only asks that head. Return
-    None for a program that has a node here, or starts one.
+    """Return the address of a head, if a program with this address can only send requests to that
+    head. Return None if the program has a node here, or starts one.
 
     Raises ValueError for a malformed address.
     """
@@ -278,10 +280,10 @@ def _check_connecting(options: EngineOptions) -> None:
 
 
 def _allow_files() -> None:
-    """Raise the limit of open files to the most that this user may have.
+    """Raise the limit of open files to the largest value that this user may set.
 
-    Each worker needs one file of the driver, one of the node and three of the fork server, and
-    shells often start with 256 or 1024.
+    Each worker needs one file of the driver, one of the node and three of the fork server; shells
+    often start with a limit of 256 or 1024.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)

@@ -1,4 +1,6 @@
-"""The options that say where and under what name work runs, in the form that the node reads."""
+"""Puts the options that say where and under what name work runs into the form that the node
+reads.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def strategy_of(
 ) -> dict[str, Any]:
     """Return the strategy in the options of the function or class `name`.
 
-    `captured` is the placement group for work that names no strategy.
+    `captured`: the placement group of work that names no strategy.
     """
     strategy = named_strategy(options)
     wire: dict[str, Any] = {}
@@ -85,7 +87,7 @@ def _conditions(selector: Mapping[str, str]) -> list[tuple[str, str, list[str]]]
 
 
 def encode_strategy(wire: Mapping[str, Any]) -> bytes:
-    """Return a strategy as the bytes that stand for it in the key of a scheduling class."""
+    """Return a strategy as bytes, which represent it in the key of a scheduling class."""
     return msgspec.json.encode(wire, order="sorted") if wire else b""
 
 
@@ -98,7 +100,7 @@ _SUPPORTED = frozenset(
 
 
 def environment_of(job: JobSettings, options: Mapping[str, Any]) -> bytes:
-    """Return the key of the environment in these options, merged with the parent's environment."""
+    """Return the key of the environment in these options, merged with that of the parent."""
     own = with_absolute_paths(options.get("runtime_env") or {})
     parent = job.environment
     if not own and not parent:

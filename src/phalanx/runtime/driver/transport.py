@@ -1,4 +1,6 @@
-"""A process's sockets to other processes and to its node, in the form that its owner uses."""
+"""A process's sockets to other processes and to its node, with the interface that its owner
+uses.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,12 @@ class SocketTransport:
             return None
 
     def watch(self, connection: transport.Connection) -> None:
-        """Hand on the messages of a connection from now on."""
+        """Pass on the messages of a connection from now on."""
         assert isinstance(connection, Connection)
         self._reactor.add(connection)
 
     def close(self, connection: transport.Connection) -> None:
-        """Close a connection without raising an event."""
+        """Close a connection. Its end is not reported."""
         assert isinstance(connection, Connection)
         self._reactor.drop(connection)
 

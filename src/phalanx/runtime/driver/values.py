@@ -27,7 +27,7 @@ from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.shared_memory import SharedStore
 
 Packed = tuple[Payload, FileHold | None, list[ObjectRef[Any]] | None]
-"""A packed value: (payload, hold on its file, references inside)."""
+"""A packed value: (payload, hold on its file, references in it)."""
 
 
 class FileGone(Exception):
@@ -44,7 +44,7 @@ class Packer:
     def __init__(self, store: SharedStore) -> None:
         self._store = store
         self.inline_bytes = INLINE_BYTES
-        """Size in bytes up to which values travel in messages."""
+        """The largest size in bytes of a value that is sent in a message."""
 
     def pack(self, value: Any) -> Packed:
         """Pack a value for sending. Raises the errors of pickling the value."""
@@ -93,8 +93,8 @@ class Values:
     def read(self, ref: ObjectRef[Any], deadline: float | None = None) -> Any:
         """Return the value of a ready reference.
 
-        Raises the object's error; Vanished for a lost object, which is then requested again;
-        GetTimeoutError if the object's file has not come here by `deadline`.
+        Raises the object's error; Vanished for a lost object, which is then requested again; and
+        GetTimeoutError if the object's file is not here by `deadline`.
         """
         payload = ref._value
         if type(payload) is bytes:
@@ -141,7 +141,7 @@ class Values:
         return deserialize(data, buffers, inner)
 
     def is_away(self, ref: ObjectRef[Any]) -> bool:
-        """Whether a ready object lies in a file that this node does not have in memory."""
+        """Whether a ready object is in a file that this node does not have in memory."""
         value = ref._value
         if type(value) is not Value or value.kind != SHARED or ref._cached is not None:
             return False
@@ -161,9 +161,9 @@ class Values:
         self._requests.call(PullObject(value.data.decode(), value.size, will_map=False), done)
 
     def _open(self, name: str, size: int, deadline: float | None) -> mmap:
-        """Map the object's file. If another node has the file, fetch it first.
+        """Map the object's file into memory. If another node has the file, fetch it first.
 
-        Raises FileGone, or GetTimeoutError.
+        Raises FileGone and GetTimeoutError.
         """
         try:
             mapping = self._store.open(name)
@@ -207,7 +207,7 @@ class Values:
             ) from None
 
     def _share_mapping(self, ref: ObjectRef[Any], payload: Value, mapping: mmap) -> mmap:
-        """Let threads that read at the same time share one mapping."""
+        """Return the mapping that all threads use which read the object at the same time."""
         with self._lock:
             if ref._value is not payload:
                 return mapping

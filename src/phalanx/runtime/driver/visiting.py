@@ -1,9 +1,9 @@
-"""The engine of a program that has no node of its own: it asks a head, and runs no tasks.
+"""The engine of a program that has no node: it sends requests to a head, and runs no tasks.
 
-Such a program reaches the head of another account of its machine (the mode *shared*), or a head
-elsewhere with its token. Jobs, queues and listings work as they do in commands; the head knows the
-program's account from its socket or its token. Tasks, actors and objects are not available: they
-are in processes and files of one account, which no other account may reach.
+Such a program reaches the head of another account on its machine (the mode *shared*), or a head on
+another machine with a token. Jobs, queues and listings work as in commands; the head knows the
+program's account by its socket or its token. Tasks, actors and objects are not available: they are
+in processes and files of one account, which no other account may reach.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ ANSWER_S = 60.0
 
 
 class VisitingEngine:
-    """Asks one head. Refuses everything that needs a node under the program's own account."""
+    """Sends requests to one head. Refuses everything that needs a node under the program's own
+    account.
+    """
 
     is_worker = False
     owns_cluster = False
@@ -45,7 +47,9 @@ class VisitingEngine:
         self.is_alive = True
 
     def stop(self) -> None:
-        """End the visit. Nothing of this program runs anywhere, so nothing else has to be ended."""
+        """End the visit. Nothing of this program runs elsewhere, so nothing else has to be
+        ended.
+        """
         self.is_alive = False
 
     def facts(self) -> dict[str, Any]:

@@ -27,8 +27,8 @@ from phalanx.runtime.os.own_time import own_time
 _PATIENCE_S = 0.002
 """Seconds after which a waiting task lends its CPUs to others."""
 _ANSWER_S = 0.02
-"""Seconds of patience for objects of other processes: their owners take up to this time to answer
-for a ready object.
+"""Seconds that a task waits for objects of other processes before it lends its CPUs. Their owners
+may take this long to answer for a ready object.
 """
 
 
@@ -36,7 +36,7 @@ class WaitingTask(Protocol):
     """The task of the calling thread, if the thread runs one."""
 
     interrupt_due: bool
-    """Whether the task must still be interrupted before it sees the objects for which it waited."""
+    """Whether the task must be interrupted before it sees the objects for which it waited."""
 
     def raise_interrupt(self) -> NoReturn:
         """Interrupt the task now."""
@@ -67,10 +67,8 @@ class Waiting:
         name_of: Callable[[ObjectRef[Any]], str],
         why_absent: Callable[[ObjectRef[Any]], str],
     ) -> None:
-        """Store the parts that waits need.
-
-        `name_of` gives a human-readable name of an object, and `why_absent` a clause on why the
-        object is not ready, or "". Both are called under the lock.
+        """`name_of` returns a name of an object for display. `why_absent` returns a clause that
+        says why the object is not ready, or "". Both are called under the lock.
         """
         self._name_of = name_of
         self._why_absent = why_absent
@@ -119,7 +117,7 @@ class Waiting:
             raise
 
     def _tell(self, ref: ObjectRef[Any], absent: str = "") -> str:
-        """Return a sentence that names this object, states that it is `absent`, and gives the
+        """Return a sentence that names this object, says that it is `absent`, and gives the
         reason.
         """
         with self._lock:
@@ -187,10 +185,10 @@ class Waiting:
         return [refs[i] for i in ready], [r for i, r in enumerate(refs) if i not in chosen]
 
     def _bring(self, refs: list[ObjectRef[Any]], count: int, deadline: float | None) -> list[int]:
-        """Bring objects that are ready on other nodes to this node, until `count` objects are here.
+        """Copy objects that are ready on other nodes to this node, until `count` objects are here.
 
         Returns the positions of the objects that are here. Waits until `deadline` on the monotonic
-        clock (0: do not wait).
+        clock; 0 means no wait.
         """
         asked: set[int] = set()
         answered: set[int] = set()
@@ -243,7 +241,7 @@ class Waiting:
 
     def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
         """Wait until item `index` of a stream is ready or the stream has ended. Returns False if
-        the time is over.
+        the time is up.
         """
         deadline = None if timeout_s is None else own_time() + timeout_s
         while True:
@@ -266,7 +264,7 @@ class Waiting:
         timeout_s: float | None,
         fail_fast: bool = False,
     ) -> bool:
-        """Wait until `needed` of `missing` are ready. Returns False if the time is over first."""
+        """Wait until `needed` of `missing` are ready. Returns False if the time is up before."""
         if timeout_s is not None and timeout_s <= 0:
             return self._poll(missing, needed)
         waiter = Waiter(needed, fail_fast)
@@ -329,7 +327,9 @@ class Waiting:
             running.raise_interrupt()
 
     def _poll(self, missing: list[ObjectRef[Any]], needed: int) -> bool:
-        """Look once at the messages that have come, without waiting."""
+        """Handle the messages that have arrived, without waiting. Returns whether `needed` of
+        `missing` are ready.
+        """
         with self._lock:
             for ref in missing:
                 self._objects.fetch(ref)

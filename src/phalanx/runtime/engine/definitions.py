@@ -1,4 +1,4 @@
-"""Definitions of remote functions and classes, as decorators record them for engines."""
+"""Definitions of remote functions and classes, which decorators make and engines read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 from phalanx.model.signatures import Arity, MethodShape, arity_of, methods_of
 
 INVOCATION_DECORATOR = "__ray_invocation_decorator__"
-"""Ray's name of an attribute of a function or method: the decorator around its `remote`."""
+"""The attribute of a function or method, with Ray's name, that holds a decorator of its
+`remote`.
+"""
 
 
 class FunctionDefinition:
-    """A remote function. One object stands for the function with all its options, so that engines
-    keep what they derive from it.
+    """A remote function. One object represents the function with all its options, so that engines
+    can keep what they derive from it.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -23,22 +25,22 @@ class FunctionDefinition:
         self.name = f"{function.__module__}.{function.__qualname__}"
         self.arity = arity_of(function)
         self.record: Any = None
-        """The serialized form in which the runtime sends the function; set at its first use."""
+        """The function in the form in which the runtime sends it. It is set at the first use."""
 
 
 class ActorDefinition:
-    """An actor class. One object stands for the class with all its options, so that engines keep
-    what they derive from it.
+    """An actor class. One object represents the class with all its options, so that engines can
+    keep what they derive from it.
 
-    The class is inspected at its first use: a class whose methods name its own remote class is
-    still empty when the remote class is unpickled.
+    The class is inspected at its first use. When the remote class is unpickled, the class may still
+    be empty: this happens if its methods refer to their own remote class.
     """
 
     def __init__(self, cls: type) -> None:
         self.cls = cls
         self.name = cls.__name__
         self.record: tuple[bytes, bytes] | None = None
-        """The serialized form in which the runtime sends the class; set at its first use."""
+        """The class in the form in which the runtime sends it. It is set at the first use."""
 
     @cached_property
     def methods(self) -> dict[str, MethodShape]:

@@ -1,7 +1,7 @@
 """A dialect: the names and rules of another system, under which an unchanged program runs.
 
-An adapter offers its dialect by the entry point group `phalanx.dialects`. The dialect applies to a
-process, and to every process that it starts, when PHALANX_DIALECT has its name.
+An adapter offers its dialect in the entry point group `phalanx.dialects`. If PHALANX_DIALECT has
+the dialect's name, it applies to the process and to every process that it starts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ GROUP = "phalanx.dialects"
 
 
 class Dialect(Protocol):
-    """The decisions of an adapter about a program that uses another system's names."""
+    """An adapter's decisions about a program that uses another system's names."""
 
     name: str
     hidden_methods: frozenset[str]
-    """Methods of Phalanx's classes that the other system does not have. `dir` leaves them out."""
+    """Methods of Phalanx's classes that the other system lacks. `dir` leaves them out."""
     not_running: str
     """The message of the error for a call before `init`. Programs look for its words."""
     labels_of_system: tuple[str, ...]
@@ -33,7 +33,7 @@ class Dialect(Protocol):
     memory.
     """
     backend_of_joblib: str
-    """The name under which programs ask joblib for Phalanx's backend."""
+    """The name by which programs ask joblib for Phalanx's backend."""
 
     def installation(self) -> Callable[[], None]:
         """Return the function that each worker of the program runs when it starts."""
@@ -62,8 +62,8 @@ class Dialect(Protocol):
         ...
 
     def settings_of(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Return those of a program's variables that the other system's libraries read when they
-        are imported.
+        """Return those variables of a program that the other system's libraries read when they are
+        imported.
         """
         ...
 
@@ -74,8 +74,8 @@ class Dialect(Protocol):
         ...
 
     def without_client(self, address: str | None) -> str | None:
-        """Return the cluster's address in place of the address of a client server; return any other
-        address unchanged.
+        """Return the address of the cluster behind a client server's address. Any other address is
+        returned as it is.
 
         Raises ConnectionError for a client server whose cluster has no node on this machine.
         """

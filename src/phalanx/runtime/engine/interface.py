@@ -1,4 +1,4 @@
-"""The interface between the API and an engine, and the engine of this process."""
+"""The interface between the API and an engine, and this process's engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class PendingReply(Protocol[R_co]):
-    """An answer that was requested and may still be on its way."""
+    """An answer that was requested and may not have come yet."""
 
     @property
     def is_there(self) -> bool:
@@ -31,21 +31,19 @@ class PendingReply(Protocol[R_co]):
         ...
 
     def result(self, timeout_s: float | None = None) -> R_co:
-        """Wait for the answer and return it. Raises GetTimeoutError, and any error that comes as
-        the answer.
+        """Wait for the answer and return it. Raises GetTimeoutError, and the error with which the
+        request was answered.
         """
         ...
 
 
 Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
-"""A function that starts a task. It returns a reference, a list of references, a generator or
-None.
-"""
+"""Starts a task. Returns a reference, a list of references, a generator or None."""
 
 
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The checked arguments of `init`, where they are described. The engine decides about those
-    that are None.
+    """The checked arguments of `init`, where they are described. The engine chooses those that are
+    None.
     """
 
     engine: str
@@ -71,7 +69,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     preload: tuple[str, ...]
     """Modules that are imported before the workers of a new runtime start."""
     more: dict[str, Any]
-    """Options of Ray's `init` that have no field here."""
+    """Options of Ray's `init` for which this class has no field."""
 
 
 class Output(Protocol):
@@ -90,8 +88,8 @@ class Engine(Protocol):
     """Runs tasks, actors and gangs for one process, a driver or a worker.
 
     The API has checked options and signatures. An engine raises an error of `phalanx.errors` for
-    anything that it cannot do. References, generators and handles of actors are classes of the
-    engine: `ref_type` and `generator_type` are the first two, and its handles are ActorHandles.
+    anything that it cannot do. It has classes of its own for references (`ref_type`), generators
+    (`generator_type`) and handles of actors, which are ActorHandles.
     """
 
     default_env: dict[str, Any]
@@ -111,19 +109,17 @@ class Engine(Protocol):
 
     @property
     def namespace(self) -> str:
-        """The namespace of this job's named actors, unless an actor's options give another."""
+        """The namespace of this job's named actors, if an actor's options give no other."""
         ...
 
     @property
     def queue(self) -> str:
-        """The queue of this job's work, unless the work's options give another; empty for no
-        queue.
-        """
+        """The queue of this job's work, if the work's options give no other; "" for no queue."""
         ...
 
     @property
     def priority(self) -> int:
-        """The priority of this job's work, unless the work's options give another."""
+        """The priority of this job's work, if the work's options give no other."""
         ...
 
     @property
@@ -142,8 +138,8 @@ class Engine(Protocol):
     # ---- objects -----------------------------------------------------------------------------
 
     def get(self, refs: Any, timeout_s: float | None) -> Any:
-        """Return the value of a reference, or the values of a list of references. A timeout of None
-        stands for no limit.
+        """Return the value of a reference, or the values of a list of references. With the timeout
+        None, the wait has no limit.
         """
         ...
 
@@ -210,15 +206,16 @@ class Engine(Protocol):
         selectors: list[dict[str, str]],
         soft_target: str | None,
     ) -> tuple[GroupId, PendingReply[None]]:
-        """Return a new placement group's id, and an answer, which raises an error if the group is
-        refused.
+        """Request a placement group. Returns its id, and an answer, which raises an error if the
+        group is refused.
         """
         ...
 
     def group_created(self, group: GroupId) -> PendingReply[bool]:
-        """Return an answer that says whether waiting work may run in a placement group or gang.
+        """Return the answer to the question whether work may run in a placement group or gang. It
+        comes once that is known.
 
-        The answer is False if the group is removed first.
+        The answer is False if the group is removed before.
         """
         ...
 
@@ -241,8 +238,8 @@ class Engine(Protocol):
     def group_ready(self, group: GroupId) -> Any:
         """Return a reference that is ready once the placement group is created.
 
-        The reference fails if the group is removed. None means that a task in the group can show
-        this instead.
+        The reference fails if the group is removed. If the engine returns None, a task in the group
+        shows that it is created.
         """
         ...
 

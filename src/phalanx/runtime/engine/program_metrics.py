@@ -1,4 +1,6 @@
-"""The metrics that this process's program has recorded: any thread records, the node collects."""
+"""The metrics that this process's program records. Any thread may record, and the node collects
+them.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,9 @@ class ProgramMetrics:
             return self._numbers.drain()
 
     def after_fork(self) -> None:
-        """Start again in a forked child: the parent reports the earlier numbers, and may hold the
-        lock."""
+        """Begin again in a forked child: the parent reports the earlier numbers, and may have held
+        the lock during the fork.
+        """
         self._lock = threading.Lock()
         self._numbers.drain()
 

@@ -29,10 +29,9 @@ from phalanx.worker.context import TaskContext, current_lease, current_task, pla
 def visible_ids(resource: str, devices: Mapping[str, Sequence[int]]) -> list[int] | list[str]:
     """Return the names by which the program knows the devices that its work holds.
 
-    These are the entries, possibly UUIDs, of the variable that shows the devices; without that
-    variable, they are the numbers. A variable of Ray's can forbid the runtime to change that
-    variable. The variable then lists all devices of the node, and the numbers of the devices are
-    positions in the list.
+    They are the entries, possibly UUIDs, of the variable that shows devices to programs; without
+    that variable, they are the numbers. If one of Ray's variables forbids the runtime to change it,
+    the variable lists all devices of the node, and the numbers are positions in this list.
     """
     numbers = list(devices.get(resource, ()))
     variable = VISIBLE.get(resource, "")
@@ -92,7 +91,7 @@ class Session(Protocol):
 
 
 class Node(Protocol):
-    """The node of this process, which answers questions about itself and its cluster."""
+    """The node of this process, which provides facts about itself and its cluster."""
 
     def node_id(self) -> str:
         """Return the node's id."""
@@ -112,7 +111,7 @@ class Node(Protocol):
 
 
 class RuntimeContext:
-    """Answers about the calling task, actor call or driver. Ids are hex strings.
+    """Facts about the calling task, actor call or driver. Ids are hex strings.
 
     Example:
         context = phalanx.get_runtime_context()
@@ -154,7 +153,7 @@ class RuntimeContext:
 
     @property
     def job_id(self) -> JobID:
-        """The job's id, in the older form of get_job_id."""
+        """The job's id, in the older form of `get_job_id`."""
         return JobID.from_hex(_older_form_of("get_job_id", self.get_job_id()))
 
     def get_node_id(self) -> str:
@@ -201,7 +200,7 @@ class RuntimeContext:
         )
 
     def get_attempt_number(self) -> int:
-        """Return how often the task was tried before."""
+        """Return how often the task was attempted before."""
         return 0 if self._task is None else self._task.attempt
 
     def get_actor_id(self) -> str | None:
@@ -243,8 +242,8 @@ class RuntimeContext:
 
     @property
     def gang(self) -> GangView | None:
-        """The gang of the calling task or actor, as it was when the member was placed; None outside
-        gangs.
+        """The gang of the calling task or actor, as it was when this member was placed; None
+        outside gangs.
 
         Its fields are rank, local_rank, world_size, address, ports, devices and members.
         """
@@ -266,7 +265,7 @@ class RuntimeContext:
 
     @property
     def should_capture_child_tasks_in_placement_group(self) -> bool:
-        """Whether tasks started here run in the same placement group."""
+        """Whether tasks that are started here run in the same placement group."""
         lease = placing_lease()
         return lease is not None and lease.capture
 
@@ -278,15 +277,17 @@ class RuntimeContext:
     def get_accelerator_ids(self) -> dict[str, list[str]]:
         """Return the devices that the work holds, by kind, as strings.
 
-        The strings are numbers, or the entries that the variable showing the devices had at these
-        positions when the node was started.
+        The strings are numbers. If a variable showed the devices when the node was started, they
+        are its entries at these positions.
         """
         lease = current_lease()
         devices = {} if lease is None else lease.devices
         return {kind: [str(n) for n in visible_ids(kind, devices)] for kind in ACCELERATORS}
 
     def get_resource_ids(self) -> dict[str, list[str]]:
-        """Return the devices held: the older name of get_accelerator_ids."""
+        """Return the devices that the work holds. This is the older name of
+        `get_accelerator_ids`.
+        """
         return self.get_accelerator_ids()
 
     def get_node_labels(self) -> dict[str, str]:
@@ -295,11 +296,11 @@ class RuntimeContext:
 
     @property
     def runtime_env(self) -> dict[str, Any]:
-        """The runtime environment in force."""
+        """The runtime environment of the calling work."""
         return dict(self._job.environment)
 
     def get_runtime_env_string(self) -> str:
-        """Return the runtime environment in force, as JSON."""
+        """Return the runtime environment of the calling work, as JSON."""
         return json.dumps(self.runtime_env, default=str, sort_keys=True)
 
     @property
@@ -329,7 +330,7 @@ class RuntimeContext:
         return self._session.directory
 
     def get(self) -> dict[str, Any]:
-        """Return ids as a dict, in Ray's older way."""
+        """Return the ids as a dict, in the older form of Ray."""
         found: dict[str, Any] = {
             "job_id": JobID.from_hex(self.get_job_id()),
             "node_id": NodeID.from_hex(self.get_node_id()),

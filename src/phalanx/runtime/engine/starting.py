@@ -1,6 +1,6 @@
-"""How a process gets its engine: the runtime, or an engine that an adapter offers.
+"""Gives a process its engine: the runtime, or an engine that an adapter offers.
 
-An adapter offers an engine by the entry point group `phalanx.engines`: a module with the functions
+An adapter offers an engine in the entry point group `phalanx.engines`: a module with the functions
 of `EngineEntry`. No engine is imported before a program asks for it.
 """
 
@@ -18,9 +18,9 @@ R = TypeVar("R")
 EMBEDDED = "embedded"
 """The name of Phalanx's own engine, the runtime."""
 HOSTS = ("ray",)
-"""The systems whose workers may run a part of a program.
+"""Other systems whose workers may run a part of a program.
 
-A worker of such a system has imported the module of this name. The engine that attaches to the
+A worker of such a system has imported the module with this name. The engine that attaches to the
 worker has the same name.
 """
 GROUP = "phalanx.engines"
@@ -77,9 +77,9 @@ def entry_of(name: str) -> EngineEntry:
 def start(options: EngineOptions, output: Output) -> Engine:
     """Connect to a cluster, or start one.
 
-    Raises ConnectionError and AuthenticationError when that is not possible, SystemFailureError,
-    ImportError for an engine whose packages are not installed, and ValueError for options that do
-    not go together.
+    Raises ConnectionError or AuthenticationError if that is not possible, SystemFailureError,
+    ImportError for an engine whose packages are not installed, and ValueError for options that
+    contradict each other.
     """
     if options.engine == EMBEDDED:
         from phalanx.runtime.driver import starting

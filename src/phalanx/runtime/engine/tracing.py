@@ -1,9 +1,9 @@
-"""Spans of OpenTelemetry across tasks and actors: the span of a piece of work is a child of the
-span of its submission.
+"""Spans of OpenTelemetry for tasks and actors: the span of a piece of work is a child of the span
+of its submission.
 
-When tracing is off, a call costs one look at `active`. When it is on, a call carries its caller's
-context among its keyword arguments, in the W3C's form, and the worker opens a span below that
-context. `tracing_setup` turns tracing on.
+If tracing is off, a call only reads `active`. If it is on, the keyword arguments of a call contain
+its caller's context, in the form of the W3C, and the worker opens a span below that context.
+`tracing_setup` turns tracing on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 CARRIED = "_phalanx_trace"
-"""The keyword argument that carries the caller's context."""
+"""The name of the keyword argument with the caller's context."""
 _SYSTEM = {"messaging.system": "phalanx"}
 
 
@@ -30,8 +30,8 @@ class Tracing:
         self._form = TraceContextTextMapPropagator()
 
     def submitted(self, name: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Open a span for a call that is submitted now. Returns the call's arguments with the
-        span's context.
+        """Open a span for a call that is being submitted. Returns the call's keyword arguments with
+        the span's context.
         """
         carrier: dict[str, str] = {}
         with self._tracer.start_as_current_span(
@@ -61,8 +61,8 @@ class Tracing:
         carrier: Mapping[str, str],
         attributes: Mapping[str, Any],
     ) -> Callable[..., Any]:
-        """Return the function wrapped so that it runs within a span, whose parent is the context in
-        the carrier.
+        """Return a function that runs the given one within a span. The span's parent is the context
+        in the carrier.
 
         The span of a generator or a coroutine lasts until the generator or coroutine has ended.
         """

@@ -1,8 +1,9 @@
-"""Begins tracing in a process: by OpenTelemetry's own variables, or by a function of the program.
+"""Begins tracing in a process, as OpenTelemetry's own variables or a function of the program set it
+up.
 
 OTEL_TRACES_EXPORTER (otlp, console, none, or any installed exporter), OTEL_EXPORTER_OTLP_ENDPOINT,
-OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, OTEL_RESOURCE_ATTRIBUTES and OTEL_SDK_DISABLED have
-OpenTelemetry's meaning. A provider that the program has set is kept.
+OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, OTEL_RESOURCE_ATTRIBUTES and OTEL_SDK_DISABLED mean the same
+as in OpenTelemetry. A provider that the program has set is kept.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from phalanx.errors import PhalanxError
 from phalanx.runtime.engine import tracing
 
 VARIABLE = "PHALANX_TRACING"
-"""The variable that turns tracing on in programs that do not decide it themselves. Its value is 1
-or MODULE:FUNCTION.
+"""The variable that turns tracing on in programs that do not say it themselves. Its value is 1 or
+MODULE:FUNCTION.
 """
 DELAY_MS = 1_000
-"""The longest time in milliseconds that a span waits in its process, unless OTEL_BSP_SCHEDULE_DELAY
-is set.
+"""The longest time, in milliseconds, for which a span waits in its process, unless
+OTEL_BSP_SCHEDULE_DELAY sets another.
 """
 Setup = str | Callable[[], Any] | None
-"""A function, or MODULE:FUNCTION, that sets up a provider; None to use the environment
+"""A function that sets up a provider, or its name as MODULE:FUNCTION; None to use the environment
 variables.
 """
 _EXPORTERS = "opentelemetry_traces_exporter"
@@ -37,8 +38,8 @@ class TracingUnavailableError(PhalanxError, ImportError):
 
 
 def wanted(asked: bool | Setup) -> tuple[bool, Setup]:
-    """Return whether to trace, and how to set tracing up. None as a setting follows
-    PHALANX_TRACING.
+    """Return whether to trace, and how tracing is set up. For the setting None, PHALANX_TRACING
+    decides.
 
     Raises TypeError for any value except True, False, MODULE:FUNCTION and a function.
     """

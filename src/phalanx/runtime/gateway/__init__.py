@@ -1,7 +1,7 @@
-"""The gateway: the one process of a node that touches TCP, TLS and the cluster's token.
+"""The gateway: the only process of a node that handles TCP, TLS and the cluster's token.
 
-Processes of a node speak over Unix sockets. To reach another node they ask the gateway's gate,
-which dials, authenticates and passes them the socket. Connections from other nodes are accepted and
-authenticated by the gateway, which passes the socket to the target process. So no process that
-unpickles ever reads a byte from a peer that has not proved that it holds the token.
+Processes of a node talk over Unix sockets. To reach another node they ask the gateway's gate. The
+gateway dials, authenticates, and passes the socket to the asking process. It also accepts and
+authenticates connections from other nodes, and passes each socket to its target process. So no
+process that unpickles ever reads a byte from a peer that has not proved that it has the token.
 """

@@ -1,4 +1,5 @@
-"""The bytes of a transfer: `GET name offset length`, answered by a header and the bytes.
+"""Transfers of objects: the request `GET name offset length`, and the answer, a header and the
+bytes.
 
 Both messages have a fixed size. A connection carries one request after another.
 """
@@ -40,7 +41,7 @@ def encode_get(name: str, offset: int, length: int) -> bytes:
 
 
 def decode_get(raw: bytes) -> tuple[str, int, int]:
-    """Return (name, offset, length). Raises ProtocolError for anything but a request."""
+    """Return (name, offset, length) of a request. Raises ProtocolError for any other bytes."""
     padded, offset, length = _GET.unpack(raw)
     name = padded.rstrip(b"\x00").decode("ascii", "replace")
     if not is_object_name(name):
@@ -109,8 +110,8 @@ def _send_mapped(sock: ssl.SSLSocket, fd: int, size: int, offset: int, length: i
 def fetch(sock: socket.socket, name: str, size: int, offset: int, into: memoryview | None) -> None:
     """Get a part of an object of `size` bytes into memory.
 
-    Raises GoneError, ProtocolError (the object has another size), OSError and EOFError (the
-    connection).
+    Raises GoneError, ProtocolError if the object has another size, and OSError or EOFError if the
+    connection fails.
     """
     length = len(into) if into is not None else 0
     sock.sendall(encode_get(name, offset, length))

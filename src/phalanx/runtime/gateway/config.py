@@ -11,8 +11,8 @@ class GatewayConfig(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     prefixes: tuple[bytes, ...]
-    """The nodes for which the gateway stands, by the first 6 bytes of their processes' ids; zeros
-    stand for the head's process.
+    """The nodes for which the gateway works, by the first 6 bytes of their processes' ids; zeros
+    represent the head's process.
     """
     token_file: str
     host: str = "127.0.0.1"

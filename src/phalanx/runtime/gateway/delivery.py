@@ -1,4 +1,4 @@
-"""The last step of an accepted connection: handing it to the process that it is for."""
+"""Hands an accepted connection to its target process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class Delivery:
         token: str = "",
         is_node: bool = False,
     ) -> None:
-        """Pass the connection to the process. Tell the dialling side whether the process exists.
+        """Pass the connection to the process, and tell the dialling side whether the process
+        exists.
 
         `token`: the id of the token that the dialling side has proved to hold, unless that is the
         cluster's token. With `is_node`, `token` is the key of a node.

@@ -1,4 +1,4 @@
-"""The way out: connecting to another gateway, proving the token, reaching a process there."""
+"""Connects to another gateway, proves the token to it, and reaches a process there."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Dialler:
         self._tls = None if insecure else dialling_context()
         self._node = prefix + bytes(TARGET_BYTES - len(prefix))
         self._refusal: DialError | ProtocolError | None = None
-        """Why the head refused this node. The reason is kept while the head has another version."""
+        """Why the head refused this node. It is kept while the head has another version."""
         self._knock_at = 0.0
 
     def update(self, addresses: dict[str, tuple[str, int]], full: bool) -> None:
@@ -84,8 +84,8 @@ class Dialler:
         """Return a connection that the other gateway has accepted.
 
         Raises DialError, AuthenticationError or ProtocolError with a human-readable sentence. If
-        the head has refused this node for its version, dialling the head waits until the head has
-        that version, and only reports until then that the node is alive.
+        the head has refused this node because of its version, this method, when it dials the head,
+        waits until the head has that version. Until then it only reports that the node is alive.
         """
         if self._key is not None:
             if target != CONTROL:
@@ -104,8 +104,8 @@ class Dialler:
             raise
 
     async def _knock(self) -> None:
-        """Tell the head that this node is alive. Returns once the head has the version of this
-        node.
+        """Report to the head that this node is alive. Returns if the head has the version of this
+        node by now.
 
         Raises the errors of `dial`, and DialError with GIVEN_UP if the head considers the node
         dead.
@@ -193,7 +193,7 @@ class Dialler:
         return side.finish(await link.receive(VERDICT_BYTES))
 
     def _explained(self, error: BaseException, where: str) -> BaseException:
-        """Return the error together with the facts that a user needs to act on it."""
+        """Return the error with the facts that a user needs to act on it."""
         if isinstance(error, AuthenticationError):
             return AuthenticationError(
                 f"the gateway at {where} and this node do not hold the same token: {error}. "
@@ -225,7 +225,9 @@ def shown(address: tuple[str, int]) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an IP address belongs to this machine itself, so that no wire carries the traffic."""
+    """Whether an IP address belongs to this machine itself, so that the traffic leaves it on no
+    wire.
+    """
     address = ipaddress.ip_address(host.split("%", maxsplit=1)[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return (mapped or address).is_loopback

@@ -1,4 +1,4 @@
-"""The gate: how a process asks its node's gateway for a connection to a process of another node.
+"""The gate, where a process asks its node's gateway for a connection to a process of another node.
 
     sock = request_dial(session, target)     # readable when the answer has come
 

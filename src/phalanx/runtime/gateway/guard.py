@@ -1,4 +1,4 @@
-"""Counts connections that did not authenticate, by address, for reports. Pure."""
+"""Counts the connections that did not authenticate, by address, for reports. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ADDRESSES = 4096
 
 
 def origin(host: str) -> str:
-    """Return the address for which failures are counted. For IPv6 this is the /64, which often
+    """Return the address under which failures are counted. For IPv6 this is the /64, which often
     belongs to one host.
     """
     address = ipaddress.ip_address(host.split("%", maxsplit=1)[0])
@@ -23,7 +23,7 @@ def origin(host: str) -> str:
 
 
 class Guard:
-    """The numbers of failures, by address."""
+    """The numbers of failures by address."""
 
     def __init__(self) -> None:
         self._unreported: dict[str, int] = {}
