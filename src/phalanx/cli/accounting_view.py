@@ -57,8 +57,8 @@ _RIGHT = {"attempt", "exit", "cpus", "memory", "gpus", "elapsed", "waited", "cpu
 
 _DROPPED = ("elapsed", "exit", "gpu%", "cpu%", "node", "ended", "mem%", "queue", "user", "member")
 _RANKS = {name: rank for rank, name in enumerate(_DROPPED, start=1)}
-"""The order in which narrow terminals lose the usual columns. The column with the highest rank goes
-first; a column with rank 0 stays.
+"""The ranks of the usual columns. A narrow terminal leaves out the column with the highest rank
+first, and a column with rank 0 never.
 """
 
 
@@ -76,7 +76,7 @@ def columns_of(text: str) -> list[str]:
 
 
 def history_columns(names: Sequence[str]) -> list[Column]:
-    """Return columns of the listing of attempts."""
+    """Return the columns with these names for the listing of attempts."""
     return [
         Column(name, HISTORY[name], rank=_RANKS.get(name, 0), is_right=name in _RIGHT)
         for name in names
@@ -197,12 +197,12 @@ def report_row(row: UsageRow) -> dict[str, Any]:
 
 
 def part(value: float | None) -> str:
-    """Return a part, from 0 to 1, as a percentage."""
+    """Return a fraction from 0 to 1 as a percentage."""
     return UNKNOWN if value is None else f"{value:.0%}"
 
 
 def of(value: float | None, whole: str) -> str:
-    """Return a part of a whole in the form of `seff`: 12.00% of 01:00:00."""
+    """Return a fraction of a whole in the form of `seff`: 12.00% of 01:00:00."""
     shown = UNKNOWN if value is None else f"{value:.2%}"
     return f"{shown} {whole}" if whole.startswith("of") else f"{shown} of {whole}"
 

@@ -1,6 +1,4 @@
-"""Jobs that last as long as a command: the streams of such jobs, and the allocations that such
-commands hold.
-"""
+"""Jobs that last as long as a command of this process: their streams, and allocations."""
 
 from __future__ import annotations
 
@@ -31,7 +29,9 @@ from phalanx.runtime.os.connection import Connection
 LOOK_EVERY_S = 0.1
 """Seconds between two questions about a job for which the command waits."""
 _CONNECT_S = 30.0
-"""The most seconds until a connection to a program's streams succeeds, or a holder ends."""
+"""Seconds for which the command waits for a connection to a program's streams, or for the end of a
+holder.
+"""
 Streams = Literal["pipes", "terminal"]
 _IGNORED = 'trap "" INT QUIT USR1 USR2 ALRM'
 HOLDER = ("sh", "-c", f'{_IGNORED}; read -r code && exit "$code"')
@@ -69,9 +69,7 @@ def wait_until_running(
 
 
 def submit_with_streams(address: str | None, spec: JobSpec, kind: Streams, is_quiet: bool) -> None:
-    """Submit a job. Clients reach the input and output of each member's first program over a
-    connection.
-    """
+    """Submit a job whose members' first programs have their input and output on a connection."""
     from phalanx.api.new_manifests import job_manifest, new_request
 
     ask(address, new_request([job_manifest(_with_streams(spec, kind))]))
@@ -107,16 +105,13 @@ def reach(address: str | None, process: bytes) -> Connection:
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _CUT_OFF = (SystemExit, KeyboardInterrupt, BrokenPipeError)
-"""The exceptions that end a command early: because of a signal, of Ctrl-C, or of the end of the
-reader of its output.
-"""
+"""The exceptions that end a command early: a signal, Ctrl-C, or output whose reader has gone."""
 
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
     """Make signals that end this process raise SystemExit, with the exit code that shells give.
-
-    When the reader of this process's output has ended, SystemExit is raised, too.
+    SystemExit is also raised when the reader of this process's output has gone.
     """
 
     def end(number: int, _: Any) -> None:
@@ -135,9 +130,8 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def cancelled_by_interrupt(address: str | None, spec: JobSpec) -> Iterator[None]:
-    """Cancel the job when this command is interrupted or ended by a signal.
-
-    A closed terminal and the end of the reader of this command's output count as such a signal.
+    """Cancel the job when this command is interrupted or ended by a signal. A closed terminal
+    counts as a signal, and so does output whose reader has gone.
     """
     try:
         with ended_by_signals():
@@ -158,12 +152,12 @@ def cancel(address: str | None, spec: JobSpec) -> None:
 
 
 class Allocation:
-    """The resources of a job, which are held inside a `with` block. At the end of the block the job
-    ends with `code`.
+    """A job whose resources are held during a `with` block. At the end of the block the job ends
+    with the exit code `code`.
     """
 
     def __init__(self, address: str | None, spec: JobSpec, is_quiet: bool) -> None:
-        """Prepare an allocation. `spec`: a job whose members run HOLDER."""
+        """`spec`: a job whose members run HOLDER."""
         self._address = address
         self._spec = spec
         self._is_quiet = is_quiet

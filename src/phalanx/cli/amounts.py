@@ -6,7 +6,5 @@ from phalanx.manifests.sizes import read_size
 
 
 def memory_bytes(given: str | float) -> int:
-    """Return the number of bytes that an option's value means. Raises ValueError for a text that is
-    no amount.
-    """
+    """Return an option's value in bytes. Raises ValueError for a text that is not an amount."""
     return int(read_size(given))

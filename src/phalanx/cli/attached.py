@@ -1,6 +1,4 @@
-"""The connection of this process's terminal or pipes with the input and output of remote
-programs.
-"""
+"""Connects this process's terminal or pipes to the input and output of remote programs."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ command.
 
 
 class Program(msgspec.Struct, eq=False):
-    """A remote program. `label` is printed before each line of its output."""
+    """A remote program. `label`, if any, is printed before each line of its output."""
 
     connection: Connection
     label: bytes = b""
@@ -68,11 +66,9 @@ def follow(
 
     `is_terminal`: the first program has a terminal of the size of this one, and gets each key
     unchanged, including Ctrl-C and Ctrl-Z. Without a terminal, Ctrl-C sends SIGINT to all programs.
-    This terminal is restored at the end, in every case.
-
-    `ends_all`: when a program ends with a code other than 0, the others get SIGTERM.
-    `asks_to_end`: a first SIGTERM is passed on to all programs, and this function goes on until
-    they have ended; a second one ends this process.
+    This terminal is always restored at the end. `ends_all`: when a program ends with a code other
+    than 0, the others get SIGTERM. `asks_to_end`: a first SIGTERM is passed on to all programs, and
+    this function goes on until they have ended. A second SIGTERM ends this process.
     """
     with _raw_terminal(is_terminal), _Signals(asks_to_end) as signals:
         _Following(programs, is_terminal, given, ends_all, signals).run()
@@ -85,7 +81,7 @@ class _Signals:
     """
 
     def __init__(self, asks_to_end: bool) -> None:
-        """Install the handlers. `asks_to_end`: the first SIGTERM becomes a byte, too, and does not
+        """Install the handlers. `asks_to_end`: the first SIGTERM also becomes a byte, and does not
         end this process.
         """
         self._asks_to_end = asks_to_end
@@ -110,7 +106,7 @@ class _Signals:
 
 
 def _nothing(number: int, _: Any) -> None:
-    """Do nothing, because the signal is handled when its byte is read from the pipe."""
+    """Do nothing: the signal is handled when its byte is read from the pipe."""
 
 
 def _end(number: int, _: Any) -> None:

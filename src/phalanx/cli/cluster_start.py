@@ -32,9 +32,8 @@ def default_store() -> str:
 
 
 def start_head(given: values.StartOptions, parent_fd: int) -> list[Daemon]:
-    """Start a head, and a node where one is wanted and none runs.
-
-    `parent_fd`: a pipe whose end also ends the daemons; -1 for daemons that stay.
+    """Start a head, and a node if one is wanted and none runs yet. `parent_fd`: a pipe; the daemons
+    end when its other end is closed. With -1 the daemons stay.
     """
     from phalanx.runtime.daemons import starting
     from phalanx.runtime.daemons.cluster_token import default_path
@@ -201,7 +200,7 @@ def _amounts(given: values.StartOptions, is_first: bool) -> NodeAmounts:
 
 
 def _in_full(store: str) -> str:
-    """Return the absolute path of a store, because the next head may start in another directory."""
+    """Return a store with an absolute path, because the next head may start in another directory."""
     if store == "memory" or "://" in store:
         return store
     return os.path.abspath(store.removeprefix("sqlite:"))

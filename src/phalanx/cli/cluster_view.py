@@ -83,7 +83,9 @@ def status_text(status: StatusInfo, version: str) -> str:
 
 
 def _unwell(rows: Sequence[NodeInfo]) -> list[str]:
-    """Return a line for each living node that takes no work, or that has a bad device or check."""
+    """Return a line for each living node that takes no work, or that has a bad device or a failed
+    check.
+    """
     name = NodeNames(rows)
     lines = []
     for row in rows:

@@ -20,7 +20,7 @@ _COMPLETION = "_PHALANX_COMPLETE"
 
 
 def main() -> None:
-    """Run the command line; end silently when the reader of its output has gone."""
+    """Run the command line. End silently if the reader of the output has gone."""
     with exiting():
         try:
             run(sys.argv[1:])
@@ -44,7 +44,7 @@ def run(words: Sequence[str]) -> None:
 
 
 def _draw_help() -> bool:
-    """Print the page of all commands. Returns False if Typer must print it."""
+    """Print the help page of all commands. Returns False if only Typer can print it."""
     from phalanx.cli.help_page import Unknown, draw
 
     try:

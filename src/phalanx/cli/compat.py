@@ -1,6 +1,6 @@
 """The commands `phalanx compat ...`, which install other systems' commands as scripts.
 
-Each adapter adds its own group to `app` when it registers its commands.
+Each entry point of the group `phalanx.compat` adds a group of commands to `app`.
 """
 
 from __future__ import annotations

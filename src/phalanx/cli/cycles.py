@@ -100,8 +100,8 @@ def cycles_text(found: Sequence[CycleInfo]) -> str:
 
 
 def cycle_text(found: Sequence[CycleInfo], waits: Mapping[str, WaitInfo]) -> str:
-    """Return the last cycle as text, with its difference from the cycle before it. `waits`: by job,
-    the reason why it waits now.
+    """Return the last cycle as text, with its differences from the cycle before. `waits` has the
+    reason why each job waits now.
     """
     one, news = found[-1], difference(found)
     rows = [

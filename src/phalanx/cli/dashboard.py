@@ -138,7 +138,7 @@ def dashboard(
 
 
 def _stay(server: Serving) -> None:
-    """Wait until the server ends, or until a signal asks for its end."""
+    """Wait until the server ends, or until a signal arrives."""
     from phalanx.runtime.daemons.blocking import Watched, wait_for_end
     from phalanx.runtime.os import serving
 
@@ -147,7 +147,7 @@ def _stay(server: Serving) -> None:
 
 
 def _check_tls(certificate: Path | None, key: Path | None, is_loopback: bool, host: str) -> None:
-    """End the command for options with which no page can be served safely."""
+    """End the command if the page cannot be served safely with these options."""
     if bool(certificate) != bool(key):
         fail("--certificate and --key belong together.", USAGE)
     for file in (certificate, key):

@@ -1,4 +1,4 @@
-"""The three ways of `phalanx drain`: at once, with a deadline, or with `--at` as a reservation."""
+"""Three kinds of `phalanx drain`: at once, with a deadline, or with `--at` as a reservation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def drain_now(address: str | None, node_id: str, reason: str | None, deadline: s
 
 
 def after_release(address: str | None, node_id: str, said: str) -> str:
-    """Return the line to print about a node after one of its holds was lifted; other holds may
+    """Return the line to print about a node after one of its holds was lifted. Other holds may
     remain.
     """
     row = next((r for r in ask(address, GetStatus()).nodes if r.node_id == node_id), None)
@@ -44,7 +44,7 @@ def after_release(address: str | None, node_id: str, said: str) -> str:
 
 
 def asker() -> str:
-    """Return USER@HOST of the person who asks, as all users see it."""
+    """Return USER@HOST of this process, which is shown to all users as the author."""
     from phalanx.runtime.os.accounts import user_name
 
     return f"{user_name() or 'somebody'}@{socket.gethostname()}"

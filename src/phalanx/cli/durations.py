@@ -1,7 +1,7 @@
 """Options that take a duration, such as `90s`, `15m`, `2h30m` or `1-12:00`.
 
-All options read the same forms (`manifests.times`). They differ only in the unit of a number that
-stands alone: minutes for limits of jobs and reservations, as in Slurm's `--time`, and seconds for
+All options read the same forms (`manifests.times`). They differ only in the unit of a number
+without a unit: minutes for limits of jobs and reservations, as in Slurm's `--time`, and seconds for
 the options of this module, as in Slurm's `KillWait` and `squeue --iterate`.
 """
 
@@ -20,10 +20,8 @@ _ALONE = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 def seconds_at_least(least_s: float) -> Callable[[str | float], float]:
-    """Return a parser for an option whose number without a unit counts seconds.
-
-    The parser returns seconds. A value below `least_s` or above `LONGEST_S` raises
-    ValueError.
+    """Return a parser for an option's value, in which a number without a unit counts seconds. The
+    parser returns seconds, and raises ValueError for a value below `least_s` or above `LONGEST_S`.
     """
 
     def duration(given: str | float) -> float:
@@ -38,7 +36,7 @@ def seconds_at_least(least_s: float) -> Callable[[str | float], float]:
 
 
 def read_seconds(given: str | float) -> float:
-    """Return the seconds that `given` means.
+    """Return the duration `given` in seconds.
 
     A number without a unit counts seconds. Raises ValueError, which lists the forms.
 

@@ -1,4 +1,4 @@
-"""The ends of commands: an early end, and the exit of the process."""
+"""How commands end: an exception for an early end, and the exit of the process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phalanx.cli.table import drop_output, open_input, say
 
 
 class Ended(Exception):
-    """Raised to end a command with an exit code. The message was printed before."""
+    """Raised to end a command with an exit code, after its message was printed."""
 
     def __init__(self, code: int = 0) -> None:
         super().__init__(code)
@@ -20,9 +20,8 @@ class Ended(Exception):
 
 @contextlib.contextmanager
 def exiting(prefix: str = "") -> Iterator[None]:
-    """Run a command, then exit as it says; exit silently when the reader of its output has gone.
-
-    `prefix` comes before the text of an error.
+    """Run a command, and exit with its code. Exit silently if the reader of its output has gone.
+    `prefix` is printed before the text of an error.
     """
     open_input()
     try:

@@ -1,4 +1,4 @@
-"""The command `phalanx events`: what happened in a cluster, to what, by whom and why."""
+"""The command `phalanx events`: what happened in a cluster, who caused it, and why."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ MAX_CONNECTIONS = 256
 def serve_port(
     listening: socket.socket, dial: Callable[[], Connection], is_over: Callable[[], bool]
 ) -> None:
-    """Serve connections until `is_over`, which is called every second, returns True. `dial` opens
-    the other side of a connection.
+    """Serve connections until `is_over` returns True. It is called every second. `dial` opens the
+    other side of a connection.
     """
     slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
     while True:
@@ -43,7 +43,9 @@ def serve_port(
 
 
 def _join(here: socket.socket, there: Connection, slots: threading.BoundedSemaphore) -> None:
-    """Pass bytes on until the other side has ended. A slow side makes the other side wait."""
+    """Pass bytes in both directions until the remote side has ended. A slow side makes the other
+    side wait.
+    """
     try:
         with here, contextlib.suppress(OSError, ProtocolError):
             there.send(Begin())
@@ -70,7 +72,7 @@ def _join(here: socket.socket, there: Connection, slots: threading.BoundedSemaph
 
 
 def _pass_on(messages: list[StreamMessage] | None, here: socket.socket) -> bool:
-    """Send received bytes to `here`. Returns whether more may come."""
+    """Send received bytes to `here`. Returns whether more bytes may follow."""
     for message in messages or ():
         if isinstance(message, Printed) and not message.is_error:
             here.sendall(message.data)

@@ -1,4 +1,4 @@
-"""Options about the GPUs of each member, and what they mean to a job."""
+"""Options about the GPUs of each member, and the fields of a job that they set."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ GpuCompute = Annotated[
 
 
 def gpu_fields(gpus: str, **of_memory: Any) -> dict[str, Any]:
-    """Return the fields of a job for these options. Raises ValueError for options that do not go
-    together.
+    """Return the fields of a job that these options set. Raises ValueError for options that
+    contradict each other.
     """
     kind, _, count = gpus.partition(":")
     fields = {f"gpu_{name}": value for name, value in of_memory.items()}

@@ -32,9 +32,9 @@ from phalanx.observe.accounting.questions import (
 from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 
 ANSWER_S = 60.0
-"""Seconds for which commands wait for an answer. To sum up a year of a large cluster takes long."""
+"""Seconds for which commands wait for an answer. Adding up a year of a large cluster takes long."""
 _LOOKED_THROUGH = 1000
-"""The number of recent attempts whose names are compared with an unknown name."""
+"""The number of recent attempts among which the nearest name to an unknown name is searched."""
 Since = Annotated[str, Option("--since", "-S", help=f"Beginning of the period: {PAST}.")]
 Until = Annotated[
     str | None,
@@ -214,9 +214,7 @@ def _period(since: str, until: str | None) -> tuple[float, float | None]:
 
 
 def _states(given: Sequence[str]) -> list[str]:
-    """Return names of states in the spelling of the history. Raises ValueError for an unknown
-    name.
-    """
+    """Return names of states as the history spells them. Raises ValueError for an unknown name."""
     known = {name.lower(): name for name in (*STATES, RUNNING)}
     found = []
     for name in _names(given):

@@ -139,7 +139,7 @@ def _launch_program() -> str:
 
 
 def _changeable(python: str) -> str:
-    """Return why phalanx-launch would not start work with this Python; empty if it would."""
+    """Return why phalanx-launch would refuse this Python; empty if it would accept it."""
     from subprocess import SubprocessError
 
     from phalanx.runtime.launch import program
@@ -173,7 +173,7 @@ def _machine() -> Machine:
 
 
 def _closed_to_others(path: str) -> str:
-    """Return the folder above a file that other accounts cannot enter; empty without one."""
+    """Return a folder above this file that other accounts cannot enter; empty if there is none."""
     folder = os.path.dirname(os.path.abspath(path))
     while True:
         if not os.stat(folder).st_mode & 0o001:

@@ -95,7 +95,7 @@ def _wait_until_over(address: str | None, uid: str) -> JobDescription:
 
 
 class StepWish(msgspec.Struct, frozen=True, kw_only=True):
-    """A program to run inside a member, next to the member's own programs."""
+    """A request to run a program inside a member, next to the member's own programs."""
 
     member: str
     argv: list[str]
@@ -106,9 +106,9 @@ class StepWish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_steps(address: str | None, job: str, wishes: Sequence[StepWish]) -> list[int]:
-    """Run programs inside a running job's members, all at the same time. Returns their exit codes.
-    Their input and output go through this command. The programs end when this command ends. SIGTERM
-    is passed on to the programs, and this command then waits for their end.
+    """Run programs inside a running job's members at the same time, and return their exit codes.
+    Their input and output go through this command, and they end when it ends. SIGTERM is passed on
+    to the programs, and this command then waits for their end.
     """
     programs = []
     number = ask(address, BeginStep(job, wishes[0].argv, len(wishes)))

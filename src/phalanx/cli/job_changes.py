@@ -131,8 +131,8 @@ def _command(names: list[str], address: str | None, command: Command, said: str)
 
 
 def _each(names: list[str], do: Callable[[str], object], said: str) -> None:
-    """Call `do` for each job. After a refusal, go on with the next job. At the end, exit with the
-    code of the first refusal.
+    """Call `do` for each job, and go on after a refusal. At the end, exit with the code of the
+    first refusal.
     """
     code = 0
     for name in names:

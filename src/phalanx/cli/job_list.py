@@ -75,13 +75,12 @@ JOBS = (
     Column("start", start_text, rank=1),
     Column("reason", lambda row: "" if row.state == st.RUNNING else row.reason, 2, is_text=True),
 )
-"""The columns of `phalanx jobs`, with the order in which narrow terminals lose them."""
+"""The columns of `phalanx jobs`. Their ranks say which of them a narrow terminal leaves out first.
+"""
 
 
 def array_columns(name: Callable[[str], str]) -> list[Column]:
-    """Return the columns of the listing of an array's tasks. `name` returns the name under which a
-    node is shown.
-    """
+    """Return the columns for an array's tasks. `name` returns the display name of a node."""
     return [
         Column("name", lambda row: row.name),
         Column("elements", lambda row: str(row.elements), rank=2, is_right=True),

@@ -1,4 +1,4 @@
-"""The output of jobs' members, printed as it grows."""
+"""Prints the output of jobs' members as it grows."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _FOLLOW_S = 0.1
 TIMED_OUT = 124
 """The exit code of a command whose job ran out of time."""
 _BEAT_S = 10.0
-"""Seconds of waiting for the reader of the output after which the nodes get a message that this
-command lives.
+"""Seconds of waiting for the reader of the output after which the command tells the nodes that it
+is still alive.
 """
 _PARTS = 8
-"""The number of parts of one member's output that are printed before the output of the next
-member.
+"""The number of parts of one member's output that are printed before another member's output is
+printed.
 """
 _LONGEST_LINE = 1 << 20
 """The most bytes of a line with a label; a longer line is split."""
 _STEP_BYTES = 1 << 20
-"""The number of bytes that are read at a time, backwards from the end, to find the last lines."""
+"""The number of bytes that are read at a time to find the last lines, backwards from the end."""
 
 
 def code_of(job: JobDescription) -> int:
@@ -63,9 +63,8 @@ def job_and_member(address: str | None, name: str) -> tuple[str, str]:
 
 
 def _split(name: str, known: Collection[str]) -> tuple[str, str]:
-    """Return the job and the member ("" for all) of a name; `known` has namespace/name of jobs.
-
-    Names of jobs may have dots; names of members have none.
+    """Split a name into the job and the member ("" for all members). `known` has namespace/name of
+    jobs. Names of jobs may have dots; names of members have none.
     """
     full = name if "/" in name else f"default/{name}"
     above, _, member = name.rpartition(".")
@@ -75,9 +74,8 @@ def _split(name: str, known: Collection[str]) -> tuple[str, str]:
 
 
 def follow(shown: JobOutput) -> JobDescription:
-    """Print output until the job is over. Returns the job.
-
-    For an array that `phalanx run` started, nothing is printed.
+    """Print output until the job is over, and return the job. Nothing is printed for an array that
+    `phalanx run` started.
     """
     while True:
         found = shown.go_on()
@@ -88,7 +86,7 @@ def follow(shown: JobOutput) -> JobDescription:
 
 
 class _Reading(msgspec.Struct):
-    """The position up to which a member's output was printed."""
+    """How far a member's output was printed."""
 
     attempt: int
     """The number of the member's start whose output is printed, counted from 0."""
@@ -100,10 +98,9 @@ class _Reading(msgspec.Struct):
 
 
 class JobOutput:
-    """Prints the output of a job's members, and remembers the position in each member's output.
-
-    The output of one member is printed byte for byte. With several members, or as JSON, it is
-    printed in lines. All notes go to standard error.
+    """Prints the output of a job's members, and remembers how far each member's output was printed.
+    The output of a single member is printed byte for byte. With several members, or as JSON, output
+    is printed in lines. All notes go to standard error.
     """
 
     def __init__(
@@ -117,11 +114,9 @@ class JobOutput:
         tail: int | None = None,
         as_json: bool = False,
     ) -> None:
-        """Prepare to print.
-
-        `is_previous`: print the attempt before the last one. `is_run`: this command runs the job,
-        prints all attempts, and makes members wait for the reader of its output. `tail`: the number
-        of last lines of each member to begin with. `as_json`: print each line as an object.
+        """`is_previous`: print the attempt before the last one. `is_run`: this command runs the
+        job, prints all attempts, and makes members wait for the reader of its output. `tail`: the
+        number of last lines of each member to begin with. `as_json`: print each line as an object.
         """
         self._address = address
         self._job = job
@@ -133,7 +128,7 @@ class JobOutput:
         self._readings: dict[str, _Reading] = {}
         self._uid = job
         self.is_at_end = True
-        """Whether this command has printed all output that the members had at the last look."""
+        """Whether all output that the members had at the last request was printed."""
         self._told: set[str] = set()
         """The members about whose lost output a note was printed."""
 
@@ -217,7 +212,7 @@ class JobOutput:
         say(f"phalanx: {text}", err=True)
 
     def _beginning(self, job: str, member: str, attempt: int) -> int:
-        """Return the offset at which the wanted last lines begin."""
+        """Return the offset of the first of the requested last lines."""
         if self._tail is None:
             return 0
         end = size = max(self._ask(ReadJobLog(job, member, attempt, 1 << 62)).size, 0)
@@ -244,7 +239,7 @@ class JobOutput:
     # ---- printing ----------------------------------------------------------------------------
 
     def _print(self, member: str, reading: _Reading, data: bytes, is_alone: bool) -> None:
-        """Print output unchanged, or in whole lines. An unfinished line is kept until its end
+        """Print output unchanged, or in whole lines. An unfinished line is kept until the rest
         arrives.
         """
         if is_alone and not self._as_json:
@@ -261,7 +256,7 @@ class JobOutput:
             self._finish_line(member, reading)
 
     def _finish_line(self, member: str, reading: _Reading) -> None:
-        """Print an unfinished line, because its end will never arrive."""
+        """Print an unfinished line, because the rest will never arrive."""
         if reading.partial:
             line = b"".join(reading.partial)
             reading.partial = []
@@ -274,10 +269,9 @@ class JobOutput:
         return f"{member} | ".encode() + line + b"\n"
 
     def _write(self, data: bytes) -> None:
-        """Write to standard output, and report to the members' nodes that this command lives.
-
-        A reader such as a pager may read nothing for a long time. Without these reports, the nodes
-        would regard this command as ended, and drop output.
+        """Write to standard output. While the reader does not read, report to the members' nodes
+        that this command is still alive. A pager may read nothing for a long time. Without these
+        reports, the nodes would regard this command as ended, and drop output.
         """
         if not self._is_run:
             sys.stdout.buffer.write(data)

@@ -24,7 +24,7 @@ _CRONS = ("NAME", "SCHEDULE", "STATE", "ACTIVE", "LAST SCHEDULED", "LAST SUCCESS
 
 
 def how_it_ended(kind: str, name: tuple[str, str], state: str, reason: str) -> str:
-    """Return a line about a job or flow that has not completed. `name`: (namespace, name)."""
+    """Return a line about a job or flow that ended without completing. `name`: (namespace, name)."""
     shown = "/".join(name).removeprefix("default/")
     return f"{kind.lower()} {shown} is {state}: {reason or 'no reason is known'}"
 
@@ -33,7 +33,7 @@ def job_text(
     job: JobDescription, events: Sequence[EventInfo], name: Callable[[str], str] = str
 ) -> str:
     """Return the text of `phalanx job`. `events`: events about the places of the job's members.
-    `name` returns the name under which a node is shown.
+    `name` returns the display name of a node.
     """
     lines = [
         safe(f"{_full_name(job)} of queue {job.queue}, priority {job.priority}: {job.state}")
@@ -126,9 +126,7 @@ def crons_text(rows: Sequence[CronInfo]) -> str:
 
 
 def hypernodes_text(rows: Sequence[HyperNodeInfo], name: Callable[[str], str] = str) -> str:
-    """Return a table with one row per hypernode. `name` returns the name under which a node is
-    shown.
-    """
+    """Return a table with one row per hypernode. `name` returns the display name of a node."""
     if not rows:
         return "No nodes."
     lines = [

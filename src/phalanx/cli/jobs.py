@@ -427,9 +427,8 @@ def run(
 
 
 def _run_here(address: str | None, spec: JobSpec, is_array: bool, is_quiet: bool) -> JobDescription:
-    """Submit a job, and print its output. Returns the job when it is over.
-
-    The job is cancelled when this command ends early, in any way except by SIGKILL.
+    """Submit a job, and print its output. Returns the job when it is over. If this command ends
+    early, the job is cancelled, except after SIGKILL.
     """
     from phalanx.api.new_manifests import job_manifest, new_request
     from phalanx.cli.allocation import cancelled_by_interrupt, wait_until_running
@@ -448,9 +447,8 @@ def _run_here(address: str | None, spec: JobSpec, is_array: bool, is_quiet: bool
 
 
 def _requeue(also: str | None, most: int, is_never: bool) -> dict[str, object] | None:
-    """Return the rule for queueing a job again; None if no option changes the default.
-
-    Preemption and the loss of a node are part of the rule, unless `is_never`.
+    """Return the rule for queueing a job again; None if no option changes the default. Unless
+    `is_never`, the rule includes preemption and the loss of a node.
     """
     if also is None and not is_never:
         return None

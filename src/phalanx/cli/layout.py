@@ -1,7 +1,6 @@
-"""The layout of a table in a given width: each row is one line, and names are never cut.
-
-If a terminal is too narrow for all columns, the least important columns are left out, always in the
-same order. Texts that may be cut, such as reasons, get the remaining width.
+"""The layout of a table in a given width. Each row is one line, and names are never cut. If a
+terminal is too narrow for all columns, the least important columns are left out, always in the same
+order. Texts that may be cut, such as reasons, get the remaining width.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from typing import Any, NamedTuple
 GAP = "  "
 CUT = "…"
 _LEAST_TEXT = 16
-"""The least width, in columns of the terminal, to which a text is cut. If there is less room, its
-whole column is left out.
+"""The smallest width, in characters, to which a text is cut. If there is less room, its whole
+column is left out.
 """
 
 
@@ -21,12 +20,12 @@ class Column(NamedTuple):
     """A column of a listing."""
 
     name: str
-    """The name in lower case, for `-o`. The head of the column is the same name in capitals."""
+    """The name in lower case, for `-o`. The column's head is this name in capitals."""
     cell: Callable[[Any], str]
-    """The function that returns the column's cell of a row."""
+    """The function that returns the column's cell for a row."""
     rank: int = 0
-    """The order in which narrow terminals lose columns. The column with the highest rank goes
-    first; a column with rank 0 stays.
+    """When a narrow terminal leaves out this column: the column with the highest rank is left out
+    first, and a column with rank 0 never.
     """
     is_right: bool = False
     """Whether the cells are aligned to the right."""
@@ -37,7 +36,7 @@ class Column(NamedTuple):
 
 
 def width_of(text: str) -> int:
-    """Return the number of columns of a terminal that a text takes."""
+    """Return the width of a text in columns of a terminal."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width

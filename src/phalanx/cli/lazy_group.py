@@ -1,4 +1,4 @@
-"""A group of commands, each of whose modules is imported only when its command is used."""
+"""A group of commands. Each command's module is imported only when the command is used."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ GROUP = "phalanx.commands"
 
 
 class Commands(dict[str, Any]):
-    """A mapping of the commands by name. A command is imported when it is looked up.
-
-    A look-up of a name that is not in the registry, and a loop over all commands, also import the
-    commands that other installed packages add.
+    """A mapping of the commands by name. A command is imported when it is looked up. Looking up a
+    name that is not in the registry, and iterating over all commands, also import the commands of
+    other installed packages.
     """
 
     def __init__(self) -> None:
@@ -35,7 +34,6 @@ class Commands(dict[str, Any]):
         return found
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the command of this name, or `default`."""
         while name not in self and self._sources:
             self._add(self._sources.pop(0))
         if super().get(name) is None and name in registry.ENTRIES:
@@ -43,17 +41,15 @@ class Commands(dict[str, Any]):
         return super().get(name, default)
 
     def all(self) -> None:
-        """Add the commands of all other packages."""
+        """Import and add the commands of all other packages."""
         while self._sources:
             self._add(self._sources.pop(0))
 
     def items(self) -> Any:
-        """Return all commands with their names. This imports all modules."""
         self.all()
         return [(name, self[name]) for name in self]
 
     def values(self) -> Any:
-        """Return all commands. This imports all modules."""
         return [command for _, command in self.items()]
 
     def _add(self, source: Callable[[str], list[Any]]) -> None:
@@ -85,12 +81,11 @@ class LazyGroup(EndingGroup):
         self.commands = cast("dict[str, Any]", Commands())
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands, in the order of the help."""
         cast("Commands", self.commands).all()
         return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command. Ends the program for a command of a package that is not installed."""
+        """Return a command. Ends the program if the command's package is not installed."""
         found = self.commands.get(cmd_name)
         package = registry.IN_OTHER_PACKAGES.get(cmd_name)
         if found is None and package is not None and not ctx.resilient_parsing:

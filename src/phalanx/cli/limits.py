@@ -23,7 +23,7 @@ _WORDS = {
     "time": "time_s",
     "submits": "submits_per_s",
 }
-"""The fields of `UserLimits`, by the names of limits in commands."""
+"""The fields of `UserLimits`, by the names that commands give the limits."""
 _NONE = "none"
 
 

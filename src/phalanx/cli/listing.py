@@ -25,9 +25,8 @@ NoHeaders = Annotated[bool, Option("--no-headers", help="Print no line with the 
 def show(
     columns: Sequence[Column], rows: Sequence[Any], output: str = "", no_headers: bool = False
 ) -> None:
-    """Print a listing: one line for each row, within the width of the terminal.
-
-    `columns`: all columns of the listing, the row's name first. `output`: the value of `-o`.
+    """Print a listing with one line for each row, within the width of the terminal. `columns`: all
+    columns of the listing; the first has the row's name. `output`: the value of `-o`.
     """
     echo(listing(columns, rows, output, no_headers))
 

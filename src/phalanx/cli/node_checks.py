@@ -11,9 +11,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _LEAST_S = 1.0
-"""The fewest seconds that may lie between two runs of a check, and the shortest time limit of a
-check.
-"""
+"""The smallest number of seconds between two runs of a check, and for the time limit of a check."""
 
 
 def read_checks(texts: Sequence[str]) -> dict[str, str]:
@@ -36,9 +34,7 @@ def read_checks(texts: Sequence[str]) -> dict[str, str]:
 
 
 def read_check_rules(every: str, limit: str) -> CheckRules:
-    """Return the rules for the times at which checks run, and for their time limit. Raises
-    ValueError for an invalid duration.
-    """
+    """Return how often checks run, and their time limit. Raises ValueError for an invalid duration."""
     from phalanx.manifests.times import read_length
     from phalanx.node.checks import CheckRules
 

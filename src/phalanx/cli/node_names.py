@@ -1,4 +1,4 @@
-"""The names under which nodes are shown, and the search for the node that a given name means."""
+"""Display names of nodes, and the search for the node that a user names."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from phalanx.model.rows.cluster import NodeInfo
 from phalanx.protocol.requests.cluster import GetStatus
 
 SHORT = 12
-"""The number of digits of a node's id that are shown. Commands accept any unique beginning of an
-id.
-"""
+"""The number of digits shown of a node's id. Commands accept any unique beginning of an id."""
 Ids = Annotated[bool, Option("--ids", help="Show nodes by their ids instead of their names.")]
 
 
 class NodeNames:
-    """The names under which the nodes of a cluster are shown."""
+    """The display names of a cluster's nodes."""
 
     def __init__(self, nodes: Iterable[NodeInfo], with_ids: bool = False) -> None:
-        """`with_ids`: show whole ids. Without it, a node whose name other nodes share is shown by
-        the beginning of its id.
+        """`with_ids`: show whole ids instead of names. Otherwise only a node that shares its name
+        with other nodes is shown by the beginning of its id.
         """
         rows = list(nodes)
         counts = Counter(_name(row) for row in rows if row.state != DEAD)
@@ -36,7 +34,7 @@ class NodeNames:
         self._with_ids = with_ids
 
     def __call__(self, node_id: str) -> str:
-        """Return a node's name, or the beginning of its id if no name tells it from other nodes."""
+        """Return a node's display name."""
         short = node_id if self._with_ids else node_id[:SHORT]
         return self._names.get(node_id, short)
 
@@ -46,16 +44,15 @@ def _name(row: NodeInfo) -> str:
 
 
 def names_of(address: str | None, node_ids: Iterable[str], with_ids: bool) -> NodeNames:
-    """Return the names of nodes. The cluster is asked only if `node_ids` is not empty."""
+    """Return the display names of nodes. The cluster is asked only if `node_ids` is not empty."""
     is_needed = not with_ids and any(node_ids)
     return NodeNames(ask(address, GetStatus()).nodes if is_needed else (), with_ids)
 
 
 def find_node(address: str | None, beginning: str) -> str:
-    """Return the id of the one living node whose id or name `beginning` means.
-
-    A beginning of an id is tried first, then a name. A dead node is found only by its full id. Ends
-    the command unless exactly one node matches.
+    """Return the id of the only living node whose id begins with `beginning`, or whose name it is.
+    Ids are tried first. A dead node is found only by its full id. Ends the command unless exactly
+    one node matches.
     """
     known = {row.node_id: row for row in ask(address, GetStatus()).nodes}
     if beginning in known:

@@ -27,12 +27,12 @@ class Option(Parameter):
 
 
 class Argument(Parameter):
-    """An argument: a word of the command line that is no option."""
+    """An argument: a word of the command line that is not an option."""
 
 
 class AllWords:
-    """The mark of a parameter that takes all words of the command line unchanged. Such a function
-    has only this parameter.
+    """Marks a parameter that takes all words of the command line unchanged. Its function has no
+    other parameter.
     """
 
 
@@ -40,7 +40,7 @@ class Group:
     """A command with further commands below it, such as `phalanx queue`."""
 
     def __init__(self, name: str, help: str) -> None:
-        """Create a group. `help`: its line in the help."""
+        """`help`: the group's line in the help."""
         self.name = name
         self.help = help
         self.commands: dict[str, Callable[..., Any]] = {}

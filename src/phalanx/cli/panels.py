@@ -1,4 +1,4 @@
-"""Titles of the panels into which commands with many options group them in their `--help`."""
+"""Titles of the panels that group the options of large commands in `--help`."""
 
 from __future__ import annotations
 

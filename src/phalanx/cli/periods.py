@@ -1,4 +1,4 @@
-"""The reader of past moments as users write them: `7d`, `today`, `now-2days`, `2026-11-01`."""
+"""Reads past moments as users write them: `7d`, `today`, `now-2days`, `2026-11-01`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ PAST = "7d (7 days ago), today, now-2days, 2026-11-01 or 2026-11-01T18:00"
 
 
 def past_moment(given: str, now: float) -> float:
-    """Return the moment that `given` means, in seconds since the epoch.
-
-    It is usually in the past. Raises ValueError, which lists the forms.
+    """Return the moment `given` in seconds since the epoch. Raises ValueError, which lists the
+    forms.
     """
     text = given.strip().lower()
     if text in ("today", "midnight"):

@@ -1,8 +1,7 @@
-"""A reader of the usual command lines, by the declarations of `options`.
-
-`read` understands the parts that all commands have: flags, options with a value, and words. It
-reads them as Typer does. In all other cases it raises `NotPlain`: for help, completion, a wrong
-value, a missing word, or a declaration that it does not know. Then Typer reads the same words.
+"""Reads usual command lines, by the declarations of `options`. `read` handles flags, options with a
+value, and words, in the same way as Typer. In all other cases it raises `NotPlain`: for help,
+completion, a wrong value, a missing word, or a declaration that it does not support. Then Typer
+reads the same command line.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from phalanx.cli.options import Option, Parameter
 _KNOWN = frozenset(
     {"callback", "help", "max", "metavar", "min", "parser", "rich_help_panel", "show_default"}
 )
-"""The settings of parameters that this module knows: they change only the help, or
-`_Parameter.value` follows them.
+"""The settings of parameters that this module supports: they change only the help, or
+`_Parameter.value` applies them.
 """
 _WHOLE = re.compile(r"-?[0-9]+")
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -30,7 +29,7 @@ class NotPlain(Exception):
 
 
 class _Parameter:
-    """One parameter of a function, with the way in which it is written on the command line."""
+    """One parameter of a function, and its form on the command line."""
 
     def __init__(self, name: str, hint: Any, has_default: bool) -> None:
         if not hasattr(hint, "__metadata__"):
@@ -55,8 +54,8 @@ class _Parameter:
             raise NotPlain
 
     def flags(self) -> Iterator[tuple[str, bool | None]]:
-        """Yield each word that names this option, with the value that a flag sets; None for an
-        option that takes a value.
+        """Yield each name of this option with the value that it sets; None for an option that takes
+        a value.
         """
         names = [one for one in self.declared.names if one.startswith("-")]
         is_flag = self.kind is bool
@@ -71,7 +70,7 @@ class _Parameter:
             yield one, True if is_flag else None
 
     def value(self, text: str) -> Any:
-        """Return the value that a word means."""
+        """Convert a word to the parameter's value."""
         if (parser := self.declared.settings.get("parser")) is not None:
             try:
                 return parser(text)
@@ -93,7 +92,7 @@ class _Parameter:
 
 
 def read(function: Callable[..., Any], words: Sequence[str]) -> dict[str, Any]:
-    """Return the arguments for `function` that these words mean. Raises NotPlain."""
+    """Return the arguments for `function` from these words. Raises NotPlain."""
     parameters = _parameters(function)
     options = [one for one in parameters if isinstance(one.declared, Option)]
     line = _Line(options, words)
@@ -118,7 +117,7 @@ class _Line:
         self.left = list(reversed(words))
         self.given: dict[str, Any] = {}
         self.others: list[str] = []
-        """The words that are no options."""
+        """The words that are not options."""
         self._by_word = {word: (one, flag) for one in options for word, flag in one.flags()}
 
     def take_one(self) -> None:
@@ -180,7 +179,7 @@ def _parameters(function: Callable[..., Any]) -> list[_Parameter]:
 
 
 def _share_words(arguments: list[_Parameter], words: list[str], given: dict[str, Any]) -> None:
-    """Assign the words that are no options to the arguments. The last argument may take several
+    """Assign the words that are not options to the arguments. The last argument may take several
     words.
     """
     if any(one.is_list for one in arguments[:-1]):

@@ -13,9 +13,9 @@ from phalanx.model.rows.plan import Place, PlannedStart, TimePlan
 from phalanx.observe.plan_range import length_of, usual_range
 
 COLUMNS = 60
-"""The width of the time axis in columns when the output does not go to a terminal."""
+"""The width of the time axis, in characters, if the output is not a terminal."""
 _LEAST, _MOST = 20, 160
-"""The smallest and the largest width of the axis in columns of a terminal."""
+"""The smallest and the largest width of the time axis on a terminal, in characters."""
 _LEGEND = (
     "Each character is the number of devices in use on the node at that time (of tasks, on a node "
     "where no work uses devices): '.' none, '+' more than nine."
@@ -24,8 +24,7 @@ _LEGEND = (
 
 def plan_text(plan: TimePlan, name: Callable[[str], str] = str) -> str:
     """Return a time axis for each node with running or promised work, and then a row for each gang.
-
-    `name` returns the name under which a node is shown.
+    `name` returns the display name of a node.
     """
     if not plan.starts and not plan.unknown and not plan.running:
         return "No gang runs, and no gang waits."
@@ -72,7 +71,7 @@ def _axis(plan: TimePlan, name: Callable[[str], str]) -> Iterator[str]:
 
 
 def _within(text: str) -> str:
-    """Return a text in lines that fit into the terminal."""
+    """Break a text into lines that fit into the terminal."""
     width = terminal_width()
     return text if width is None else fill(text, max(width, _LEAST), break_long_words=False)
 

@@ -1,4 +1,4 @@
-"""The logs of daemons, workers and actors, printed as they grow."""
+"""Prints the logs of daemons, workers and actors as they grow."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def show(
 
 
 class _Reading:
-    """A reader of a log, which reads one piece after another and remembers the position."""
+    """Reads a log piece by piece, and remembers the position."""
 
     def __init__(self, address: str | None, source: Source, since: float) -> None:
         def answer(request: ReadProcessLog) -> LogPiece:
@@ -135,12 +135,12 @@ class _Reading:
         self._log = LogReading(answer, source.node, source.worker)
         self._since = since
         self._at = 0.0
-        """The time of the last line that has a time. A line without a time counts as written at
-        this time.
+        """The time of the last line with a time. A line without a time counts as written at that
+        time.
         """
 
     def lines(self) -> Iterator[bytes]:
-        """Yield new lines without their line ends."""
+        """Yield new lines, without line ends."""
         for part in self._log.parts():
             for line in part:
                 record = record_of(line)

@@ -1,6 +1,4 @@
-"""Requests of commands to the daemons of this machine, and the ways in which failing commands
-end.
-"""
+"""Requests of commands to the daemons of this machine, and the end of commands that fail."""
 
 from __future__ import annotations
 
@@ -23,10 +21,10 @@ USAGE = 2
 NOT_FOUND = 3
 NOT_ALLOWED = 4
 NEVER_FITS = 5
-"""The exit codes of commands. NEVER_FITS: the cluster can never hold the work."""
+"""The exit code of a command whose work could never fit into the cluster."""
 
 ANSWER_S = 10.0
-"""Seconds for which a command waits for an answer of the head."""
+"""Seconds for which a command waits for the head's answer."""
 
 
 def fail(text: str, code: int = FAILED) -> NoReturn:
@@ -36,9 +34,8 @@ def fail(text: str, code: int = FAILED) -> NoReturn:
 
 
 def json_object(option: str, text: str | None, example: str) -> dict[str, Any] | None:
-    """Return the JSON object in an option's value; None if the option is not given.
-
-    Ends the command for any other text, with an example.
+    """Return the JSON object in an option's value; None if the option is not given. If the value is
+    not a JSON object, ends the command with an example.
     """
     try:
         return read_object(option, text, example)
@@ -69,7 +66,7 @@ def ask(
 ) -> R:
     """Return the answer of a cluster's head, asked through one of its daemons on this machine.
 
-    `address` None means PHALANX_ADDRESS or else the only cluster that runs here or, with
+    If `address` is None, PHALANX_ADDRESS or the only cluster on this machine is used or, with
     `with_programs`, the only session of a program. An address such as `ray:auto` means a cluster of
     that engine. The command ends if there is no such cluster, or if the answer is an error.
     """
@@ -88,7 +85,7 @@ def ask(
 
 
 def _answered(question: Callable[[], R]) -> R:
-    """Return the answer. Ends the command for any error except ConnectionError."""
+    """Ask, and return the answer. Ends the command for any error except ConnectionError."""
     from phalanx.errors import (
         AuthenticationError,
         GangInfeasibleError,

@@ -1,4 +1,4 @@
-"""The report of a command's expected errors: one sentence and an exit code."""
+"""Reports expected errors of a command with one sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phalanx.cli.reach import FAILED, NOT_ALLOWED, USAGE, fail
 
 @contextlib.contextmanager
 def failing_readably() -> Iterator[None]:
-    """End the command for an expected error, with one sentence on standard error."""
+    """End the command if the block raises an expected error, with one sentence on standard error."""
     from phalanx.errors import AuthenticationError, PhalanxError
 
     try:

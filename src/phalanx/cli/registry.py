@@ -1,9 +1,7 @@
-"""The table of commands, with the panel, the name, the place of the definition and a one-line
-summary of each.
-
-A command's module is imported only when the command is used, so that no command waits for the
+"""The table of commands: the panel, the name, the place of the definition and a one-line summary of
+each. A command's module is imported only when the command is used, so that no command waits for the
 imports of others. Adapters and other packages add commands through the entry point group
-`phalanx.commands`: a function that takes a `typer.Typer` and adds commands to it.
+`phalanx.commands`: a function that gets an `options.Registrar` and adds commands to it.
 """
 
 from __future__ import annotations

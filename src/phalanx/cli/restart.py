@@ -38,8 +38,8 @@ def restart() -> None:
 
 
 def _now(before: dict[int, str]) -> dict[int, str]:
-    """Return the new node id of each process in `before` that has joined again, by its pid. It
-    joins as another node.
+    """Return the new node ids of the processes in `before` that have joined again, by pid. A
+    process joins again as another node.
     """
     return {
         one.pid: one.node_id

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _HOUR_S = 3600.0
 NOBODY = "-"
-"""The user that is shown for work without a user."""
+"""The name shown for work without a user."""
 
 
 def shares(

@@ -28,9 +28,8 @@ NOT_IN_FILE = 3
 
 
 def replay_file(file: str, *, as_json: bool, cycles: int) -> int:
-    """Print a line for each snapshot, or its plans as JSON.
-
-    Returns the exit code, which is 1 if a plan differs from the plan that the file expects.
+    """Decide each snapshot of a file again, and print a line for it, or its plans as JSON. Returns
+    the exit code: 1 if a plan differs from the plan in the file.
     """
     read = _read(file)
     if read is None:
@@ -114,8 +113,8 @@ def _complain(text: str) -> None:
 
 
 def one_snapshot(file: Path | None, address: str | None) -> Snapshot:
-    """Return the only snapshot of a file or, without a file, a snapshot of the cluster, with the
-    lengths of past runs. Ends the command unless the file has exactly one snapshot.
+    """Return the only snapshot of a file or, without a file, a snapshot of the cluster that
+    includes past run times. Ends the command unless the file has exactly one snapshot.
     """
     try:
         if file is None:

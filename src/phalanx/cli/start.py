@@ -1,4 +1,4 @@
-"""The command `phalanx start`: its options, and which options belong together."""
+"""The command `phalanx start`: its options, and checks of their combinations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text at the end of `phalanx start --head`: how to use the cluster, and which users may."""
+"""The text at the end of `phalanx start --head`: how to use the cluster, and who may use it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import ipaddress
 
 
 def what_next(where: str, token: str, is_insecure: bool) -> str:
-    """Return the commands that a user may want next, and the place of the token. `where`: the
-    head's address.
+    """Return text with the next useful commands, and the place of the token. `where`: the head's
+    address.
     """
     host = where.rpartition(":")[0].strip("[]")
     is_local = ipaddress.ip_address(host).is_loopback

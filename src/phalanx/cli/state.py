@@ -32,7 +32,7 @@ SLACK_S = 2.0
 SHORT = 12
 """The number of digits of a node's id in a table."""
 _NAMED_SILENT = 5
-"""The most silent processes that a warning names."""
+"""The largest number of silent processes that a warning names."""
 _SHOWN = {
     "actors": "actor_id class_name state name job_id node_id pid",
     "drivers": "job_id state pid node_id start_time_ms end_time_ms entrypoint",
@@ -97,7 +97,7 @@ def query_state(address: str | None, query: StateQuery) -> StateAnswer:
 
 
 def parse_filters(given: list[str] | None) -> list[tuple[str, str, Value]]:
-    """Return (column, predicate, value) of each filter; ends the command for a wrong one."""
+    """Return (column, predicate, value) of each filter. Ends the command for an invalid filter."""
     found: list[tuple[str, str, Value]] = []
     for text in given or ():
         key, sign, value = text.partition("!=" if "!=" in text else "=")
@@ -247,10 +247,9 @@ def memory(
 
 
 def _suspects(rows: Any, stores: StateAnswer) -> list[Row]:
-    """Return files that no process holds; none unless every process has answered.
-
-    A file counts only if it is found twice: while an object goes from one process to another, no
-    process holds it for a moment.
+    """Return the files that no process holds. If a process has not answered, return no files.
+    Processes are asked twice, and only files found both times count: while an object is passed on,
+    no process holds its file for a moment.
     """
     found: list[Row] = []
     for attempt in range(2):

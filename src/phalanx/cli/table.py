@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection, Sequence
 
 _LEAST_WRAPPED = 16
-"""The least width, in columns of the terminal, to which a table's last column is wrapped."""
+"""The smallest width, in characters, to which a table's last column is wrapped."""
 _USUAL_WIDTH = 80
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
@@ -40,13 +40,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[
 
 
 def bold_head(lines: list[str]) -> list[str]:
-    """Return the lines of a table with the first one in bold, on a terminal."""
+    """Return the lines of a table. On a terminal, the first line is bold."""
     is_plain = terminal_width() is None or os.environ.get("TERM") in ("dumb", "unknown")
     return lines if is_plain else [f"{_BOLD}{lines[0]}{_PLAIN}", *lines[1:]]
 
 
 def terminal_width() -> int | None:
-    """Return the columns of the terminal that the output goes to; None for a pipe or a file."""
+    """Return the width of the output's terminal, in characters; None for a pipe or a file."""
     if sys.stdout is None or not sys.stdout.isatty():
         return None
     given = os.environ.get("COLUMNS", "")
@@ -108,9 +108,8 @@ def report(text: str) -> None:
 
 
 def open_input() -> None:
-    """Open an empty standard input if the process was started without one.
-
-    Otherwise the next file or socket would get descriptor 0 and be taken for the input.
+    """Open an empty standard input if the process was started without one. Otherwise the next file
+    or socket would get descriptor 0, and would be mistaken for the input.
     """
     try:
         os.fstat(0)

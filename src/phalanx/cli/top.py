@@ -160,7 +160,7 @@ class _Live:
             self._trouble = " ".join(said.getvalue().split()) or "the head gives no answer"
 
     def _press(self, key: str) -> bool:
-        """Act on a key; return whether the key asks for an immediate update."""
+        """Handle a key. Returns whether the screen must be updated at once."""
         name = self._sections[self._chosen]
         if key in _MOVES and self._snapshot is not None:
             most = _rows(self._snapshot, name)
@@ -201,7 +201,7 @@ def _rows(snapshot: TopSnapshot, section: str) -> int:
 
 
 def _keys() -> list[str] | None:
-    """Return the keys that were pressed; None when the terminal is gone."""
+    """Return the keys that were pressed; None if the terminal is gone."""
     try:
         text = os.read(sys.stdin.fileno(), 1 << 10).decode(errors="replace")
     except OSError:
@@ -218,9 +218,8 @@ def _keys() -> list[str] | None:
 
 @contextlib.contextmanager
 def _own_terminal() -> Iterator[int]:
-    """Switch to a separate screen without echo, and restore the terminal at the end.
-
-    Yields a descriptor that becomes readable when the terminal's size changes.
+    """Use a separate screen without echo, and restore the terminal at the end. Yields a descriptor
+    that becomes readable when the terminal's size changes.
     """
     import termios
     import tty

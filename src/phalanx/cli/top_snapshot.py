@@ -19,9 +19,9 @@ from phalanx.protocol.requests.news import GetNews, ListWaiting, Since, WaitInfo
 from phalanx.protocol.requests.request import Request
 
 SHARE = 50.0
-"""The pause before `top` asks again why jobs wait, as a multiple of the time that the last answer
-took. This question costs the head more than any other. With this factor it takes at most a fiftieth
-of the head's time.
+"""The pause before `top` asks again why jobs wait, as a multiple of the last response time. This
+question takes the head longer than any other. With this factor it takes at most a fiftieth of the
+head's time.
 """
 Ask = Callable[[Request[Any]], Any]
 
@@ -59,7 +59,7 @@ class TopSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Following:
-    """A follower of the head, which keeps a copy of the head's state and asks only for changes."""
+    """A copy of the head's state, updated by asking the head only for changes."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask

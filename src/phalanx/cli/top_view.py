@@ -1,4 +1,4 @@
-"""The screen of `phalanx top`: a snapshot as lines that fit into the terminal. Pure."""
+"""Pure functions that draw a snapshot as lines that fit into the terminal, for `phalanx top`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 SECTIONS = ("nodes", "queues", "running", "waiting")
 LEAST_ROWS = 2
-"""The number of rows that each section gets before any section gets more."""
+"""The number of lines that each section gets before any section gets more."""
 _GPU = "GPU"
 _NAMES = 16
 _LEAST_JOB, _JOB_PART = 24, 3
-"""A job's name has at least this many columns, and up to a third of a wider terminal."""
+"""The number of characters that every terminal has for a job's name. A wide terminal has its width
+divided by `_JOB_PART`.
+"""
 
 
 class Signs(NamedTuple):
@@ -103,9 +105,9 @@ def screen(
 
 
 def _shared_out(wanted: Mapping[str, int], room: int) -> dict[str, int]:
-    """Return the number of lines that each section gets out of `room`; with `room` 0, each gets all
-    the lines that it wants. Each section first gets up to LEAST_ROWS lines. The sections then get
-    the remaining lines in order.
+    """Divide `room` lines among sections that want these numbers of lines. With `room` 0, each
+    section gets all lines. Each section first gets up to LEAST_ROWS lines. The remaining lines go
+    to the sections in order.
     """
     if not room:
         return dict(wanted)

@@ -1,6 +1,4 @@
-"""The group `phalanx` as an app of Typer, for help, completion, errors and all unusual command
-lines.
-"""
+"""The group `phalanx` as a Typer app, for help, completion, errors and all unusual command lines."""
 
 from __future__ import annotations
 
@@ -37,4 +35,4 @@ def phalanx(
         ),
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Handle the options before the command."""

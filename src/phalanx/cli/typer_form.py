@@ -1,4 +1,4 @@
-"""Typer's form of the commands that `options` declares: for help, completion and errors."""
+"""Converts commands declared with `options` to Typer's form, for help, completion and errors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from phalanx.cli.options import AllWords, F, Group, Option, Parameter
 
 
 class EndingGroup(TyperGroup):
-    """A group of commands that may end by `Ended`."""
+    """A group whose commands may raise `Ended`."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was named."""
         try:
             return super().invoke(ctx)
         except Ended as ended:
@@ -102,7 +101,7 @@ def _declared(parameter: Parameter) -> Any:
 
 
 def _refusing(parser: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a parser whose ValueError Typer shows unchanged."""
+    """Wrap a parser, so that Typer shows the text of its ValueError unchanged."""
 
     @functools.wraps(parser)
     def read(given: Any) -> Any:

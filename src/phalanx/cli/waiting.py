@@ -1,4 +1,4 @@
-"""Messages of a command while its job waits: the reason, the position and the expected start."""
+"""Prints the reason, the position and the expected start while a command's job waits."""
 
 from __future__ import annotations
 

@@ -37,18 +37,20 @@ FORMAT = "phalanx-dashboard/1"
 OPEN = ("/login", "/static/")
 """The paths that are served without a session, including all paths below them."""
 PROBE = "/healthz"
-"""The path for programs that watch whether the cluster works. It is served without a session."""
+"""The path for programs that check whether the cluster works. It is served without a session."""
 ACTIONS: dict[str, Command] = {
     "cancel": "cancel", "suspend": "suspend", "resume": "resume", "hold": "hold",
     "release": "release",
 }  # fmt: skip
 _FOR_PROGRAMS = ("/live", "/api/", "/metrics")
 PING_S = 15.0
-"""Seconds without news after which an open page gets a sign of life."""
+"""Seconds without news after which an open page gets an empty message, so that its connection stays
+open.
+"""
 FAILED_S = 1.0
 """Seconds by which the answer to a wrong code is delayed."""
 _SENT = 256
-"""The number of sent pages that are remembered."""
+"""The number of sent pages whose pieces are remembered."""
 _NO_STORE = {"cache-control": "no-store"}
 
 
@@ -68,12 +70,10 @@ class Dashboard:
         scrape_token: str = "",
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Set up the page, which `app` turns into an application.
-
-        `cookie`: the name of the cookie, which differs between the servers of a host. `is_secure`:
-        the server speaks TLS. `is_record`: the page shows a recorded run, which does not change.
-        `scrape_token`: requests with this token may read the metrics without a session; empty for
-        none.
+        """`cookie`: the name of the cookie, which differs between the servers of a host.
+        `is_secure`: the server uses TLS. `is_record`: the page shows a recorded run, which does not
+        change. `scrape_token`: requests with this token may read the metrics without a session;
+        empty if no token may.
         """
         self.watch = watch
         self._login = login
@@ -243,8 +243,8 @@ class Dashboard:
         answer: Callable[[ClusterSnapshot], Awaitable[Response]],
         is_data: bool = False,
     ) -> Response:
-        """Return the answer that `answer` computes. If that fails, return a page that gives the
-        reason or, with `is_data`, a text.
+        """Return the result of `answer`. If it fails, return a page with the reason or, with
+        `is_data`, a text.
         """
         snapshot = await self.watch.fresh()
         try:
@@ -338,7 +338,7 @@ class Dashboard:
             self.watch.viewers -= 1
 
     async def _grid(self, snapshot: ClusterSnapshot) -> Grid:
-        """Return the map of devices, with the last readings. These are shared by all viewers,
+        """Return the map of devices, with the last readings. All viewers share the readings,
         because they cost the head much.
         """
         try:

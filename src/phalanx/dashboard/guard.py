@@ -23,7 +23,7 @@ METHODS = frozenset({"GET", "HEAD", "POST"})
 BODY_BYTES = 64 * 1024
 """The most bytes of a body."""
 BODY_S = 10.0
-"""The most seconds until the next part of a body arrives."""
+"""The most seconds to wait for the next part of a body."""
 _OWN_SITE = frozenset({"same-origin", "none"})
 
 CONTENT_POLICY = (
@@ -51,14 +51,12 @@ class Guard:
     """An ASGI application that checks each request before another application gets it."""
 
     def __init__(self, app: App, hosts: Collection[str]) -> None:
-        """Set up the guard of `app`. `hosts`: the names and addresses, without a port, under which
-        this server answers.
-        """
+        """`hosts`: the names and addresses, without a port, under which this server answers."""
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Check a request and pass it on, by the protocol ASGI."""
+        """Check a request, and pass it on to the application."""
         if scope["type"] != "http":
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
@@ -85,8 +83,8 @@ class Guard:
         await self._app(scope, read, guarded)
 
     def check(self, method: str, scheme: str, headers: list[tuple[bytes, bytes]]) -> int | None:
-        """Check the head of a request. Returns the length of the body that the head states, or
-        None. Raises Refused.
+        """Check the head of a request. Returns the stated length of the body, or None. Raises
+        Refused.
         """
         values: dict[bytes, list[str]] = {}
         for name, value in headers:

@@ -17,8 +17,8 @@ ROUTES = frozenset(
         *("health", "history", "login", "logout", "static", "metrics", "live", "api"),
     }
 )
-"""The first parts of paths that are counted by name. All others count as `other`, because strangers
-may send any path.
+"""The first parts of paths that are counted by name. All other paths count as `other`, because
+strangers may send any path.
 """
 METHODS = frozenset({"GET", "HEAD", "POST"})
 LIVE = "live"

@@ -2,9 +2,9 @@
 
 This module is pure: callers pass `now`, in seconds of the machine's monotonic clock.
 
-All users of a machine can reach 127.0.0.1, so a viewer must show a proof from the cluster's user.
-That user's command makes a code from a secret in a file of mode 0600. The code works once, within a
-minute, and travels in the fragment of an address, which browsers send to no server.
+All users of a machine can reach 127.0.0.1, so a viewer must prove to be the cluster's user. The
+user's command makes a code from a secret in a file of mode 0600. The code works once, within a
+minute. It is in the fragment of an address, which browsers do not send to servers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CODE_S = 60.0
 SESSION_S = 12 * 3600.0
 """Seconds after which a session ends."""
 MAX_SESSIONS = 1_000
-"""The most open sessions. One more session ends the oldest."""
+"""The most open sessions. A further session ends the oldest."""
 _NONCE = 16
 _TIME = 8
 _PROOF = 16
@@ -38,8 +38,8 @@ def _proof(secret: bytes, said: bytes) -> bytes:
 class Login:
     """The used codes and the open sessions.
 
-    Wrong codes do not block later codes. Otherwise any user of the machine could lock the cluster's
-    user out. A limit is not needed, because nobody can guess a proof of 128 bits.
+    Wrong codes do not block later codes. Otherwise any user of the machine could lock out the
+    cluster's user. No limit on attempts is needed, because nobody can guess 128 bits.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -87,7 +87,7 @@ class Login:
 
 
 def _hashed(session: str) -> bytes:
-    """Return the hash under which a session is kept. The hash does not suffice to use the
-    session.
+    """Return the hash under which a session is stored. Nobody can use the session with the hash
+    alone.
     """
     return hashlib.sha256(session.encode()).digest()

@@ -45,9 +45,7 @@ class Metrics(Collector):
     """The collector of all metrics."""
 
     def __init__(self, watch: Watch, version: str, asked: Callable[[], list[Numbers]]) -> None:
-        """Set up the collector. `asked`: a function that returns the counts of this page's
-        requests.
-        """
+        """`asked`: a function that returns the counts of this page's requests."""
         self._asked = asked
         self._of_page = Meter()
         self._watch = watch
@@ -57,7 +55,7 @@ class Metrics(Collector):
         self._registry.register(self)
 
     async def hear(self) -> None:
-        """Read the head's counts. If the head does not answer, its last counts stay."""
+        """Read the head's counts. If the head does not answer, the last counts are kept."""
         is_more = True
         try:
             while is_more:
@@ -80,7 +78,7 @@ class Metrics(Collector):
         return text
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics. The registry of prometheus_client calls this."""
+        """Yield all metrics, for the registry of prometheus_client."""
         build = InfoMetricFamily("phalanx_build", "This version")
         build.add_metric([], {"version": self._version, "python": platform.python_version()})
         yield build
@@ -188,8 +186,8 @@ def _put_jobs(meter: Meter, jobs: Iterable[JobInfo], snapshot: ClusterSnapshot) 
 
 
 def _why(job: JobInfo, waits: dict[str, str]) -> str:
-    """Return why a job waits: the scheduler's code of the reason or, if the scheduler has none, a
-    word that says why.
+    """Return the code of the reason why a job waits: the scheduler's code or, if there is none, a
+    word.
     """
     if job.is_held:
         return "held"

@@ -1,6 +1,6 @@
 """Configuration files for Prometheus and Grafana: targets, alerting rules and a dashboard.
 
-They use only names that `metrics` exports. A test checks every expression.
+They use only names that `metrics` exports; a test checks every expression.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The output of a member as plain text for a page, which is read in parts and in bounded memory."""
+"""The output of a member as plain text for a page, read in parts and in bounded memory."""
 
 from __future__ import annotations
 

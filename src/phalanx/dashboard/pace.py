@@ -1,4 +1,4 @@
-"""The pause between questions to the head, so that they take little of its time. Pure."""
+"""The pause between questions to the head, which keeps the head's cost low. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ SHARE = 50.0
 MOST_S = 60.0
 """The longest pause in seconds."""
 REMEMBERED = 5
-"""The number of last answers, of which the fastest counts."""
+"""The number of last answers among which the fastest is chosen."""
 
 
 class Pace:
     """The pause between questions: 50 times the fastest of the last five response times.
 
-    A slower answer has waited for other work of the head. A pause computed from it would freeze
-    open pages for up to a minute.
+    A slower answer has waited for other work of the head. A pause based on a slow answer would
+    freeze open pages for up to a minute.
     """
 
     def __init__(self) -> None:
@@ -28,5 +28,5 @@ class Pace:
 
     @property
     def pause_s(self) -> float:
-        """The least pause after the last answer, in seconds."""
+        """The pause after the last answer, in seconds."""
         return min(min(self._took, default=0.0) * SHARE, MOST_S)

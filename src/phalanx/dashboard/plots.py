@@ -1,7 +1,6 @@
 """Drawings of numbers over time as SVG: lines with a grid, labelled axes and a legend.
 
-Places along the time axis are percentages, so that a plot fills any width and its text keeps its
-size.
+Positions on the time axis are percentages, so that a plot fills any width without scaling its text.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ _HIGH, _BELOW, _ABOVE = 130, 18, 8
 _SIDE = 58
 """The width in pixels of the column of amounts on the left."""
 _GAP = 4.0
-"""The largest distance between two connected points, as a multiple of the usual step. Where points
-are further apart, the line is interrupted.
+"""The largest distance between two connected points, as a multiple of the usual step. Between
+points that are further apart, the line has a gap.
 """
 
 
 def chart_svg(chart: Chart, written: Callable[[str, float], str]) -> Markup:
-    """Return a figure of a chart. `written` returns an amount of a resource as text."""
+    """Return a chart as SVG. `written` returns an amount of a resource as text."""
     keys = Markup(" ").join(
         Markup('<span class="plot-key {}">{} {}</span>').format(
             line.kind, line.name, written(chart.unit, line.points[-1][1])
@@ -98,8 +97,8 @@ def _times(chart: Chart) -> tuple[Markup, Markup]:
 
 
 def _unit(chart: Chart) -> float:
-    """Return the unit in which ticks are round numbers. For bytes it is the largest unit that is at
-    most the top value.
+    """Return the unit in which ticks are round numbers. For bytes it is the largest binary unit up
+    to the top value.
     """
     if chart.unit not in BYTES:
         return 1.0
@@ -122,7 +121,7 @@ def _line(chart: Chart, line: Line) -> Markup:
 
 
 def _pieces(places: Sequence[tuple[float, float]]) -> list[list[tuple[float, float]]]:
-    """Cut a line where nothing was counted for a while."""
+    """Split a line at gaps, where nothing was counted for a while."""
     if len(places) < 3:
         return [list(places)] if places else []
     steps = sorted(later[0] - one[0] for one, later in pairwise(places))

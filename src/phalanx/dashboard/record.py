@@ -1,8 +1,7 @@
-"""A recorded run: the head's answers to all questions of the pages, in a file for later.
-
-The file has a line of JSON with its title, then one compressed msgpack. It has numbers over time,
-and each request with its answer, encoded as for the network. A reader sends requests to the file as
-to a head.
+"""A recorded run: a file with the head's answers to all questions of the pages. The file has a line
+of JSON with its title, then compressed msgpack. This contains numbers over time, and each request
+with its answer, encoded as for the network. A reader sends requests to the file as it would to a
+head.
 """
 
 from __future__ import annotations
@@ -37,13 +36,14 @@ R = TypeVar("R")
 
 FORMAT = "phalanx-run/1"
 MAX_JOBS = 2_000
-"""The number of youngest jobs that are recorded with all data of their pages. Only the rows of
-other jobs are recorded.
+"""The number of newest jobs that are recorded with all data of their pages. Of other jobs, only the
+rows are recorded.
 """
 MAX_EXPLAINED = 50
-"""The number of waiting jobs whose full explanation is recorded. Other jobs have a short reason."""
+"""The number of waiting jobs whose full explanations are recorded. Other jobs have a short reason.
+"""
 MAX_BYTES = 1 << 30
-"""The most bytes of a record that is read."""
+"""The size in bytes above which a record is not read."""
 SPANS_S = (900.0, 86_400.0, 2_592_000.0)
 """The recorded spans of numbers over time, in seconds: 15 minutes, a day and 30 days, as on the
 pages.
@@ -94,7 +94,7 @@ class Title(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def asked_of(snapshot: ClusterSnapshot) -> Iterator[Request[Any]]:
-    """Yield all questions of pages, except questions about changes and about single jobs."""
+    """Yield all questions of the pages, except questions about changes and about single jobs."""
     yield GetStatus(is_brief=True)
     yield ListWaiting()
     yield ListEvents(EventQuery(limit=MAX_EVENTS))
@@ -113,7 +113,7 @@ def asked_of(snapshot: ClusterSnapshot) -> Iterator[Request[Any]]:
 def brought_up_to(
     content: Content, snapshot: ClusterSnapshot, series: dict[tuple[str, str], Series]
 ) -> Content:
-    """Return a record's content, updated with the last rows, events and numbers of a head."""
+    """Return a record's content, updated with the head's last rows, events and numbers."""
     everything = ListEvents(EventQuery(limit=MAX_EVENTS))
     newest = snapshot.events[-1].number if snapshot.events else 0
     page = EventPage(events=snapshot.events, newest=newest, kept=len(snapshot.events))
@@ -130,7 +130,7 @@ def _youngest(snapshot: ClusterSnapshot) -> list[JobInfo]:
 
 
 KnownJobs = dict[str, tuple[JobInfo, Answer]]
-"""The recorded jobs by NAMESPACE/NAME: the row of each, and the answer that belongs to this row."""
+"""The recorded jobs by NAMESPACE/NAME: the row of each job, and the answer for this row."""
 
 
 def recorded(
@@ -194,7 +194,7 @@ def _points(series: Series, now: float) -> list[tuple[float, float]]:
 
 
 def write(path: str, title: Title, content: Content) -> None:
-    """Replace the file by a record in one step, readable only for this user. Raises OSError."""
+    """Replace the file by a record in one step. Only this user can read the file. Raises OSError."""
     draft = f"{path}.{os.getpid()}.draft"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -214,7 +214,7 @@ def write(path: str, title: Title, content: Content) -> None:
 
 
 class Record:
-    """A record that was read from a file, and that answers requests as the head did."""
+    """A record that was read from a file. It answers requests as the head did."""
 
     def __init__(self, title: Title, content: Content) -> None:
         self.title = title
@@ -226,7 +226,7 @@ class Record:
                 made.add(at, value)
 
     def ask(self, request: Request[Any]) -> Any:
-        """Return the recorded answer to a request. Raises NotRecordedError where there is none."""
+        """Return the recorded answer to a request. Raises NotRecordedError if there is none."""
         if isinstance(request, GetNews) and request.since.head:
             return self._no_news()
         if isinstance(request, GetSeries):  # `series` already has the numbers
@@ -259,7 +259,7 @@ class Record:
 
 
 def read(path: str) -> Record:
-    """Read a record from a file. Raises OSError, and ValueError for a file that is no record."""
+    """Read a record from a file. Raises OSError, and ValueError for a file that is not a record."""
     with open(path, "rb") as file:
         line = file.readline(4096)
         try:

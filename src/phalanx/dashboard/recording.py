@@ -1,4 +1,4 @@
-"""A recorder, which follows a cluster and writes a record of it into a file."""
+"""A recorder that follows a cluster and writes a record of it to a file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from phalanx.dashboard.record import (
 from phalanx.dashboard.watch import Ask, ClusterSnapshot, Watch
 
 WRITES_EVERY_S = 10.0
-"""The least number of seconds between two writes."""
+"""The smallest number of seconds between two writes."""
 SHARE = 50.0
-"""The pause before the next write, as a multiple of the time that a write took. A write asks the
-head for much data.
+"""The pause before the next write, as a multiple of the time that a write took. A write requests
+much data from the head.
 """
 _TURN_S = 0.1
 
@@ -98,7 +98,7 @@ class Recording:
         await self._put(self._content, snapshot)
 
     async def _write_last(self) -> None:
-        """Write the last known state of a head that is gone."""
+        """Write the last known state, after the head has gone."""
         snapshot = self._watch.snapshot
         if snapshot is not None and self._content is not None:
             content = brought_up_to(self._content, snapshot, self._watch.series)

@@ -1,8 +1,7 @@
-"""The HTML of pages, and the search for the parts that have changed since a page was sent.
-
-A template marks a part that may change with `{% call piece("id") %}`; its HTML is one element with
-this id. A row of a table also names the element that contains it: `{% call piece("id", "rows") %}`.
-Parts outside of pieces do not change while a page is open.
+"""Renders pages as HTML, and finds the parts that have changed since a page was sent. A template
+marks a part that may change with `{% call piece("id") %}`. The HTML of such a piece is one element
+with this id. A row of a table also names the element that contains it: `{% call piece("id", "rows")
+%}`. Parts outside of pieces do not change while a page is open.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ _MARKS = {
     "waits": "wait", "held": "wait", "suspended": "off",
     "RUNNING": "run", "FINISHED": "done", "FAILED": "bad",
 }  # fmt: skip
-"""The class of the sign next to a state; signs never differ by colour alone."""
+"""The class of the sign next to a state. Signs never differ by colour alone."""
 
 
 _MOVING = re.compile(r'(data-since="[^"]*">)[^<]*')
-"""Matches the text of a time that a script in the page keeps moving, such as 5m. The group is the
-attribute before it, with the time from which the script counts.
+"""Matches a duration, such as 5m, that a script in the page keeps up to date. The group is the
+attribute before the duration, with the time from which the script counts.
 """
 
 
 class Pieces(msgspec.Struct):
-    """The parts of a page that may change: their HTML by id, and the ids in each container."""
+    """The pieces of a page: their HTML by id, and the ids in each container."""
 
     html: dict[str, str]
     order: dict[str, list[str]]
@@ -68,7 +67,7 @@ class Pieces(msgspec.Struct):
 
 
 def _still(html: str) -> str:
-    """Return HTML without the times that a script in the page keeps moving."""
+    """Return HTML without the durations that a script in the page keeps up to date."""
     return _MOVING.sub(r"\1", html)
 
 
@@ -120,7 +119,7 @@ def _recorder(pieces: Pieces) -> Callable[..., Markup]:
         return Markup(html)
 
     def container(where: str) -> str:
-        """Record a container, which may have no rows. Returns its id."""
+        """Note that a container exists, because it may have no rows. Returns its id."""
         pieces.order.setdefault(where, [])
         return where
 
@@ -140,7 +139,7 @@ def mark(state: str) -> Markup:
 
 def ran(job: JobInfo) -> Markup:
     """Return the time for which a job has run, and its limit. For a running job, a script in the
-    page counts the time on from the moment of the job's row.
+    page keeps this time up to date, counted from the moment of the job's row.
     """
     said = duration(job.ran_s)
     if is_running(job):

@@ -1,4 +1,4 @@
-"""The scales of plots, which map values to positions, and the choice of round numbers for axes."""
+"""Scales, which map values to positions in plots, and round numbers for axes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNITS_S = ((DAY_S, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """A scale that maps `low`..`high` to `start`..`end`; with `log`, logarithmically."""
+    """A scale that maps `low`..`high` to `start`..`end`, with `log` logarithmically."""
 
     low: float
     high: float
@@ -46,24 +46,24 @@ def decade_ticks(low: float, high: float) -> list[float]:
 
 
 def time_ticks(low: float, high: float) -> list[float]:
-    """Return round times within `low`..`high` seconds. Their unit is the largest that fits twice
-    into the range.
+    """Return round times within `low`..`high` seconds, in the largest unit that fits twice into the
+    range.
     """
     unit = next((size for size, _ in UNITS_S if high - low >= 2 * size), 1.0)
     return [tick * unit for tick in round_ticks(low / unit, high / unit)]
 
 
 def time_decades(low: float, high: float) -> list[float]:
-    """Return the marks of an axis of times within `low`..`high` seconds: 1 and 10 of each unit, and
-    100 and 1,000 days.
+    """Return marks for a logarithmic axis of times within `low`..`high` seconds: 1 and 10 of each
+    unit, and 100 and 1,000 days.
     """
     units = [size * n for size, _ in reversed(UNITS_S) for n in (1, 10)]
     return [t for t in (*units, 100 * DAY_S, 1000 * DAY_S) if low <= t <= high]
 
 
 def bounds(values: Iterable[float]) -> tuple[float, float]:
-    """Return the least and the largest value, moved apart if they are equal; 0 and 1 without
-    values.
+    """Return the smallest and the largest value, moved apart if they are equal. Without values,
+    return 0 and 1.
     """
     known = [v for v in values if math.isfinite(v)]
     low, high = min(known, default=0.0), max(known, default=1.0)
@@ -71,7 +71,7 @@ def bounds(values: Iterable[float]) -> tuple[float, float]:
 
 
 def seconds(value: float) -> str:
-    """Return a time in the largest unit in which it is a whole number: 5400 s is 90 min."""
+    """Return a duration in the largest unit in which it is a whole number: 5400 s is 90 min."""
     for size, unit in UNITS_S:
         if value >= size and value % size == 0:
             return f"{value / size:g} {unit}"
@@ -79,8 +79,8 @@ def seconds(value: float) -> str:
 
 
 def span(value: float) -> str:
-    """Return a time with three digits, in the largest unit in which it is at least 1: 5400 s is 1.5
-    h.
+    """Return a duration with three digits, in the largest unit in which it is at least 1: 5400 s is
+    1.5 h.
     """
     size, unit = next((u for u in UNITS_S if value >= u[0]), UNITS_S[-1])
     number = value / size
@@ -99,8 +99,8 @@ _STEPS_S = (
 
 
 def clock_ticks(begin: float, end: float, about: int = 7) -> list[tuple[float, str]]:
-    """Return round times of day within `begin`..`end`, in seconds since the epoch, and their texts
-    in UTC. A text is the hour or, if the steps are days, the day.
+    """Return round times of day within `begin`..`end`, in seconds since the epoch, with their texts
+    in UTC. A text is a time of day or, if the steps are days, a date.
     """
     raw = (end - begin) / about
     step = next((one for one in _STEPS_S if one >= raw), _STEPS_S[-1])

@@ -1,4 +1,4 @@
-"""The metrics of the head and its nodes, combined under the names of the nodes."""
+"""Combines the metrics of the head and its nodes, and labels them with nodes' names."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from phalanx.protocol.requests.metrics import MetricsNews, MetricsSince, NodeMet
 Families = dict[str, Family]
 UNBOUND_SETS = 1 << 30
 UNBOUND = {name: msgspec.structs.replace(one, most=UNBOUND_SETS) for name, one in CATALOGUE.items()}
-"""The definitions without bounds on the number of label sets, because each process has bounded its
-own part.
+"""The definitions without limits on the number of label sets, because each process has limited its
+own.
 """
 EXPORTED_NODE = "exported_node"
 """The label that a program's own tag `node` gets, because the label `node` names the node that was
@@ -41,7 +41,7 @@ class ScrapedMetrics:
         self._nodes: dict[str, NodeMetrics] = {}
 
     def take(self, news: MetricsNews) -> None:
-        """Take in an answer of the head."""
+        """Replace the metrics by those in the head's answer."""
         if news.is_new:
             self._nodes.clear()
         self.since, self._own = news.since, news.own
@@ -66,10 +66,8 @@ class ScrapedMetrics:
 
 
 def node_names(nodes: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return names of nodes by id, from (id, host name) of each.
-
-    The name is the host name, to which a part of the id is added if several nodes share the host
-    name.
+    """Return names of nodes by id, from (id, host name) of each. If several nodes share a host
+    name, a part of the id is appended to it.
     """
     known = list(nodes)
     counts = Counter(hostname for _, hostname in known)
@@ -96,9 +94,7 @@ def _add(found: Families, numbers: Numbers, node: str) -> None:
 
 
 def _add_program(found: Families, numbers: Numbers, definition: Definition, node: str) -> None:
-    """Add a metric of a program on a node. It is left out if another metric has one of its
-    names.
-    """
+    """Add a metric of a program on a node, unless another metric has one of its names."""
     name = numbers.name
     if name not in found:
         try:
@@ -123,9 +119,7 @@ def _add_program(found: Families, numbers: Numbers, definition: Definition, node
 
 
 def _sample_names(name: str, family: Family) -> set[str]:
-    """Return the names of a metric's lines, and other names that a reader would take for its
-    lines.
-    """
+    """Return the names of a metric's lines, and other names that readers could mistake for them."""
     kind = family.definition.kind
     if kind == COUNTER:
         base = name.removesuffix("_total")

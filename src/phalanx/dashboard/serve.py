@@ -36,8 +36,8 @@ CONNECTIONS = 256
 """The most connections at a time."""
 _LOOK_EVERY_S = 1.0
 _GONE_AFTER = 5
-"""The number of looks in a row that find no head or node of the cluster on this machine, after
-which the server ends.
+"""The server ends after this number of successive checks without a head or node of the cluster on
+this machine.
 """
 
 
@@ -61,7 +61,7 @@ class Options(msgspec.Struct, kw_only=True):
 
 
 def place() -> Path:
-    """Return the directory in which this user's servers announce themselves."""
+    """Return the directory in which this user's servers register."""
     return serving.place_of("dashboard")
 
 
@@ -76,7 +76,7 @@ def secret(port: int) -> bytes:
 
 
 def scrape_token_file() -> str:
-    """Return the file with the token with which Prometheus reads the metrics; make it if needed.
+    """Return the file with Prometheus' token for the metrics; make it if needed.
 
     Raises AuthenticationError for a file that other users may have read.
     """
@@ -87,8 +87,8 @@ def scrape_token_file() -> str:
 
 
 def start(options: Options) -> serving.Serving:
-    """Start a server in the background, which ends with its cluster. Raises SystemFailureError if
-    it cannot start.
+    """Start a server in the background. It ends with its cluster. Raises SystemFailureError if the
+    server cannot start.
     """
     words = msgspec.json.encode(options).decode()
     return serving.start(place(), "phalanx.dashboard.serve", [words])
@@ -126,15 +126,14 @@ def _listen(options: Options) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """A server that ends open streams before it waits for their end. Otherwise it would wait for
-    ever.
+    """A server that closes open streams when it ends. Otherwise it would wait for their end
+    forever.
     """
 
     on_exit: Callable[[], Awaitable[None]]
     _ending: asyncio.Task[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end the server. Signal handlers may call this."""
         asyncio.get_event_loop().call_soon_threadsafe(self._begin_end)
 
     def _begin_end(self) -> None:
@@ -147,18 +146,17 @@ class _Server(uvicorn.Server):
 
 
 class _File:
-    """The file of a record, which is served until the file is deleted."""
+    """The file of a record. It is served until it is deleted."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def is_here(self) -> bool:
-        """Whether the file exists."""
         return os.path.exists(self._path)
 
 
 def _source(options: Options) -> tuple[HeadHere | _File, Watch]:
-    """Return the object that knows whether the server goes on, and the watch that it serves."""
+    """Return the object that decides whether the server goes on, and the watch that it serves."""
     if not options.record:
         head = HeadHere(options.cluster)
         return head, Watch(head.ask)

@@ -62,7 +62,7 @@ STILL = frozenset({"/what-if", "/history"})
 
 
 class NoSuchPageError(LookupError):
-    """Raised for an address without a page, or with the name of a thing that does not exist."""
+    """Raised for an address without a page, or an address that names something that does not exist."""
 
 
 class View(NamedTuple):
@@ -89,7 +89,7 @@ class Views:
         self._supposing = WhatIf()
 
     async def build(self, path: str, query: Mapping[str, str], snapshot: ClusterSnapshot) -> View:
-        """Return the page at a path. Raises NoSuchPageError and errors of the head's answers."""
+        """Return the page at a path. Raises NoSuchPageError, and errors that the head answers."""
         for pattern, build in _PAGES:
             found = re.fullmatch(pattern, path)
             if found is not None:

@@ -1,7 +1,6 @@
-"""The follower of a cluster: it asks the head on behalf of all viewers, and keeps the answers.
-
-After each answer it waits 50 times the fastest of the last five response times (`Pace`). So it
-takes at most two hundredths of the time of the head, even in a large cluster.
+"""Follows a cluster: asks the head on behalf of all viewers, and keeps the answers. After each
+answer, it waits 50 times the fastest of the last five response times (`Pace`). So it takes at most
+two hundredths of the head's time, even in a large cluster.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ and TimeoutError.
 
 WATCHED_S = 1.0
 UNWATCHED_S = 10.0
-"""Seconds between two looks while nobody views a page. They keep the snapshot fresh, so that the
+"""Seconds between two requests while nobody views a page. They keep the snapshot fresh, so that the
 next viewer sees a page at once.
 """
 COUNTED_S = 10.0
-"""Seconds between two reads of numbers over time, which are also the seconds between two counts of
-the head.
+"""Seconds between two requests for numbers over time. The head takes a sample of them equally
+often.
 """
 INTEREST_S = 15.0
-"""Seconds for which a request of a page counts as a viewer."""
+"""Seconds after a request of a page during which somebody counts as viewing it."""
 KEPT_ANSWERS = 200
 """The number of shared answers that are kept."""
 PATIENCE_S = 5.0
@@ -71,15 +70,13 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str = ""
     """The reason why the snapshot is not newer; empty while the head answers."""
     waits: dict[str, str] = {}
-    """The code of the first reason for which a job waits, by NAMESPACE/NAME."""
+    """The code of the first reason why a job waits, by NAMESPACE/NAME."""
     refusers: dict[str, str] = {}
-    """The plugin that gives the first reason, by NAMESPACE/NAME."""
+    """The plugin that gives this reason, by NAMESPACE/NAME."""
 
 
 class Watch:
-    """The follower, which keeps the last snapshot and the numbers over time. It runs on one event
-    loop.
-    """
+    """Keeps the last snapshot of a cluster and its numbers over time. It runs on one event loop."""
 
     def __init__(self, ask: Ask, wall: Callable[[], float] = time.time) -> None:
         self._ask = ask
@@ -99,8 +96,8 @@ class Watch:
         self._more_due = 0.0
         self._told: SeriesNews | None = None
         self._told_at = self._told_due = 0.0
-        """The head's time up to which numbers over time were read, and the time of the next
-        read.
+        """`_told_at`: the head's time up to which numbers over time were read. `_told_due`: the
+        time of the next read.
         """
         self._ahead_s = 0.0
         """Seconds by which the head's wall-clock time is ahead of this process's time."""
@@ -173,9 +170,8 @@ class Watch:
         )
 
     def _hear(self) -> StatusInfo:
-        """Read all changes and, less often, why jobs wait, because that question costs most.
-
-        Runs in a thread. Returns the head's status.
+        """Read all changes and, less often, the reasons why jobs wait, which cost most. Runs in a
+        thread. Returns the head's status.
         """
         self._waits_took = 0.0
         status: StatusInfo = self._ask(GetStatus(is_brief=True))
@@ -226,14 +222,13 @@ class Watch:
                 self.series.setdefault((one.what, one.of), Series()).hear(one.points)
 
     async def ask(self, request: Request[R]) -> R:
-        """Return the head's answer to a further question. Raises the error of the answer."""
+        """Return the head's answer to a further question. Raises the error that the head answers."""
         answer: R = await asyncio.to_thread(self._ask, request)
         return answer
 
     async def shared(self, request: Request[R], version: int) -> R:
-        """Return an expensive answer that all viewers of this version of the snapshot share.
-
-        A kept answer is used until the pause after the last question is over. Without a kept answer
+        """Return an expensive answer, which all viewers of this version of the snapshot share. An
+        old answer is used until the pause after the last question is over. Without an old answer,
         the head is asked at once.
         """
         what = repr(request)
@@ -252,10 +247,8 @@ class Watch:
         return answer
 
     async def newer(self, version: int, patience_s: float) -> ClusterSnapshot | None:
-        """Wait for a snapshot after `version` and return it.
-
-        Returns None after `patience_s` seconds, after `close`, and as long as the head has never
-        answered.
+        """Wait for a snapshot after `version` and return it. Returns None after `patience_s`
+        seconds, after `close`, and if the head has never answered.
         """
         deadline = time.monotonic() + patience_s
         async with self._news:

@@ -35,16 +35,16 @@ class _Answer(msgspec.Struct, kw_only=True):
 
 
 class WhatIf:
-    """The comparisons that are under way, at most AT_ONCE. Each runs in a process of its own."""
+    """Runs up to AT_ONCE comparisons at a time, each in a separate process."""
 
     def __init__(self) -> None:
         self._under_way = 0
 
     async def ask(self, snapshot: bytes, supposed: Supposition) -> Comparison:
-        """Return the comparison of the present plan with the supposed one.
+        """Return the comparison of the present plan with the plan after the change.
 
-        Raises ValueError with a message for display if the supposition is invalid, and TimeoutError
-        if the comparison takes too long or AT_ONCE others are under way.
+        Raises ValueError with a message for display if the change is invalid, and TimeoutError if
+        the comparison takes too long, or if AT_ONCE others are running.
         """
         if self._under_way >= AT_ONCE:
             raise TimeoutError(f"{AT_ONCE} comparisons are under way; try again later.")

@@ -1,7 +1,6 @@
-"""Checks that the HTTP parser lacks.
-
-They refuse lines that end with a bare LF, because other programs read such lines differently. They
-also refuse heads of requests that are too long or arrive too slowly.
+"""Checks that the HTTP parser lacks. Lines that end with a bare LF are refused, because other
+programs read such lines differently. Heads of requests that are too long, or that arrive too
+slowly, are refused, too.
 """
 
 from __future__ import annotations
@@ -28,17 +27,14 @@ class StrictProtocol(H11Protocol):
     """The received bytes of an unfinished head."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection, and the time limit of its first head."""
         super().connection_made(transport)
         self._late = self.loop.call_later(HEAD_S, transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End a connection, and its time limit."""
         self._in_time()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Check the head in these bytes, then pass them to the parser."""
         if self.conn.their_state is h11.IDLE:
             head, end, _ = (self._head + data).partition(_END)
             if _BARE_LF.search(head):

@@ -1,6 +1,4 @@
-"""The keys of the configuration file. They come from the declarations of the options that the keys
-set.
-"""
+"""The keys of the configuration file, made from the declarations of the options that they set."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ _OBJECTS = frozenset({"resources", "placement", "system_config"})
 _FILES = frozenset({"token_file", "devices", "certificate", "key"})
 """The keys whose value is a path, which may be relative to the folder of the file."""
 _ELSEWHERE = {"token_file": "PHALANX_TOKEN_FILE"}
-"""The variables whose names are older than the common form of names."""
+"""The variables whose names do not have the usual form, by key."""
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -64,9 +62,7 @@ class Key(NamedTuple):
 
     @property
     def default(self) -> Any:
-        """The value if no source gives one. For None and empty values, `help` describes the
-        default.
-        """
+        """The value if no source has the key. If it is None or empty, `help` describes the default."""
         if self.table == "start":
             return getattr(StartOptions(), self.name)
         return "127.0.0.1" if self.name == "host" else None
@@ -88,9 +84,8 @@ class Key(NamedTuple):
         return self.form if self.kind is bool else f"a {self.form}"
 
     def read(self, value: Any, folder: str) -> Any:
-        """Return the option's value for a value of a file in this folder.
-
-        Raises ValueError with the reason if it is invalid.
+        """Convert a value of a file in this folder to the option's value. Raises ValueError with
+        the reason if the value is invalid.
         """
         if self.name in _PAIRS and isinstance(value, dict):
             value = [f"{name}={self._word(one)}" for name, one in value.items()]
@@ -103,8 +98,8 @@ class Key(NamedTuple):
         return self._checked([self._one(one, folder) for one in value])
 
     def read_variable(self, text: str) -> Any:
-        """Return the option's value for the text of a variable. Raises ValueError with the reason
-        if it is invalid.
+        """Convert the text of a variable to the option's value. Raises ValueError with the reason
+        if the text is invalid.
         """
         if self.is_list:
             return self._checked(shlex.split(text))

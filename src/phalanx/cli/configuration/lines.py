@@ -11,7 +11,7 @@ _PLACE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)
 
 
 class SyntaxFault(ValueError):
-    """Raised for a text that is no TOML."""
+    """Raised for a text that is not TOML."""
 
     def __init__(self, text: str, line: int) -> None:
         super().__init__(text)
@@ -34,8 +34,8 @@ def read_toml(text: str) -> dict[str, Any]:
 def key_lines(text: str) -> dict[tuple[str, ...], int]:
     """Return the number of the line on which each table and key of a valid TOML text begins.
 
-    A statement of TOML ends with the first line after which it can be parsed alone, as a value over
-    several lines is incomplete before its last line.
+    A statement ends with the first line after which it can be parsed alone. A value over several
+    lines cannot be parsed before its last line.
 
     >>> key_lines("[start]\\nlabels = [\\n  'a=1',\\n]\\nport = 1")
     {('start',): 1, ('start', 'labels'): 2, ('start', 'port'): 5}

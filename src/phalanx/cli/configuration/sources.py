@@ -1,7 +1,5 @@
-"""The values of options from the command line, the environment and the configuration files.
-
-An option of the command line comes first, then its variable, then the user's file, then the
-machine's file.
+"""The values of options from the command line, the environment and the configuration files. The
+command line takes precedence, then the variable, the user's file, and the machine's file.
 """
 
 from __future__ import annotations
@@ -17,12 +15,12 @@ from phalanx.cli.configuration.values import OF_HEAD
 from phalanx.model.nearest import nearest
 
 VARIABLE = "PHALANX_CONFIG"
-"""The variable with the path of a file that is read instead of the user's."""
+"""The variable that names a file to read instead of the user's file."""
 OF_MACHINE = "/etc/phalanx/config.toml"
 
 
 class Setting(NamedTuple):
-    """The value of an option from one source."""
+    """The value that one source has for an option."""
 
     value: Any
     source: str
@@ -30,7 +28,7 @@ class Setting(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong in a file or a variable."""
+    """An error in a file or a variable."""
 
     source: str
     text: str
@@ -55,9 +53,8 @@ def user_file(variables: Mapping[str, str]) -> str:
 
 
 def read_sources(variables: Mapping[str, str], of_machine: str = OF_MACHINE) -> list[Source]:
-    """Return the environment and the files, in the order of their precedence.
-
-    A file that PHALANX_CONFIG names must exist; the other two may be missing.
+    """Return the environment and the files, in order of precedence. A file that PHALANX_CONFIG
+    names must exist; all other files may be missing.
     """
     mine = user_file(variables)
     must_be = bool(variables.get(VARIABLE))
@@ -120,7 +117,7 @@ def read_file(path: str) -> Source:
 
 
 def _take(source: Source, folder: str, path: str, value: Any, line: int) -> None:
-    """Add one value of a file to its source, or a fault."""
+    """Read one value of a file, and add a setting or a fault to `source`."""
     place = _place(source.name, line)
     key = keys().get(path)
     if key is None:
@@ -135,10 +132,9 @@ def _take(source: Source, folder: str, path: str, value: Any, line: int) -> None
 
 
 def settle(table: str, given: Mapping[str, Any], sources: list[Source]) -> dict[str, Setting]:
-    """Return the values that hold for a command, by the names of its parameters.
-
-    `given`: the options of the command line; None, False and empty values are not given. Raises
-    ValueError for the first fault in a source.
+    """Return the values that apply to a command, by the names of its parameters. `given`: the
+    options of the command line, where None, False and empty values mean that an option is not
+    given. Raises ValueError for the first fault in a source.
     """
     if faults := [fault for source in sources for fault in source.faults]:
         raise ValueError(f"{faults[0]} `phalanx config check` shows all faults.")
@@ -168,10 +164,9 @@ def _is_given(value: Any) -> bool:
 
 
 def _of_one_kind(found: dict[str, Setting], levels: list[dict[str, Setting]]) -> dict[str, Setting]:
-    """Return the settings for one kind of start: of a head, or of a node that joins a cluster.
-
-    The first source that has a setting of either kind decides the kind. So one file serves all
-    machines of a cluster, and `--address` on the command line joins another cluster.
+    """Remove the settings that do not fit the kind of start: a head, or a node that joins a
+    cluster. The first source with a setting of either kind decides the kind. So one file can serve
+    all machines of a cluster, and `--address` on the command line takes precedence over it.
     """
     first = next((level for level in levels if "head" in level or "address" in level), {})
     kept = dict(found)
@@ -186,13 +181,13 @@ def _of_one_kind(found: dict[str, Setting], levels: list[dict[str, Setting]]) ->
 
 
 def all_settings(key: Key, sources: list[Source]) -> list[Setting]:
-    """Return the settings of a key from all sources. The first is the one in force."""
+    """Return the settings of a key from all sources. The first setting applies."""
     return [source.settings[key.path] for source in sources if key.path in source.settings]
 
 
 def _danger(found: os.stat_result) -> str:
-    """Return why a file may not be trusted; "" if it may. The checks in a file are commands, which
-    are run.
+    """Return why a file cannot be trusted; "" if it can. A file must be trusted because the
+    commands of its checks are run.
     """
     if not stat.S_ISREG(found.st_mode):
         return "must be a file."

@@ -76,7 +76,7 @@ def check_host(host: str) -> None:
 
 
 def read_labels(texts: list[str]) -> dict[str, str]:
-    """Return the labels in texts such as `zone=a,rack=r1`."""
+    """Return the labels that texts such as `zone=a,rack=r1` list."""
     pairs = [one.partition("=") for text in texts for one in text.split(",") if one]
     for key, equals, _ in pairs:
         if not key or not equals or key == _NODE_ID:
@@ -108,7 +108,7 @@ def read_settings(text: str | None) -> SystemSettings:
 
 
 def read_resources(text: str | None) -> dict[str, Any] | None:
-    """Return the additional resources that `--resources` gives."""
+    """Return the additional resources in the JSON of `--resources`."""
     return read_object("resources", text, '{"TPU": 4}')
 
 
@@ -155,7 +155,7 @@ def check_value(name: str, value: Any) -> None:
 
 
 def _numbers(option: str, texts: list[str], kind: Any, whole: tuple[str, ...]) -> dict[str, float]:
-    """Return the numbers in NAME=NUMBER for the fields of the struct `kind`."""
+    """Return the numbers of texts NAME=NUMBER, in which NAME is a field of the struct `kind`."""
     from phalanx.model.nearest import nearest
 
     names = kind.__struct_fields__

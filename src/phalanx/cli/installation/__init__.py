@@ -1,3 +1,3 @@
-"""Installing Phalanx as services of systemd: `units` writes their texts, `plan` lists the steps,
-`steps` carries them out.
+"""Installs Phalanx as services of systemd. `units` writes the texts of the units, `plan` lists the
+steps, and `steps` carries them out.
 """

@@ -1,4 +1,4 @@
-"""The plans of the steps that install and remove the services. Pure."""
+"""Pure functions that list the steps to install and to remove the services."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Machine(NamedTuple):
     groups: frozenset[str]
     """The groups of accounts that exist."""
     lingers: bool
-    """Whether systemd keeps the user's services running after the last logout."""
+    """Whether the user's services keep running after the last logout (systemd's lingering)."""
 
 
 class Wanted(NamedTuple):
@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
 
     is_system: bool
     address: str = ""
-    """The head to join; empty for a head on this machine."""
+    """The address of the head to join; empty for a head on this machine."""
     host: str = ""
     """The address at which other machines reach this one; empty for this machine only."""
     has_dashboard: bool = False
@@ -55,7 +55,7 @@ class Wanted(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The steps, and notes about what a person has to know or do in addition."""
+    """The steps, and notes for the person who installs the services."""
 
     steps: list[Step]
     notes: list[str]

@@ -61,7 +61,6 @@ class File(NamedTuple):
     """Whether the text is too long for the description."""
 
     def said(self, root: str) -> str:
-        """Return a description of the step, with the text."""
         if self.keeps and os.path.lexists(root + self.path):
             return f"keep the file {root}{self.path}"
         if self.is_long:
@@ -95,7 +94,6 @@ class Removal(NamedTuple):
         return f"delete the file {root}{self.path}"
 
     def take(self, root: str) -> None:
-        """Delete the file."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(root + self.path)
 

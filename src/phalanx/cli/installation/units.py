@@ -1,4 +1,4 @@
-"""The texts of the units of systemd, one for each part. Pure."""
+"""Pure functions that write the text of each unit of systemd."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _DESCRIPTION = {
 
 
 class Service(NamedTuple):
-    """The differences between installations."""
+    """The properties in which installations differ."""
 
     python: str
-    """The interpreter that has Phalanx."""
+    """The path of the Python in which Phalanx is installed."""
     is_system: bool
-    """Whether the machine runs the services, not one user."""
+    """Whether these are services of the machine, and not of a user."""
     is_head_here: bool
     """Whether the head is a service of this machine. The other parts then wait for it."""
 
@@ -40,7 +40,7 @@ def unit_name(part: str) -> str:
 
 
 def command(part: str, service: Service) -> tuple[str, ...]:
-    """Return the words that the unit of a part runs."""
+    """Return the command line, as words, that the unit of a part runs."""
     of_node = _OF_NODE_HERE if service.is_head_here else _OF_NODE
     words = {HEAD: _OF_HEAD, NODE: of_node, DASHBOARD: _OF_DASHBOARD}[part]
     return (service.python, "-m", "phalanx", *words)
@@ -84,7 +84,7 @@ def unit(part: str, service: Service) -> str:
 
 
 def launch_unit(service: Service) -> str:
-    """Return the text of the unit of the program that runs as root and starts work as its
+    """Return the text of the unit of phalanx-launch, which runs as root and starts jobs as their
     submitters.
     """
     words = (
@@ -127,6 +127,6 @@ def _of_system() -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    """Return a word in the form for ExecStart; see systemd.service(5)."""
+    """Quote a word for ExecStart; see systemd.service(5)."""
     plain = word.replace("\\", "\\\\").replace("%", "%%").replace("$", "$$")
     return f'"{plain}"' if " " in word or '"' in word else plain

@@ -1,1 +1,1 @@
-"""The data of each page, made only from answers of the head: no clock, no socket, no HTML."""
+"""The data of each page, made only from answers of the head, without a clock, a socket or HTML."""

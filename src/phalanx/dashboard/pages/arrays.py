@@ -35,7 +35,7 @@ class ArrayGrid(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def array_grid(rows: Sequence[ArrayTaskInfo], words: Mapping[str, str]) -> ArrayGrid:
-    """Return the grid of the tasks in these rows. The address's parameter `task` selects a
+    """Return the grid of the array tasks in these rows. The address's parameter `task` selects a
     state.
     """
     states: Counter[str] = Counter()

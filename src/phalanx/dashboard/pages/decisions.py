@@ -23,7 +23,7 @@ class DecisionsPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decisions(cycles: Sequence[CycleInfo]) -> DecisionsPage:
-    """Return the page. `cycles`: the cycles, the oldest first."""
+    """Return the page for these cycles, which are given oldest first."""
     actions = dict.fromkeys(name for one in reversed(cycles) for name in one.actions)
     most = max(cycles, key=lambda one: len(one.actions), default=None)
     ordered = dict.fromkeys([*(most.actions if most is not None else ()), *actions])

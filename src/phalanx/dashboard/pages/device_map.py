@@ -1,4 +1,6 @@
-"""Data of the map of all devices: their holders, their use, and those that get no new work."""
+"""Data of the map of all devices: their holders, their use, and marks of devices that get no new
+work.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,13 @@ UNITS = 10_000
 """The units of a whole device. Its free part is counted in these units."""
 DEVICE = "GPU"
 NOBODY, OTHERS, CLOSED = -1, -2, -3
-"""The values of `Grid.holder` that are no index."""
+"""The values of `Grid.holder` that are not an index."""
 WELL, IS_BAD, IS_CORDONED, IS_SUSPECT = range(4)
 """The values of `Grid.mark`."""
 UNREAD = -1
 """The value of a reading that is missing."""
 _STEP = 5
-"""The step, in hundredths, to which readings are rounded, so that open pages get few changes."""
+"""The step, in hundredths, to which readings are rounded, so that open pages get fewer changes."""
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -137,7 +139,7 @@ def holders_of(snapshot: ClusterSnapshot) -> Holding:
 
 
 def name_of(row: NodeInfo) -> str:
-    """Return the name under which a node is shown."""
+    """Return a node's display name."""
     return row.name or row.hostname or row.host
 
 
@@ -150,7 +152,7 @@ def ordered(snapshot: ClusterSnapshot) -> list[NodeInfo]:
 
 
 def left_of(row: NodeInfo) -> Iterator[tuple[int, int]]:
-    """Yield (number, free units) of each device of a node."""
+    """Yield the number and the free units of each device of a node."""
     left = row.devices.get(DEVICE)
     if left is not None:
         yield from enumerate(left)
@@ -162,8 +164,8 @@ def left_of(row: NodeInfo) -> Iterator[tuple[int, int]]:
 def _holders(
     nodes: Sequence[NodeInfo], holding: Holding
 ) -> tuple[list[GangInfo], dict[str, set[str]]]:
-    """Return the gangs that hold devices, the oldest first, and for each its neighbours: the gangs
-    on the same node or on the next one.
+    """Return the gangs that hold devices, oldest first, and the neighbours of each: the gangs on
+    the same node or on the next node.
     """
     found: dict[str, GangInfo] = {}
     near: dict[str, set[str]] = {}
@@ -220,7 +222,7 @@ def _readings(one: DeviceInfo | None) -> tuple[int, int, int]:
 
 
 def _coarse(value: float | None) -> int:
-    """Return a value as a multiple of `_STEP`. Only the value 0 gives 0."""
+    """Round a value to a multiple of `_STEP`. Only 0 becomes 0."""
     if value is None:
         return UNREAD
     return max(round(value / _STEP) * _STEP, _STEP) if value > 0 else 0
@@ -251,4 +253,4 @@ def grid_changes(before: Grid, now: Grid) -> dict[str, Any]:
 
 
 COLUMNS = ("held", "holder", "mark", "busy", "memory", "heat")
-"""The values of a changed cell, in their order."""
+"""The names of a changed cell's values, in order."""

@@ -91,7 +91,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     said: str
     other: str = ""
-    """The other job, which got the places or lost them."""
+    """The other job of the event, which got or lost the places."""
 
 
 def steps_of(snapshot: ClusterSnapshot, job: JobDescription) -> list[Step]:

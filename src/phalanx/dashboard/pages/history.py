@@ -28,8 +28,8 @@ _HOUR_S = 3_600.0
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameters of an address: the period, the unit of a row, and the filters for a user and a
-    queue.
+    """The parameters of an address: the period, what a row stands for (user, queue or both), and
+    filters for a user and a queue.
     """
 
     period: str
@@ -66,9 +66,8 @@ def asked(words: Mapping[str, str]) -> Asked:
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums over the jobs of a user, a queue or both.
-
-    Usage is in hours, parts are from 0 to 1, and waits are in seconds. Unknown values are None.
+    """Sums over the jobs of a user, a queue or both. Usage is in hours, fractions are from 0 to 1,
+    and waits are in seconds. Unknown values are None.
     """
 
     user: str

@@ -50,7 +50,7 @@ def asked(words: Mapping[str, str], filters: Sequence[str], sort: str) -> Asked:
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """A page of a list: `rows` of the `matched` rows, out of `total`."""
+    """A page of a list: some of the `matched` rows, out of `total`."""
 
     rows: list[T]
     matched: int
@@ -71,7 +71,9 @@ def cut(
     columns: Mapping[str, Callable[[T], Any]],
     usual: str,
 ) -> Listed[T]:
-    """Return the asked page of matching rows. `columns`: sort keys by column."""
+    """Sort the matching rows, and return the page that was asked for. `columns`: sort keys by
+    column.
+    """
     column = asked.sort.lstrip("-")
     if column not in columns:
         asked = msgspec.structs.replace(asked, sort=usual)

@@ -31,7 +31,6 @@ class Gauge(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """The amounts as text."""
         return f"{written(self.name, self.used)} of {written(self.name, self.total)}"
 
 
@@ -55,7 +54,7 @@ def amounts_text(amounts: Mapping[str, float]) -> str:
 
 
 def gauges(snapshot: ClusterSnapshot) -> list[Gauge]:
-    """Return the cluster's main resources with their allocated amounts."""
+    """Return the total and allocated amounts of the cluster's main resources."""
     found = sums(snapshot.status.nodes)
     return [
         Gauge(name=name, used=found[name][0], total=found[name][1])
@@ -84,7 +83,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of one kind over the last `span_s` seconds before `at`, on one scale up to `top`."""
+    """Lines over the last `span_s` seconds before `at`, on one scale from 0 to `top`."""
 
     name: str
     unit: str
@@ -107,7 +106,9 @@ def chart(
     now: float,
     span_s: float,
 ) -> Chart:
-    """Return numbers over the last `span_s` seconds. `keys`: the key of each line, by its kind."""
+    """Return the chart of a number over the last `span_s` seconds. `keys`: the key of each line, by
+    its kind.
+    """
     lines = []
     for kind, key in keys.items():
         kept = series.get(key)

@@ -1,4 +1,4 @@
-"""The data of the page Nodes and of the page of one node: holders of devices, and free devices."""
+"""The data of the page Nodes, and of the page of one node with its devices and their holders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from phalanx.observe.device_health import BAD
 from phalanx.observe.usage import MAIN, is_silent
 
 TASKS = "tasks and actors"
-"""The holder that is shown for a held device that no gang holds."""
+"""The holder shown for a device that is held, but not by a gang."""
 
 
 class NodeList(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +125,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Guest(msgspec.Struct, frozen=True, kw_only=True):
-    """The members of one gang on a node."""
+    """A gang that has members on a node."""
 
     gang: GangInfo
     members: int

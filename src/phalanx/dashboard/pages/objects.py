@@ -1,4 +1,6 @@
-"""The data of the page Objects: the use of nodes' memory, and the holders of objects."""
+"""The data of the page Objects: objects in nodes' memory and on disk, and the code that makes
+objects.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from phalanx.observe.state.query import StateAnswer, StateQuery
 
 SHOWN = 100
 _OFF = "disabled"
-"""The place of an object that was made by a program that records no places."""
+"""The place of objects of a program that does not record where it makes objects."""
 OBJECTS = StateQuery("objects", [], SHOWN, True, timeout_s=3.0)
 STORES = StateQuery("stores", [], 1_000, False, timeout_s=3.0)
 SITES = StateQuery(
@@ -29,7 +31,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True):
     objects: int
     bytes: float
     pinned_bytes: float
-    """The bytes of copies that are pinned until the process that asked for them has mapped them."""
+    """The bytes of copies that are pinned until the requesting process has mapped them."""
     capacity_bytes: float
     spilled: int
     spilled_bytes: float
@@ -41,7 +43,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """The references to objects that one line of a program has made."""
+    """The references to objects that were made in one line of a program."""
 
     call_site: str
     references: int
@@ -52,7 +54,7 @@ class ObjectsPage(msgspec.Struct, frozen=True, kw_only=True):
     """The page: the nodes, the lines of programs that make objects, and the largest objects."""
 
     stores: list[Store]
-    """The fullest ones first."""
+    """The nodes' stores, the fullest first."""
     stores_in_all: int
     sites: list[Site]
     unplaced: Site

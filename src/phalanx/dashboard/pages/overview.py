@@ -23,7 +23,7 @@ from phalanx.observe.usage import MAIN
 SHOWN = 8
 LATELY_S = 3_600.0
 _REASONS = 3
-"""The number of kinds of reasons that are shown for each queue."""
+"""The number of kinds of reasons shown for each queue."""
 FAILED = frozenset({st.FAILED, st.TIMED_OUT, st.DEADLINE, st.DEPENDENCY_FAILED})
 
 
@@ -59,12 +59,10 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
     gauges: list[Gauge]
     stranded: dict[str, float]
-    """The stranded amounts by resource: they are free, but no work that waits for the resource
-    fits.
-    """
+    """The free amounts of each resource that no work waiting for the resource can use."""
     curves: list[Chart]
     queues: list[QueueWork]
-    """The queues with work. Queues in which most work waits come first."""
+    """The queues with work; queues with the most waiting work come first."""
     bad_devices: list[BadDevice]
     cordoned: int
     """The number of GPUs that are closed to new work although they are not bad."""
@@ -80,7 +78,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     actors: dict[str, int]
     troubles: list[str]
     ailing: list[NodeInfo]
-    """The nodes that are not alive, or whose state has a reason other than their GPUs."""
+    """The nodes that are not alive, or that have a problem other than a bad GPU."""
     waiting: list[JobInfo]
     """The jobs that have waited longest."""
     waiting_in_all: int

@@ -29,15 +29,15 @@ _CUT = 0.001
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
-    """The time in which a podgroup holds places of a node, in hundredths of the axis; and the
-    position of the bar in its lane, in pixels.
+    """The bar of a podgroup that holds places of a node: its time in hundredths of the axis, and
+    its position in its lane in pixels.
     """
 
     podgroup: str
     begin: float
     end: float
     has_end: bool
-    """Whether the bar's end is known and lies on the axis."""
+    """Whether the bar's end is known and on the axis."""
     kind: str
     """The kind of the bar: runs, promised, fills or estimated."""
     words: str
@@ -75,12 +75,12 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanPage(msgspec.Struct, frozen=True, kw_only=True):
-    """The page: a plan and its drawing."""
+    """The page Plan: a plan and its drawing."""
 
     plan: TimePlan
     length_s: float
     range: str
-    """The range of the axis: one of RANGES_S, or ALL."""
+    """The range of the time axis: one of RANGES_S, or ALL."""
     ticks: list[Tick]
     tracks: list[Track]
     tracks_in_all: int
@@ -176,7 +176,7 @@ def _track(
     node.
     """
     free_at = [now] * devices
-    """The time at which each slot of the lane is free again."""
+    """The time at which each slot of the lane becomes free."""
     places: list[tuple[_Span, int, int]] = []
     for span in sorted(spans, key=lambda one: (one.begin, one.podgroup)):
         if span.begin - now >= length_s:
@@ -227,8 +227,8 @@ def _named(bar: Bar, others: list[Bar]) -> Bar:
 
 
 def _first_free(free_at: list[float], count: int, begin: float) -> int:
-    """Return the first of `count` neighbouring slots that are free at `begin`. If there are none,
-    slots are added.
+    """Return the number of the first of `count` neighbouring slots that are free at `begin`. If
+    there are none, add slots.
     """
     for first in range(len(free_at) - count + 1):
         if all(at <= begin for at in free_at[first : first + count]):

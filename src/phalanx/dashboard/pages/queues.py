@@ -39,7 +39,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
         return written(self.resource, value)
 
     def percent(self, value: float | None) -> float:
-        """Return a value in percent of the whole cluster, at most 100."""
+        """Return an amount in percent of the whole cluster, at most 100."""
         return 0.0 if not value or not self.total else min(100 * value / self.total, 100.0)
 
 
@@ -51,8 +51,8 @@ class QueueLine(msgspec.Struct, frozen=True, kw_only=True):
     shares: list[Share]
     waiting: int
     running: int
-    """The number of gangs and jobs that wait, and that run, in the queue and in the queues below
-    it.
+    """`waiting` and `running`: the numbers of gangs and jobs that wait and that run, in the queue
+    and in the queues below it.
     """
     words: list[str]
     """Remarks about the queue. Each continues a sentence that begins with "It"."""
@@ -82,8 +82,8 @@ def queues(snapshot: ClusterSnapshot) -> QueueTree:
 
 
 def _counts(below: Mapping[str, list[QueueInfo]]) -> dict[str, tuple[int, int]]:
-    """Return the numbers of gangs and jobs that wait, and that run, in each queue with the queues
-    below it.
+    """Return the numbers of waiting and of running gangs and jobs in each queue, including the
+    queues below it.
     """
     found: dict[str, tuple[int, int]] = {}
     stack = [(queue, False) for queue in below.get(ROOT, [])]

@@ -1,7 +1,5 @@
-"""The looks of jobs and queues on maps: each look is a colour with a texture.
-
-Two jobs or queues have different looks as long as there are enough looks. The colours themselves
-are in `static/page.css` (`--j0` to `--j11`).
+"""The looks of jobs and queues on maps: colours with textures. Jobs or queues have different looks
+while there are enough looks. The colours are in `static/page.css` (`--j0` to `--j11`).
 """
 
 from __future__ import annotations
@@ -17,18 +15,15 @@ LOOKS = COLOURS * TEXTURES
 
 
 class Looks:
-    """The look of each name that is on a map. A name keeps its look while the name is on the
-    map.
-    """
+    """The looks of the names on a map. A name keeps its look while it is on the map."""
 
     def __init__(self) -> None:
         self._looks: dict[str, int] = {}
 
     def of(self, names: Iterable[str], near: Mapping[str, Collection[str]]) -> dict[str, int]:
-        """Return the look of each name.
-
-        If there are at most `LOOKS` names, no two have the same look, and plain colours are used
-        first. If there are more, a name differs from the names that are `near` it on the map.
+        """Return the look of each name. Up to `LOOKS` names have different looks, and plain colours
+        are used first. With more names, a name's look differs from those of the names `near` it on
+        the map.
         """
         wanted = list(dict.fromkeys(names))
         kept = {name: self._looks[name] for name in wanted if name in self._looks}
@@ -45,8 +40,8 @@ class Looks:
 
 
 def _free(name: str, used: list[int], taken: Collection[int]) -> int:
-    """Return the least used look; plain looks come first. Among the colours of a texture, the
-    search begins at a colour that depends on the name. So a job has the same colour on most pages.
+    """Return the least used look; plain looks come first. The search among the colours of a texture
+    begins at a colour that depends on the name, so a job usually has the same colour on all pages.
     """
     first = crc32(name.encode()) % COLOURS
     order = sorted(

@@ -71,8 +71,8 @@ def children_of(task: str) -> StateQuery:
 def task_story(
     rows: Sequence[Row], children: Sequence[tuple[list[Any], int, float]]
 ) -> TaskStory | None:
-    """Return the page from the rows of `attempts_of` and the counts of `children_of`; None without
-    a row, when no process remembers the task.
+    """Return the page from the rows of `attempts_of` and the counts of `children_of`. Without rows,
+    no process remembers the task; then return None.
     """
     rows = sorted(rows, key=lambda row: int(row.get("attempt_number") or 0))
     if not rows:

@@ -1,4 +1,4 @@
-"""The stream of tasks: a lane for each worker, with a bar for each attempt of a task over time."""
+"""The stream of tasks over time: a lane for each worker, with a bar for each attempt of a task."""
 
 from __future__ import annotations
 
@@ -21,21 +21,17 @@ LANES = 40
 OTHERS = "others"
 """The name of the functions that share the last colour."""
 _PREFIX_DIGITS = 12
-"""The number of hex digits of a node's id that its processes know, and that rows of tasks therefore
-have.
+"""The number of hex digits of a node's id in rows of tasks. A process knows only these digits of
+its node's id.
 """
 _SHOWN_PART = 0.5
-"""If no range is given, the axis reaches back so far that it has at least this part of the
-attempts.
-"""
+"""If no range is given, the axis shows at least this fraction of the attempts."""
 _LEAST = 0.25
-"""The least width of a bar in hundredths of the axis; narrower neighbouring bars are joined into
-one.
-"""
+"""The smallest width of a bar in hundredths of the axis. Narrower neighbouring bars are joined."""
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of a task, or neighbouring short attempts of one function: its place in
+    """A bar: one attempt of a task, or neighbouring short attempts of one function. Its place is in
     hundredths of the axis.
     """
 
@@ -47,7 +43,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """FINISHED, FAILED or RUNNING."""
     words: str
     task: str
-    """The id of the task; for several attempts, the id of the last one's task."""
+    """The id of the task; for several attempts, the task of the last attempt."""
 
 
 class Lane(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +68,7 @@ class Function(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
-    """The stream of the last attempts up to `at`, in seconds since the epoch."""
+    """The stream of the attempts before `at`, which is in seconds since the epoch."""
 
     at: float
     range: str
@@ -81,13 +77,13 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     lanes_in_all: int
     functions: list[Function]
     ticks: list[tuple[float, float, str]]
-    """The labelled times on the axis: each has its place in hundredths, its seconds since the
-    epoch, and its text.
+    """The labelled times on the axis: the place in hundredths, the seconds since the epoch, and the
+    text of each.
     """
     drawn: int
     """The number of attempts on the axis."""
     is_cut: bool
-    """Whether older attempts on the axis were left out because there are too many."""
+    """Whether older attempts are missing because there are too many."""
 
 
 class _Attempt(msgspec.Struct, frozen=True):
@@ -105,8 +101,8 @@ class _Attempt(msgspec.Struct, frozen=True):
 def stream(
     rows: Sequence[Row], total: int, names: Mapping[str, str], now: float, asked: str = ""
 ) -> Stream:
-    """Return the stream of rows of tasks, out of `total`. `names` are the names of nodes by id, and
-    `asked` is the range of the axis.
+    """Return the stream of these rows of tasks, which are some of `total` rows. `names` are the
+    names of nodes by id, and `asked` is the range of the axis.
     """
     attempts = list(_attempts(rows, now))
     known = {node[:_PREFIX_DIGITS]: (node, name) for node, name in names.items()}
@@ -137,8 +133,8 @@ def stream(
 
 
 def _attempts(rows: Sequence[Row], now: float) -> Iterator[_Attempt]:
-    """Yield the attempts that ran. The start of a running attempt is estimated: it is the end of
-    the worker's last attempt, or the task's submission if that is later.
+    """Yield the attempts that ran. The start of a running attempt is estimated as the end of the
+    worker's last attempt, or as the task's submission if that is later.
     """
     last: dict[str, float] = {}
     running = []
@@ -183,7 +179,7 @@ def function_of(row: Mapping[str, Any]) -> str:
 
 
 def _usual(attempts: list[_Attempt], now: float) -> str:
-    """Return the shortest range with enough of the attempts on it."""
+    """Return the shortest range that shows enough of the attempts."""
     ages = sorted(now - one.end for one in attempts)
     if not ages:
         return "1m"
@@ -192,8 +188,8 @@ def _usual(attempts: list[_Attempt], now: float) -> str:
 
 
 def _functions(seen: list[_Attempt], first: float) -> list[Function]:
-    """Return the functions with the most seconds, each with a colour; the other functions share the
-    last colour.
+    """Return the functions with the most seconds in total, each with its colour. All other
+    functions share the last colour.
     """
     spent: dict[str, float] = defaultdict(float)
     counts: dict[str, int] = defaultdict(int)
@@ -245,8 +241,8 @@ def _lane(
 
 
 def _covered(mine: list[_Attempt], first: float) -> float:
-    """Return the seconds in which at least one attempt runs. `mine`: the attempts, sorted by their
-    starts.
+    """Return the number of seconds in which at least one attempt runs. `mine`: the attempts, sorted
+    by their starts.
     """
     covered, until = 0.0, first
     for one in mine:

@@ -68,7 +68,9 @@ def command(words: Mapping[str, str]) -> str:
 def what_if(
     snapshot: ClusterSnapshot, words: Mapping[str, str], found: Comparison | None, wrong: str
 ) -> WhatIfPage:
-    """Return the page. `found`: the comparison, or None. `wrong`: the reason why there is none."""
+    """Return the page. `found`: the comparison, or None. `wrong`: the reason why there is no
+    comparison.
+    """
     stopped = set(found.stopped) if found is not None else set()
     starts = None if found is None else found.starts[:SHOWN]
     return WhatIfPage(

@@ -22,7 +22,7 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def all(self) -> int:
-        """The number in all states together."""
+        """The number of tasks or actors in all states."""
         return sum(self.states.values())
 
 
@@ -33,9 +33,11 @@ class ErrorKind(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     attempts: int
     last: float | None
-    """When the last of them ended, in seconds since the epoch, if it is among the last failures."""
+    """The end of the last of these attempts, in seconds since the epoch, if it is among the last
+    failures.
+    """
     task: str
-    """The id of the last one's task."""
+    """The id of the last attempt's task."""
 
 
 class WorkPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,10 +70,8 @@ def work(
     now: float,
     asked: str = "",
 ) -> WorkPage:
-    """Return the page from the answers to `QUERIES`.
-
-    `names` are the nodes', by id; `now` is in seconds since the epoch; `asked` is the range of the
-    stream's axis.
+    """Return the page from the answers to `QUERIES`. `names` has the nodes' names by id, `now` is
+    in seconds since the epoch, and `asked` is the range of the stream's axis.
     """
     return WorkPage(
         stream=stream(last.part.rows, last.part.total, names, now, asked),
