@@ -1,6 +1,5 @@
-"""Notebook cells that run in workers, with the names that a cell reads and the names that it binds.
-
-Workers do not need IPython for this module.
+"""Notebook cells that run in workers, and the names that a cell reads and binds. Workers do not
+need IPython for this module.
 """
 
 from __future__ import annotations
@@ -28,17 +27,15 @@ def cell_source(cell: str) -> tuple[str, set[str]]:
 
 
 def sent_names(named: set[str], notebook: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the names of the notebook that the cell needs.
-
-    They include the names that the cell's functions read.
+    """Return the notebook's names that the cell needs, including names that the cell's functions
+    read.
     """
     return {name: notebook[name] for name in sorted(named & notebook.keys()) if name[0] != "_"}
 
 
 def run_cell(source: str, given: dict[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
-    """Run a cell in a worker; return the wanted names.
-
-    Raises NameError for a name that the cell does not bind, and all errors that the cell raises.
+    """Run a cell in a worker, and return the values of the wanted names. Raises NameError for a
+    name that the cell does not bind, and all errors that the cell raises.
     """
     space = {"__name__": "__main__", **given}
     exec(compile(source, "<cell>", "exec"), space)

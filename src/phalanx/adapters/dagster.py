@@ -2,8 +2,8 @@
 
     @job(executor_def=phalanx_executor.configured({"init": {"address": "auto"}}))
 
-Steps run in warm workers that have imported Dagster. For workers on other machines, Dagster's
-storage and its IO managers have to be reachable from there, as for Dagster's other executors.
+Steps run in workers that have already imported Dagster. Workers on other machines must be able to
+reach Dagster's storage and IO managers, as with Dagster's other executors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOOK_EVERY_S = 0.2
 
 
 class PhalanxStepHandler(StepHandler):
-    """The handler that starts, watches and ends the steps of a run as tasks."""
+    """Starts, watches and ends the steps of a run as tasks."""
 
     def __init__(self, init: Mapping[str, Any], remote_args: Mapping[str, Any]) -> None:
         super().__init__()
@@ -49,10 +49,7 @@ class PhalanxStepHandler(StepHandler):
         return "PhalanxStepHandler"
 
     def launch_step(self, step_handler_context: StepHandlerContext) -> Iterator[DagsterEvent]:
-        """Start a step as a task.
-
-        Raises ValueError and TypeError for options that tasks do not have.
-        """
+        """Start a step as a task. Raises ValueError and TypeError for invalid options."""
         if not phalanx.is_initialized():
             phalanx.init(**self._init)
         key = _key(step_handler_context)

@@ -1,4 +1,4 @@
-"""Hydra's multirun as tasks: the work of the launcher `phalanx`.
+"""Hydra's launcher `phalanx`, which runs the jobs of a multirun as tasks.
 
     python my_app.py --multirun hydra/launcher=phalanx lr=0.1,0.2
 
@@ -53,7 +53,7 @@ def launch_tasks(
 ) -> list[JobReturn]:
     """Run a task for each list of overrides and return the results in order.
 
-    The jobs' numbers begin with `first`. A job whose worker dies counts as failed, like a job that
+    The jobs are numbered from `first`. A job whose worker dies counts as failed, like a job that
     raises an error.
     """
     setup_globals()

@@ -1,4 +1,4 @@
-"""JAX's processes as members of a gang. After the import of this module, JAX's `initialize()` finds
+"""JAX's processes as members of a gang. Once this module is imported, JAX's `initialize()` finds
 the gang.
 
 import jax, phalanx.adapters.jax
@@ -26,7 +26,7 @@ class PhalanxCluster(clusters.ClusterEnv):
     def get_coordinator_address(
         cls, timeout_secs: int | None = None, override_coordinator_port: str | None = None
     ) -> str:
-        """Return the address at which rank 0 listens."""
+        """Return the address of rank 0."""
         port = override_coordinator_port or os.environ["MASTER_PORT"]
         return f"{os.environ['MASTER_ADDR']}:{port}"
 

@@ -1,4 +1,4 @@
-"""The cell magic `%%phalanx`: a cell that runs as a task, or as a gang.
+"""The cell magic `%%phalanx`, which runs a cell as a task or as a gang.
 
     %load_ext phalanx.adapters.jupyter
 
@@ -7,8 +7,8 @@
 
 The cell runs with copies of the variables of the notebook that it reads. The variables that `--get`
 names are copied back, and the value of the cell's last line is shown. With `--gang 4` the cell runs
-in four members at once, and each variable that is copied back is a list with one value for each
-rank.
+in four members at the same time, and each variable that is copied back is a list with one value for
+each rank.
 """
 
 from __future__ import annotations

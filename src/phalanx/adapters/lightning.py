@@ -1,4 +1,4 @@
-"""Lightning's processes as members of a gang: a plug-in of its Trainer and of Fabric.
+"""A plug-in for Lightning's Trainer and Fabric: processes are members of a gang.
 
     Trainer(plugins=[PhalanxEnvironment()], num_nodes=..., devices=...)
 

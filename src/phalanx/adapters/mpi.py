@@ -2,9 +2,9 @@
 
     phalanx run --gang 8 -- python -m phalanx.adapters.mpi ./solver input.dat
 
-Rank 0 runs `mpirun` once all members have reported to it, and the others wait for its end.
-`phalanx.adapters.mpi_agent` starts the processes of mpirun on another node. They run inside a
-member on that node, with the member's devices. Open MPI and MPICH (Hydra) are supported.
+Rank 0 runs `mpirun` once all members have reported to it, and the other members wait for its end.
+`phalanx.adapters.mpi_agent` starts mpirun's processes on other nodes. They run inside a member on
+the node, with the member's devices. Open MPI and MPICH (Hydra) are supported.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOSTS = "PHALANX_MPI_HOSTS"
-"""An environment variable with the path of the file of hosts, which names the member that stands
-for each host.
-"""
+"""An environment variable with the path of a file that names the member for each host."""
 PATIENCE_S = 300.0
 """Seconds for which the members wait for each other at the start."""
 LOOK_EVERY_S = 0.1
@@ -42,16 +40,17 @@ class Slot(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The plan of one `mpirun`: its slots by host, and the member that stands for each host."""
+    """The plan of one `mpirun`: its slots by host, and the member in which each host's processes
+    run.
+    """
 
     slots: dict[str, int]
     members: dict[str, str]
 
 
 def plan(found: Sequence[Slot]) -> Plan:
-    """Return the hosts of these members, in the order of ranks.
-
-    A host's name is its node's address, or its node's id if several nodes share an address.
+    """Return the plan for these members, with hosts in the order of ranks. A host's name is its
+    node's address, or its node's id if several nodes share an address.
     """
     nodes: dict[str, set[str]] = {}
     for slot in found:
@@ -66,10 +65,9 @@ def plan(found: Sequence[Slot]) -> Plan:
 
 
 def command(version: str, mpirun: str, hosts: Path, size: int) -> tuple[list[str], str]:
-    """Return, for a version of MPI, the words of the command before the program, and the form of a
-    line of the host file.
-
-    `version` is the text that `mpirun` prints about itself. Raises ValueError for an unknown MPI.
+    """Return the words of the command before the program, and the format of a line of the host
+    file. `version` is the text that `mpirun --version` prints. Raises ValueError for an unknown
+    MPI.
     """
     if "Open MPI" in version or "open-mpi" in version.lower():
         return [mpirun, "--hostfile", str(hosts), "-np", str(size)], "{host} slots={slots}\n"
@@ -81,7 +79,7 @@ def command(version: str, mpirun: str, hosts: Path, size: int) -> tuple[list[str
 
 
 def agent_variables(agent: str) -> dict[str, str]:
-    """Return the environment variables with which Open MPI and MPICH start their processes by the
+    """Return the environment variables that make Open MPI and MPICH start processes with the
     program `agent` instead of ssh. Open MPI's daemons stay children of the agent, because daemons
     that detach from it would end with it.
     """

@@ -1,6 +1,6 @@
 """The program that `mpirun` calls instead of ssh.
 
-AGENT HOST COMMAND ... runs the command on that host, inside the member that stands for the host.
+AGENT HOST COMMAND ... runs the command on the node HOST, inside a member.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from pathlib import Path
 from phalanx.adapters.mpi import HOSTS
 
 WITH_VALUES = frozenset({"-l", "-p", "-i", "-o", "-F"})
-"""Options of ssh that are followed by a value; none of them has an effect here."""
+"""Options of ssh that take a value. They have no effect here."""
 
 
 def read_call(words: Sequence[str]) -> tuple[str, str]:
-    """Return (host, command as a text for a shell), as ssh reads its arguments.
-
-    Raises ValueError for other arguments.
+    """Return the host, and the command as a text for a shell, from arguments in ssh's form. Raises
+    ValueError for other arguments.
     """
     left = list(words)
     while left and left[0].startswith("-"):
@@ -30,10 +29,8 @@ def read_call(words: Sequence[str]) -> tuple[str, str]:
 
 
 def member_of(host: str, listed: str) -> str:
-    """Return the member that stands for a host.
-
-    `listed` is a text with a line `HOST MEMBER` for each host. Raises ValueError for any other
-    host.
+    """Return the member in which a host's processes run. `listed` is a text with a line `HOST
+    MEMBER` for each host. Raises ValueError for any other host.
     """
     members = dict(line.split() for line in listed.splitlines())
     if host not in members:

@@ -30,10 +30,7 @@ class PhalanxExecutor(parsl.executors.base.ParslExecutor, parsl.utils.Representa
         storage_access: list[Any] | None = None,
         working_dir: str | None = None,
     ) -> None:
-        """Create the executor.
-
-        `init`: arguments of `phalanx.init`, which is called unless the program has called it.
-        """
+        """`init`: arguments of `phalanx.init`, which is called unless the program has called it."""
         super().__init__()
         self.label = label
         self.init = init
@@ -53,10 +50,7 @@ class PhalanxExecutor(parsl.executors.base.ParslExecutor, parsl.utils.Representa
         *args: Any,
         **kwargs: Any,
     ) -> Future[Any]:
-        """Start an app as a task.
-
-        Raises ValueError and TypeError for options that tasks do not have.
-        """
+        """Start an app as a task. Raises ValueError and TypeError for invalid options."""
         options = {"max_retries": 0, **resource_specification}
         key = repr(sorted(options.items()))
         if key not in self._executors:
@@ -64,7 +58,7 @@ class PhalanxExecutor(parsl.executors.base.ParslExecutor, parsl.utils.Representa
         return self._executors[key].submit(func, *args, **kwargs)
 
     def shutdown(self, block: bool = False) -> None:
-        """Cancel the tasks that have not started. `block`: wait for the tasks that have."""
+        """Cancel the tasks that have not started. `block`: wait for the tasks that have started."""
         for executor in self._executors.values():
             executor.shutdown(wait=block, cancel_futures=True)
         super().shutdown()

@@ -1,9 +1,9 @@
-"""Prefect's task runner that runs task runs as tasks.
+"""A task runner for Prefect, which runs task runs as tasks.
 
     @flow(task_runner=PhalanxTaskRunner(remote_args={"num_cpus": 2}))
 
-Results pass from one task run to another through the object store. A task run that needs other task
-runs waits for them without occupying a worker.
+Results are passed from task run to task run through the object store. A task run that needs other
+task runs waits for them without occupying a worker.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _options: ContextVar[Mapping[str, Any]] = ContextVar("phalanx_options_of_prefect
 
 @contextmanager
 def remote_options(**options: Any) -> Generator[None, None, None]:
-    """Set options, such as `num_gpus=1`, of the tasks that are submitted within the block. Options
-    of outer blocks hold as well.
+    """Set options, such as `num_gpus=1`, for the tasks submitted inside the block. Options of outer
+    blocks apply, too.
     """
     token = _options.set({**_options.get({}), **options})
     try:
@@ -120,14 +120,14 @@ class PhalanxTaskRunner(TaskRunner):
 
 
 class _Server(NamedTuple):
-    """The temporary Prefect server of a flow, for a program that names no server."""
+    """The temporary Prefect server of a flow whose program names no server."""
 
     machine: str
     url: str
 
 
 class _Needed:
-    """A placeholder in arguments for the state of another task run, given by the run's place in the
+    """A placeholder in arguments for the state of another task run. It has the run's index in the
     list of needed runs.
     """
 
@@ -136,8 +136,8 @@ class _Needed:
 
 
 class _Annotated:
-    """A placeholder for an annotation, such as `allow_failure(...)`, because Prefect's own pickle
-    of an annotation wraps the value a second time.
+    """A placeholder for an annotation, such as `allow_failure(...)`. It is needed because Prefect's
+    own pickle of an annotation wraps the value a second time.
     """
 
     def __init__(self, kind: type[BaseAnnotation], value: Any) -> None:
@@ -146,7 +146,7 @@ class _Annotated:
 
 
 def _packed(value: Any, needed: list[phalanx.ObjectRef[Any]]) -> Any:
-    """Return `value` with a place in `needed` for each of this runner's futures."""
+    """Return `value` with placeholders for this runner's futures, which are added to `needed`."""
 
     def exchange(part: Any) -> Any:
         if isinstance(part, BaseAnnotation):
@@ -179,7 +179,7 @@ def _unpacked(value: Any, states: tuple[Any, ...]) -> Any:
 def _run(arguments: dict[str, Any], server: _Server | None, *states: Any) -> Any:
     """Run a task run in a worker. Returns its final state.
 
-    Prefect makes each worker start a server if the worker cannot reach the flow's server.
+    If a worker cannot reach the flow's server, Prefect starts another server in the worker.
     """
     if server is not None and server.machine == platform.node():
         # only the settings that are set

@@ -48,7 +48,7 @@ class ExecutorSettings(ExecutorSettingsBase):
 
 
 class Executor(RemoteExecutor):
-    """The executor that submits, watches and cancels Snakemake's jobs as jobs of Phalanx."""
+    """Submits, watches and cancels Snakemake's jobs as jobs of Phalanx."""
 
     def __post_init__(self) -> None:
         """Connect to the cluster."""
@@ -58,7 +58,7 @@ class Executor(RemoteExecutor):
             phalanx.init(address=given.address or None)
 
     def run_job(self, job: Any) -> None:
-        """Submit a job. A job that could never fit on the cluster's nodes counts as failed."""
+        """Submit a job. A job that could never fit into the cluster counts as failed."""
         info = SubmittedJobInfo(job=job)
         try:
             info.external_jobid = phalanx.submit(self._job(job)).name

@@ -33,7 +33,7 @@ own.
 DEFAULT_TIMEOUT_MIN = 5.0
 DEFAULT_SIGNAL_DELAY_S = 90
 REQUEUED = 75
-"""The exit code of a task that has written a checkpoint, so that its job waits again."""
+"""The exit code of a task that has written a checkpoint and whose job must wait again."""
 GRACE_S = 30.0
 """Seconds that a preempted job has for writing a checkpoint."""
 _NAMES = {
@@ -44,12 +44,12 @@ _NAMES = {
     st.TERMINATED: "CANCELLED",
     st.TIMED_OUT: "TIMEOUT",
 }
-"""submitit's names of the states of jobs; other states have Phalanx's names."""
+"""submitit's names of states of jobs. States that are not listed have Phalanx's names."""
 LOOK_EVERY_S = 0.5
 
 
 class PhalanxInfoWatcher(core.InfoWatcher):
-    """The watcher that asks the cluster for the states of the jobs that this process follows."""
+    """Asks the cluster for the states of the jobs that this process follows."""
 
     def update(self) -> None:
         """Fetch the jobs' states."""
@@ -101,7 +101,7 @@ class PhalanxJob(core.Job[Any]):
 
 
 class PhalanxJobEnvironment(job_environment.JobEnvironment):
-    """The environment of a job's task: the variables that have the task's job, rank and nodes."""
+    """The environment of a job's task: the variables with the task's job, rank and nodes."""
 
     _env: ClassVar[dict[str, str]] = {
         "job_id": "PHALANX_JOB",
@@ -127,24 +127,21 @@ class PhalanxJobEnvironment(job_environment.JobEnvironment):
         return list(dict.fromkeys(at.get(one.node, one.node) for one in members if one.node))
 
     def _handle_signals(self, paths: utils.JobPaths, submission: utils.DelayedSubmission) -> None:
-        """Handle signals from now on. A signal that came earlier is handled now."""
+        """Handle signals from now on, and handle a signal that came earlier now."""
         super()._handle_signals(paths, submission)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {self._usr_sig()})
 
     def _requeue(self, countdown: int) -> None:
-        """End the process with the exit code that the job's requeue rule names, so that the job
-        waits again.
-
-        A preempted job waits again in any case.
+        """End the process with the exit code in the job's requeue rule, so that the job waits
+        again. A preempted job waits again in any case.
         """
         logger.get_logger().info(f"{self.job_id} is requeued ({countdown} remaining timeouts)")
         sys.exit(REQUEUED)
 
 
 class PhalanxExecutor(core.PicklingExecutor):
-    """The executor that submits functions as jobs.
-
-    On a cluster that was started by `phalanx start`, the jobs outlive this process.
+    """Submits functions as jobs. On a cluster that `phalanx start` has started, the jobs outlive
+    this process.
     """
 
     job_class = PhalanxJob

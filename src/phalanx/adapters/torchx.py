@@ -3,8 +3,8 @@ its roles.
 
     torchx run --scheduler phalanx -cfg queue=lab dist.ddp -j 2x4 --script train.py
 
-A role's command runs in the directory that its image names, if that directory exists, and otherwise
-in the directory where the application is submitted. No container is started.
+A role's command runs in the directory that its image names, if it exists, and otherwise in the
+directory from which the application is submitted. No container is started.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ STATES: Mapping[str, AppState] = {
     st.WAITING: AppState.PENDING,
     st.ENDED: AppState.CANCELLED,
 }
-"""TorchX's state for each state of jobs and members; all other states mean failed."""
+"""TorchX's state for each state of jobs and members. All other states mean failed."""
 LOOK_EVERY_S = 0.5
 INDEX = "$(VC_TASK_INDEX)"
 """The placeholder for a member's index in commands and variables."""
 _INDEX_HERE = "\0VC_TASK_INDEX\0"
-"""A placeholder for INDEX, while all other text of a role is converted to the form of manifests."""
+"""A placeholder for INDEX while the other text of a role is converted to the form of manifests."""
 
 
 def manifest(app: AppDef, name: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,9 +109,8 @@ def _task(given: Role, name: str) -> dict[str, Any]:
 
 
 def _literal(text: str) -> str:
-    """Return a text in the form of manifests, in which `$` is written `$$`.
-
-    So a role's words reach the command unchanged, except for TorchX's own macros.
+    """Return a text in the form of manifests, in which `$` is written `$$`. So a role's words are
+    passed to the command unchanged, except for TorchX's own macros.
     """
     return text.replace("$", "$$").replace(_INDEX_HERE, INDEX)
 
@@ -121,7 +120,7 @@ def _label(text: str) -> str:
 
 
 class PhalanxScheduler(Scheduler[Mapping[str, Any]]):
-    """The scheduler that submits applications as jobs, and asks about them."""
+    """Submits applications as jobs, and asks about them."""
 
     def __init__(self, session_name: str) -> None:
         super().__init__("phalanx", session_name)
@@ -200,8 +199,8 @@ class PhalanxScheduler(Scheduler[Mapping[str, Any]]):
         should_tail: bool = False,
         streams: Stream | None = None,
     ) -> Iterable[str]:
-        """Yield a member's output, with both streams together. Raises ValueError for a single
-        stream.
+        """Yield a member's output, with both streams together. Raises ValueError if a single stream
+        is requested.
         """
         if streams not in (None, Stream.COMBINED):
             raise ValueError("phalanx keeps both streams as one: streams must be COMBINED or None.")

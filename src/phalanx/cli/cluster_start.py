@@ -200,7 +200,9 @@ def _amounts(given: values.StartOptions, is_first: bool) -> NodeAmounts:
 
 
 def _in_full(store: str) -> str:
-    """Return a store with an absolute path, because the next head may start in another directory."""
+    """Return a store with an absolute path, because the next head may start in another
+    directory.
+    """
     if store == "memory" or "://" in store:
         return store
     return os.path.abspath(store.removeprefix("sqlite:"))

@@ -24,7 +24,9 @@ _CRONS = ("NAME", "SCHEDULE", "STATE", "ACTIVE", "LAST SCHEDULED", "LAST SUCCESS
 
 
 def how_it_ended(kind: str, name: tuple[str, str], state: str, reason: str) -> str:
-    """Return a line about a job or flow that ended without completing. `name`: (namespace, name)."""
+    """Return a line about a job or flow that ended without completing. `name`: (namespace,
+    name).
+    """
     shown = "/".join(name).removeprefix("default/")
     return f"{kind.lower()} {shown} is {state}: {reason or 'no reason is known'}"
 

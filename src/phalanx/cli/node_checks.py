@@ -34,7 +34,9 @@ def read_checks(texts: Sequence[str]) -> dict[str, str]:
 
 
 def read_check_rules(every: str, limit: str) -> CheckRules:
-    """Return how often checks run, and their time limit. Raises ValueError for an invalid duration."""
+    """Return how often checks run, and their time limit. Raises ValueError for an invalid
+    duration.
+    """
     from phalanx.manifests.times import read_length
     from phalanx.node.checks import CheckRules
 

@@ -10,7 +10,9 @@ from phalanx.cli.reach import FAILED, NOT_ALLOWED, USAGE, fail
 
 @contextlib.contextmanager
 def failing_readably() -> Iterator[None]:
-    """End the command if the block raises an expected error, with one sentence on standard error."""
+    """End the command if the block raises an expected error, with one sentence on standard
+    error.
+    """
     from phalanx.errors import AuthenticationError, PhalanxError
 
     try:

@@ -1,4 +1,6 @@
-"""The group `phalanx` as a Typer app, for help, completion, errors and all unusual command lines."""
+"""The group `phalanx` as a Typer app, for help, completion, errors and all unusual command
+lines.
+"""
 
 from __future__ import annotations
 

@@ -194,7 +194,9 @@ def _points(series: Series, now: float) -> list[tuple[float, float]]:
 
 
 def write(path: str, title: Title, content: Content) -> None:
-    """Replace the file by a record in one step. Only this user can read the file. Raises OSError."""
+    """Replace the file by a record in one step. Only this user can read the file. Raises
+    OSError.
+    """
     draft = f"{path}.{os.getpid()}.draft"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

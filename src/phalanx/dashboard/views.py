@@ -62,7 +62,9 @@ STILL = frozenset({"/what-if", "/history"})
 
 
 class NoSuchPageError(LookupError):
-    """Raised for an address without a page, or an address that names something that does not exist."""
+    """Raised for an address without a page, or an address that names something that does not
+    exist.
+    """
 
 
 class View(NamedTuple):

@@ -222,7 +222,9 @@ class Watch:
                 self.series.setdefault((one.what, one.of), Series()).hear(one.points)
 
     async def ask(self, request: Request[R]) -> R:
-        """Return the head's answer to a further question. Raises the error that the head answers."""
+        """Return the head's answer to a further question. Raises the error that the head
+        answers.
+        """
         answer: R = await asyncio.to_thread(self._ask, request)
         return answer
 

@@ -24,14 +24,14 @@ class Cluster(SpecCluster):
         with Cluster(n_workers=4, nthreads=2) as cluster, Client(cluster) as client:
             ...
 
-    The cluster is a gang with one more member: rank 0 runs Dask's scheduler. Each member holds
-    `nthreads` CPUs, unless `remote_args`, options of tasks such as `{"num_gpus": 1}`, set something
-    else. `queue`, `priority` and `topology` are those of the gang. `scale` and `adapt` add workers,
-    each of which is a gang of its own, and end workers whose data Dask has moved away. A worker
-    whose process dies starts again. `worker_options` and `scheduler_options` go to Dask's classes.
-    With a `security`, all processes use TLS; without one, anybody who reaches the scheduler's port
-    can run code. The constructor waits until the gang is placed, and raises RuntimeError with the
-    reason when the cluster cannot start.
+    The cluster is a gang with one additional member: rank 0 runs Dask's scheduler. Each member
+    holds `nthreads` CPUs unless `remote_args` sets another amount. `remote_args` are options of
+    tasks, such as `{"num_gpus": 1}`. `queue`, `priority` and `topology` are those of the gang.
+    `scale` and `adapt` add workers, each as a gang of its own, and end workers whose data Dask has
+    moved away. A worker whose process dies starts again. `worker_options` and `scheduler_options`
+    are passed to Dask's classes. With `security`, all processes use TLS. Without it, anybody who
+    can reach the scheduler's port can run code. The constructor waits until the gang is placed, and
+    raises RuntimeError with the reason if the cluster cannot start.
     """
 
     def __init__(
@@ -73,9 +73,7 @@ class Cluster(SpecCluster):
 
 
 class _Scheduler(ProcessInterface):
-    """Rank 0 of the gang, with the interface that Dask has for a process. If it is closed, the
-    whole gang ends.
-    """
+    """Rank 0 of the gang, with Dask's interface of a process. Closing it ends the whole gang."""
 
     def __init__(self, begun: _Begun) -> None:
         super().__init__()
@@ -91,7 +89,7 @@ class _Scheduler(ProcessInterface):
 
 
 class _Begun:
-    """The gang with which a cluster starts."""
+    """The gang as which a cluster starts."""
 
     interface = _Scheduler
 
@@ -134,8 +132,8 @@ class _Begun:
 
 
 class _Member(ProcessInterface):
-    """A worker of the first gang. The gang starts it, and it ends when Dask's scheduler no longer
-    wants it.
+    """A worker of the first gang. It starts with the gang, and ends when Dask's scheduler closes
+    it.
     """
 
     def __init__(self, address: str, name: int) -> None:

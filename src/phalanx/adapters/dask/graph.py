@@ -1,9 +1,8 @@
-"""A scheduler that computes Dask's graphs by tasks whose results stay in the object store.
-
-Dask walks the graph as for its own local schedulers, in the same order and with the same callbacks.
-It releases each piece when the last task that needs the piece is done. Dask holds only a reference
-to each piece. Pieces go from task to task and not through the caller, which gets only the pieces
-that it asked for.
+"""A scheduler that computes Dask's graphs by tasks whose results stay in the object store. Dask
+walks the graph as for its own local schedulers, in the same order and with the same callbacks. It
+holds only a reference to each piece, and releases the reference when the last task that needs the
+piece is done. Pieces are passed from task to task, and not through the caller, which gets only the
+pieces that it asked for.
 """
 
 from __future__ import annotations
@@ -23,26 +22,26 @@ from phalanx import ObjectRef
 from phalanx.adapters.dask.hooks import Hooks
 
 SHARED_FROM_BYTES = 100_000
-"""The size in bytes from which a value in the graph itself is put in the store once, instead of
-into each task.
+"""The size in bytes from which a value in the graph is put into the store once, instead of being
+sent with each task.
 """
 AHEAD = 2
-"""The number of tasks that are submitted at a time for each CPU of the cluster. It is more than
-one, so that the next task is ready when a task ends.
+"""The number of submitted tasks for each CPU of the cluster. With more than one, the next task is
+ready when a task ends.
 """
 OPTIONS = "phalanx"
 """The annotation that holds options of tasks, as in `dask.annotate(phalanx={"num_gpus": 1})`."""
 
 _Batch = list[tuple[GraphNode, dict[Any, int]]]
-"""The nodes of one task, which run one after the other, and the places of each node's inputs among
+"""The graph nodes that one task runs one after another, and the places of each node's inputs among
 the task's inputs.
 """
 _Done = list[tuple[Any, Any, bool]]
-"""The facts that Dask wants about each node that is done: its key, (result, worker), and whether it
-failed.
+"""The data that Dask expects for each node that is done: its key, (result, worker), and whether the
+node failed.
 """
 _Known = tuple[bool, Any]
-"""Whether a node's value is known without a task, and that value."""
+"""Whether a node's value is known without a task, and the value."""
 
 
 def get(
@@ -55,15 +54,14 @@ def get(
     hooks: Hooks | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Compute the values of `keys` of the graph `dsk`, as a scheduler for Dask.
-
-    `keys` is a key, or nested lists of keys. `remote_args` are options of all tasks, such as
-    `{"num_cpus": 2}`. `dask.annotate(phalanx=...)` gives options to the nodes that are created
-    within it. Around this call, it gives options to all nodes without options. `num_workers` is the
-    number of tasks that are submitted at a time, by default twice the cluster's number of CPUs.
-    With `keep`, values stay in the store, and the result consists of nodes that read these values.
-    So `persist(scheduler="phalanx", keep=True)` keeps a collection. Errors have the classes that
-    tasks raise. A task whose worker dies is retried. `hooks` are called around tasks.
+    """Compute the values of `keys` in the graph `dsk`, as a scheduler for Dask. `keys` is a key, or
+    nested lists of keys. `remote_args` are options of all tasks, such as `{"num_cpus": 2}`.
+    `dask.annotate(phalanx=...)` sets options for the nodes that are created inside its block.
+    Around this call, it sets options for all nodes without options. `num_workers` is the number of
+    submitted tasks at a time, by default twice the cluster's number of CPUs. With `keep`, values
+    stay in the store, and the result consists of nodes that read the values. So
+    `persist(scheduler="phalanx", keep=True)` keeps a collection. Errors have the classes that tasks
+    raise. A task whose worker dies is retried. `hooks` are called around tasks.
     """
     if not phalanx.is_initialized():
         phalanx.init()
@@ -89,9 +87,7 @@ def _options(annotations: Mapping[str, Any]) -> dict[Any, Any]:
 
 
 def enable(**more: Any) -> Any:
-    """Make this the scheduler for all that Dask computes or, as a context manager, for all that
-    Dask computes within it.
-
+    """Make this Dask's default scheduler, permanently or, as a context manager, inside its block.
     Shuffles then pass data from task to task, because nodes do not share a disk. `more` are further
     settings of `dask.config.set`.
     """
@@ -108,10 +104,8 @@ class _Tasks:
         of_keys: Mapping[Any, Mapping[str, Any]],
         hooks: Hooks | None,
     ) -> None:
-        """Prepare the computation.
-
-        `of_keys`: the options of single nodes, by their keys. `around`: the options of the nodes
-        that have none of their own.
+        """`of_keys`: the options of single nodes, by their keys. `around`: the options of all other
+        nodes.
         """
         self._options = options
         self._around = around
@@ -123,8 +117,8 @@ class _Tasks:
         self._shared: dict[int, tuple[Any, ObjectRef[Any]]] = {}
 
     def submit(self, _: Callable[..., Any], each: Sequence[tuple[Any, ...]]) -> Future[_Done]:
-        """Start nodes as one task. `each` has, for each node, the data that Dask passes to its own
-        workers.
+        """Start nodes as one task. `each` has the data that Dask passes to its own workers, for
+        each node.
         """
         done: Future[_Done] = Future()
         known: _Done = []
@@ -173,8 +167,8 @@ class _Tasks:
         return False, None
 
     def _in_store(self, value: Any) -> Any:
-        """Return a value in the form for a task's arguments. A large value in the graph, which may
-        go to many tasks, is put in the store once.
+        """Return a value as an argument of tasks. A large value in the graph, which many tasks may
+        need, is put into the store once.
         """
         if isinstance(value, ObjectRef) or sizeof(value) < SHARED_FROM_BYTES:
             return value
@@ -206,16 +200,14 @@ def _ran(keys: list[Any], results: list[Any], worker: Any) -> _Done:
 
 
 def _kept(keys: Any, found: Any) -> Any:
-    """Return, in nested tuples, nodes that read these references."""
+    """Return nodes that read these references, in nested tuples."""
     if isinstance(keys, list):
         return tuple(_kept(key, one) for key, one in zip(keys, found, strict=True))
     return Task(keys, _read, found) if isinstance(found, ObjectRef) else found
 
 
 def _read(ref: ObjectRef[Any]) -> Any:
-    """Read a reference in a worker. This happens where Dask has joined the node that reads it with
-    later nodes.
-    """
+    """Read a reference in a worker, if Dask has fused the node that reads it with later nodes."""
     return phalanx.get(ref)
 
 

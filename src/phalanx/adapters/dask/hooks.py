@@ -30,11 +30,11 @@ class Hooks(NamedTuple):
     """
     posttask: Sequence[Hook | None] = ()
     """Functions called in the worker with (key, result, answer) after the node has run. `answer` is
-    the result of the hook at the same place in `pretask`.
+    the result of the hook with the same index in `pretask`.
     """
     postsubmit_all: Sequence[Hook] = ()
     """Functions called with (references, graph) when all tasks were submitted. The references are
-    in nested tuples, as the keys are in nested lists.
+    nested in tuples like the keys in lists.
     """
     finish: Sequence[Hook] = ()
     """Functions called with (result) at the end of the computation."""
@@ -66,7 +66,7 @@ class Hooks(NamedTuple):
         return result
 
     def submitted(self, refs: Any, graph: Any) -> None:
-        """Call the hooks for the moment when all tasks were submitted."""
+        """Call the hooks after all tasks were submitted."""
         for hook in self.postsubmit_all:
             hook(refs, graph)
 

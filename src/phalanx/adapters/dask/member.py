@@ -54,5 +54,5 @@ def _protocol(options: dict[str, Any]) -> str:
 
 
 def _be_quiet() -> None:
-    """Log warnings and errors only: the driver shows everything that members print."""
+    """Log only warnings and errors, because the driver shows everything that members print."""
     logging.getLogger("distributed").setLevel(logging.WARNING)

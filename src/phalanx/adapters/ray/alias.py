@@ -3,8 +3,8 @@
 Call `install()` before the program imports ray, or run `python -m phalanx.compat.ray script.py`.
 With `libraries=True` (`--libraries`), Tune, Train and Data come from an installed ray
 (`libraries`). All of Ray's names that Phalanx supports are present. Some other names, which
-programs import at their top, can be imported but raise an error when they are called. Any further
-name raises an ImportError or AttributeError, which says that Phalanx lacks it.
+programs import at their top, can be imported but raise an error when they are called. All other
+names raise an ImportError or AttributeError that says that Phalanx lacks the name.
 """
 
 from __future__ import annotations
@@ -25,26 +25,25 @@ from phalanx.adapters.ray.names import REFUSED, SAME_MODULE, SOME_NAMES
 from phalanx.runtime.engine import dialect
 
 LIBRARIES_MARKER = "PHALANX_COMPAT_RAY_LIBRARIES"
-"""An environment variable. With the value 1, `install(None)` takes Ray's libraries."""
+"""An environment variable. With the value 1, `install(None)` also installs Ray's libraries."""
 
 PROGRAM = "PHALANX_COMPAT_RAY_PROGRAM"
-"""An environment variable with the file that runs under Ray's names, for processes that this
-program spawns.
+"""An environment variable with the path of the program that runs under Ray's names, for processes
+that this program spawns.
 """
 
 RAY_VERSION = "2.60.0"
 """The version of Ray whose interface Phalanx follows; programs read it as `ray.__version__`."""
 RAY_COMMIT = "phalanx"
-"""The value of `ray.__commit__`, and of the commit in the job API's answers, in place of a commit
-of Ray.
+"""The value of `ray.__commit__`, and of the commit in the job API's answers. It is not a commit of
+Ray.
 """
 
 
 def install(*, libraries: bool | None = None) -> None:
-    """Give Phalanx the module names of Ray, here and in the workers started from here.
-
-    With `libraries`, the packages of Tune, Train, Data and AIR come from the installed ray, on
-    Phalanx's core; None follows the environment variable PHALANX_COMPAT_RAY_LIBRARIES. Raises
+    """Make Phalanx importable under Ray's module names, in this process and in its workers. With
+    `libraries`, the packages of Tune, Train, Data and AIR come from the installed ray, and run on
+    Phalanx's core. With None, the environment variable PHALANX_COMPAT_RAY_LIBRARIES decides. Raises
     RuntimeError when ray itself is already imported, because its modules cannot be replaced, and
     LibrariesUnavailableError when the libraries are requested but not available.
     """
@@ -69,8 +68,8 @@ def install(*, libraries: bool | None = None) -> None:
 
 
 def installation() -> Callable[[], None]:
-    """Return the function that a worker of this program runs at its start, which installs the same
-    names and libraries.
+    """Return the function with which a worker of this program installs the same names and libraries
+    at its start.
     """
     return partial(install, libraries=_libraries() is not None)
 
@@ -83,7 +82,7 @@ def preloaded() -> tuple[str, ...]:
 
 
 def uninstall() -> None:
-    """Remove Ray's names again. A module that has imported some of them keeps these."""
+    """Remove Ray's names again. Modules keep the names that they have already imported."""
     os.environ.pop(dialect.VARIABLE, None)
     os.environ.pop(LIBRARIES_MARKER, None)
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
@@ -101,8 +100,8 @@ def _libraries() -> InstalledRay | None:
 
 
 class _Gathered(types.ModuleType):
-    """A module under one of Ray's names. On first access to a name, it takes that name from
-    Phalanx's modules.
+    """A module with one of Ray's module names. On first access to an attribute, it gets the
+    attribute from Phalanx's modules.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -163,7 +162,7 @@ def _listed(module_name: str, names: Sequence[str]) -> Sequence[str]:
 
 
 def _is_gathered(name: str) -> bool:
-    """Whether this is one of Ray's modules that Phalanx puts together from its own names."""
+    """Whether this is a module of Ray that Phalanx composes of its own names."""
     return name in SOME_NAMES or name in REFUSED
 
 

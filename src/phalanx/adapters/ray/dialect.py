@@ -1,4 +1,4 @@
-"""Ray's dialect: what the core asks about a program that runs under Ray's names."""
+"""Ray's dialect, which answers the core's questions about a program that runs under Ray's names."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ _OVERRIDES = {"resources": "RAY_OVERRIDE_RESOURCES", "labels": "RAY_OVERRIDE_LAB
 
 
 class RaysDialect:
-    """The rules of Ray under which its programs run, as a `phalanx.runtime.engine.dialect.Dialect`.
-
-    Heavy modules are imported on first use.
+    """Ray's rules for programs, as a `phalanx.runtime.engine.dialect.Dialect`. Heavy modules are
+    imported on first use.
     """
 
     name = "ray"
@@ -52,10 +51,8 @@ class RaysDialect:
         return os.environ.get(ADDRESS)
 
     def overrides(self, what: str) -> dict[str, Any]:
-        """Return the mapping in RAY_OVERRIDE_RESOURCES or RAY_OVERRIDE_LABELS, which is written in
-        JSON.
-
-        Raises ValueError for anything else.
+        """Return the mapping in the JSON of RAY_OVERRIDE_RESOURCES or RAY_OVERRIDE_LABELS. Raises
+        ValueError for anything else.
         """
         variable = _OVERRIDES[what]
         text = os.environ.get(variable)
@@ -68,7 +65,7 @@ class RaysDialect:
         return given
 
     def settings(self) -> Mapping[str, str]:
-        """Return the environment variables; `RAY_NAME` among them is the setting NAME."""
+        """Return the environment variables. A variable `RAY_NAME` is the setting NAME."""
         return os.environ
 
     def settings_of(self, variables: Mapping[str, str]) -> dict[str, str]:
@@ -82,8 +79,8 @@ class RaysDialect:
 
     def without_client(self, address: str | None) -> str | None:
         """Replace the address of a Ray client server on this machine by the address of the cluster
-        on this machine, because a driver next to a node needs no such server. Raises
-        ConnectionError for a server on another machine.
+        on this machine. A driver next to a node needs no client server. Raises ConnectionError for
+        a server on another machine.
         """
         named = self.address() if address in (None, "", "auto") else address
         if named is None or not named.startswith(_CLIENT):

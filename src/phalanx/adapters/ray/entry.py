@@ -33,7 +33,9 @@ def connect(options: EngineOptions, output: Output) -> Engine:
 
 
 def attach() -> Engine | None:
-    """Return the engine of a Ray worker whose driver uses Phalanx on Ray; None anywhere else."""
+    """Return the engine, if this process is a Ray worker whose driver uses Phalanx on Ray; None in
+    any other process.
+    """
     from phalanx.adapters.ray.engine import connecting
 
     return connecting.attach()

@@ -1,8 +1,8 @@
 """Ray's libraries (Tune, Train, Data) from an installed `ray`, to run on Phalanx under its names.
 
-Only Python files are taken, and only from the packages and modules listed here. These use Ray's
-core through its public interface, or through names for which Phalanx has a substitute. Ray's
-compiled core is never loaded, and none of its processes starts.
+Only Python files of the packages and modules listed here are imported. They use Ray's core through
+its public interface, or through names for which Phalanx has a substitute. Ray's compiled core is
+never loaded, and none of its processes starts.
 """
 
 from __future__ import annotations
@@ -53,16 +53,14 @@ class LibrariesUnavailableError(ImportError):
 
 @dataclass(frozen=True)
 class InstalledRay:
-    """An installed distribution `ray`, of which nothing was imported."""
+    """An installed distribution `ray`, without importing it."""
 
     version: str
     root: Path
     """The directory of the package `ray`."""
 
     def serves(self, name: str) -> bool:
-        """Whether the module of this name is taken from the distribution, if the distribution
-        has it.
-        """
+        """Whether a module of this name may be imported from the distribution."""
         return is_of_library(name) or _is_in(name, BESIDE)
 
     def spec(self, name: str) -> ModuleSpec | None:
@@ -94,10 +92,9 @@ def _is_in(name: str, packages: tuple[str, ...]) -> bool:
 
 
 def find_installed() -> InstalledRay:
-    """Return the `ray` on this interpreter's path.
-
-    Warns about a release that is newer than all tried releases. Raises LibrariesUnavailableError if
-    no `ray` is installed, if it lacks the libraries, or if it is older than all tried releases.
+    """Return the `ray` on this interpreter's path. Warns about a release newer than those of
+    CHECKED. Raises LibrariesUnavailableError if no `ray` is installed, if it lacks the libraries,
+    or if it is older than those of CHECKED.
     """
     oldest, newest = (".".join(map(str, release)) for release in CHECKED)
     try:

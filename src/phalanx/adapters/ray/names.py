@@ -1,5 +1,5 @@
-"""The tables of the modules and names of Ray that Phalanx offers, and of the modules of Phalanx
-that provide them.
+"""Tables of Ray's modules and names that Phalanx supports, with the modules of Phalanx that provide
+them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SAME_MODULE = {
     "ray.util.queue": "phalanx.util.queue",
     "ray.util.scheduling_strategies": "phalanx.util.scheduling_strategies",
 }
-"""The modules of Ray that are the same object as a module of Phalanx."""
+"""The modules of Ray that are the same objects as modules of Phalanx."""
 
 _LISTINGS = (
     *("get_actor", "get_job", "get_node", "get_objects", "get_placement_group", "get_task"),
@@ -222,8 +222,8 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
         ),
     },
 }
-"""The modules of Ray that are put together from names of Phalanx: the source module, and the names
-("*": all public names).
+"""The modules of Ray that are composed of Phalanx's names: for each, its source modules, and the
+names from each ("*": all public names).
 """
 
 _ON_SEVERAL_GPUS = (
@@ -257,6 +257,6 @@ REFUSED: Mapping[str, Sequence[str]] = {
     "ray.util.client": ("RayAPIStub",),
     "ray.util.client.common": ("ClientObjectRef",),
 }
-"""Names that many programs import and few call. They can be imported, but raise an error when they
+"""Names that many programs import but few call. They can be imported, and raise an error when they
 are called.
 """

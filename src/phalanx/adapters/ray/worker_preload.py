@@ -1,7 +1,7 @@
 """A module that the workers' parent imports, so that workers start with Ray's names and libraries.
 
-Otherwise a worker would take longer to import Tune and its dependencies than most trials take for
-their first step.
+Otherwise importing Tune and its dependencies would take a worker longer than the first step of most
+trials.
 """
 
 from __future__ import annotations

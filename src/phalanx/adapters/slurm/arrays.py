@@ -11,10 +11,9 @@ _SINGLETON = re.compile(r"(^|[,?])singleton(?=$|[,?])")
 
 
 def array_of(asked: Mapping[str, str], members: int) -> str | None:
-    """Return the indices of `--array`, in the form of `phalanx run --array`; None without it.
-
-    Raises OptionError for array tasks with several members, because the rule that keeps the members
-    of one array task on different nodes would also keep different array tasks apart.
+    """Return the indices of `--array`, in the form of `phalanx run --array`; None without the
+    option. Raises OptionError for array tasks with several members: the rule that puts the members
+    of an array task on different nodes would also put different array tasks on different nodes.
     """
     if "array" in asked and members > 1:
         raise OptionError(
@@ -24,10 +23,9 @@ def array_of(asked: Mapping[str, str], members: int) -> str | None:
 
 
 def after_of(asked: Mapping[str, str]) -> str | None:
-    """Return the value of `--dependency` in the form of `phalanx run --after`; None without it.
-
-    Slurm's `singleton` applies to jobs with the same name and user. Phalanx's `singleton` applies
-    to jobs that give the same word. Therefore the job's name is added as the word.
+    """Return the value of `--dependency` in the form of `phalanx run --after`; None without the
+    option. Slurm's `singleton` applies to jobs of one name and user, and Phalanx's to jobs that
+    give the same word. So the job's name is given as the word.
     """
     written = asked.get("dependency")
     if written is None:

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 
 class Field(NamedTuple):
-    """A column of a listing.
-
-    `field`: the field of rows; "" for one that no row has. `unknown`: the text for an unknown
-    value. `width`: the default width; below 0 for a column aligned to the left."""
+    """A column of a listing. `field`: the field of rows; "" if no row has it. `unknown`: the text
+    for an unknown value. `width`: the default width; below 0 for a column aligned to the left.
+    """
 
     field: str
     title: str
@@ -23,7 +22,7 @@ _NOTHING = {"-": ""}
 
 def _read(table: str) -> dict[str, Field]:
     """Read a table whose lines have a name, a field, a title and the text for an unknown value. The
-    text `-` stands for none.
+    text `-` means that an entry is empty.
     """
     found = {}
     for line in table.strip().splitlines():

@@ -45,8 +45,8 @@ def letters(
 ) -> tuple[list[Column], list[str]]:
     """Return the columns of a format with %-letters, and complaints about unknown letters.
 
-    As in Slurm, an unknown letter becomes text, and the listing is shown all the same. Text after
-    the last letter becomes a column without a field. `%all` means all columns.
+    As in Slurm, an unknown letter is printed as text. Text after the last letter becomes a column
+    without a field. `%all` means all columns.
     """
     if format == "%all":
         return [
@@ -132,8 +132,8 @@ def listed(
     has_head: bool,
     separator: str = "",
 ) -> list[str]:
-    """Return the lines of a listing. With a `separator`, fields are separated by it and not
-    padded.
+    """Return the lines of a listing. With `separator`, fields are not padded, but separated by this
+    text.
     """
     heads = [one.title for one in columns]
     out = [_line(columns, heads, separator, has_marks=False)] if has_head else []
@@ -149,8 +149,8 @@ def listed(
 
 
 def _pattern(columns: Sequence[Column]) -> str:
-    """Return Python's %-format of a line, which is quicker for thousands of rows; "" for columns
-    that cannot be written in this way.
+    """Return a %-format for a line, which is faster for thousands of rows; "" for columns that need
+    more than a format.
     """
     if any(one.has_mark or one.is_whole for one in columns):
         return ""

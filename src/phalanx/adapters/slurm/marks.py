@@ -1,5 +1,5 @@
-"""The annotations that Slurm's options leave on jobs, and a check of values that all commands
-share.
+"""The annotations that Slurm's options set on jobs, and a check of options' values for all
+commands.
 """
 
 from __future__ import annotations

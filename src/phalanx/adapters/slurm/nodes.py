@@ -1,4 +1,4 @@
-"""The translation of options that choose nodes into node affinity terms of members.
+"""Translates options that choose nodes into node affinity terms of members.
 
 The options are `--constraint`, `--nodelist`, `--exclude`, and the type of `--gres=gpu:TYPE`.
 """
@@ -20,7 +20,7 @@ _TYPED = re.compile(r"(?:([A-Za-z][A-Za-z0-9_.-]*):)?([0-9]{1,7})")
 
 
 def typed_count(option: str, given: str) -> tuple[str, int]:
-    """Return the type ("": any) and number of `--gpus=TYPE:N`. Raises OptionError."""
+    """Return the type ("": any) and the number of `--gpus=TYPE:N`. Raises OptionError."""
     match = _TYPED.fullmatch(given)
     if match is None:
         raise OptionError(f"--{option}={given}: it takes N or TYPE:N, such as a100:2")
@@ -28,7 +28,9 @@ def typed_count(option: str, given: str) -> tuple[str, int]:
 
 
 def gres_count(given: str) -> tuple[str, int]:
-    """Return the type and number of `--gres=gpu[:TYPE][:N]`. Raises OptionError for others."""
+    """Return the type and the number of `--gres=gpu[:TYPE][:N]`. Raises OptionError for other
+    values.
+    """
     kind, *rest = given.removeprefix("gres/").replace("=", ":").split(":")
     if kind != "gpu" or "," in given or len(rest) > 2:
         raise OptionError(f"--gres={given}: only gpu[:TYPE][:N], shard:N and mps:N are supported")
@@ -56,7 +58,9 @@ def shared_gpu(given: str) -> dict[str, Any]:
 
 
 def gpu_type_of(asked: Mapping[str, str]) -> str:
-    """Return the type of GPU that the options name; "" for any. Raises OptionError for several."""
+    """Return the type of GPU that the options name; "" for any type. Raises OptionError if they
+    name several types.
+    """
     found = set()
     for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task"):
         given = asked.get(name, "none")

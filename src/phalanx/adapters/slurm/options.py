@@ -25,13 +25,11 @@ class Option(msgspec.Struct, frozen=True):
     refused: str = ""
     note: str = ""
     says: bool = False
-    """Whether the note is printed when the option is given, because the user might rely on the
+    """Whether the note is printed when the option is used, because the user might rely on the
     option's effect.
     """
     is_optional: bool = False
-    """Whether the value may be left out. If it is given, it is part of the same word as the
-    option.
-    """
+    """Whether the value may be left out. A given value is part of the same word as the option."""
     is_idle: bool = False
     """Whether the option has no effect; the note says why that does no harm."""
     also: str = ""
@@ -302,16 +300,16 @@ _NAMED: Final = {
     "LICENSES": "licenses",
     "NAME": "jobname",
 }
-"""The variables, without their prefixes, that are not named like their options."""
+"""The variables, without prefixes, whose names differ from those of their options."""
 _OF_JOBS: Final = ("SLURM_JOB_NAME", "SLURM_JOB_PARTITION", "SLURM_JOB_ID", "SLURM_CPUS_PER_TASK")
-"""The variables that describe jobs, but whose names look like variables of options."""
+"""The variables that describe jobs, although their names look like those of options."""
 
 
 _COMMA = re.compile(r",(?![^\[\]]*\])")
 
 
 def parts(written: str) -> list[str]:
-    """Return the parts of a list with commas, without blanks; `12_[1,3]` is one part."""
+    """Split a list at commas, and remove blanks; `12_[1,3]` is one part."""
     return [one for one in map(str.strip, _COMMA.split(written)) if one]
 
 

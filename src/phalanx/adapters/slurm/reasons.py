@@ -19,9 +19,8 @@ _USUAL = "default/"
 
 
 def waiting_reason(job: JobInfo, now: float) -> str:
-    """Return the reason of a waiting job as a word, which programs read.
-
-    Full sentences are in `phalanx explain`.
+    """Return the reason why a job waits as a single word, for programs. `phalanx explain` has full
+    sentences.
     """
     if job.is_held:
         return "JobHeldUser"
@@ -39,7 +38,9 @@ def waiting_reason(job: JobInfo, now: float) -> str:
 
 
 def ended_reason(state: str, by_signal: bool) -> str:
-    """Return the reason of a finished job. `by_signal`: a signal ended its first failed member."""
+    """Return the reason why a job has ended. `by_signal`: a signal ended its first failed
+    member.
+    """
     if state == st.FAILED:
         return "JobLaunchFailure" if by_signal else "NonZeroExitCode"
     return _ENDED.get(state, NEVER_KNOWN)
@@ -48,7 +49,7 @@ def ended_reason(state: str, by_signal: bool) -> str:
 def dependency_text(job: JobInfo, reason: str) -> str:
     """Return the unmet dependencies of a job in the form of squeue's %E: `afterok:7(unfulfilled)`.
 
-    Returns "" for a job that waits for another reason.
+    Returns "" if the job waits for another reason.
     """
     if reason != "Dependency":
         return ""

@@ -1,5 +1,5 @@
-"""The translation of Slurm's options into a job. A member of the job is a share of a node, or a
-single task.
+"""Translates Slurm's options into a job. A member of the job is a share of a node, or a single
+task.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from phalanx.model.jobs.spec import JobSpec, Policy, TaskGroup
 
 MAX_TASKS = 100_000
 LEAST_LIMIT_BYTES = 256 << 20
-"""The least memory limit in bytes. It is this large because the processes of srun in a script
-count, too. A job may reserve less.
+"""The smallest memory limit in bytes. It must hold the processes of srun in a script, too. A job
+may reserve less.
 """
 _COUNT = re.compile(r"[0-9]{1,7}")
 _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMGT]?)B?", re.IGNORECASE)
@@ -160,7 +160,7 @@ def _gpus(asked: Mapping[str, str], members: int, each: int) -> float:
 
 
 def _memory(asked: Mapping[str, str], cpus: int, gpus: float) -> float | None:
-    """Return the bytes of memory that a member reserves; None: it reserves none, for example with
+    """Return the bytes of memory that a member reserves; None if it reserves none, for example with
     `--mem=0`.
     """
     found = None
@@ -263,7 +263,9 @@ def job_spec(
 
 
 def counts_tasks(asked: Mapping[str, str]) -> bool:
-    """Whether the options give the number of tasks. Only then do variables of the job have it."""
+    """Whether the options give the number of tasks. Only then have the job's variables this
+    number.
+    """
     return any(name.startswith("ntasks") for name in asked)
 
 
@@ -337,8 +339,8 @@ def _notes(asked: Mapping[str, str], shape: Shape, directory: str) -> dict[str, 
 
 
 def _limit(asked: Mapping[str, str]) -> str | None:
-    """Return a time limit. A value in Slurm's forms is read; any other text stays as it is, and
-    `Job` reads it.
+    """Return a time limit as text. A value in one of Slurm's forms becomes seconds; any other value
+    is kept for `Job` to read.
     """
     if "time" not in asked:
         return None
@@ -350,8 +352,8 @@ def _limit(asked: Mapping[str, str]) -> str | None:
 
 
 def _moment(asked: Mapping[str, str], option: str) -> datetime | str | None:
-    """Return a moment. A value in Slurm's forms is read; any other text stays as it is, and `Job`
-    reads it.
+    """Return a moment. A value in one of Slurm's forms becomes a datetime; any other value is kept
+    for `Job` to read.
     """
     if option not in asked:
         return None
@@ -399,7 +401,7 @@ def _groups(
 
 
 def _priority(asked: Mapping[str, str]) -> int:
-    """Return the priority, minus `--nice`. The option without a value means 100."""
+    """Return the priority minus `--nice`, which without a value means 100."""
     found = []
     for option in ("priority", "nice"):
         given = asked.get(option, "0") or str(_NICE)

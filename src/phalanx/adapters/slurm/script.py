@@ -58,10 +58,9 @@ def checked(script: bytes) -> str:
 
 
 def file_name(pattern: str, values: Mapping[str, str]) -> str:
-    """Return a pattern such as `slurm-%j.out` with its letters replaced.
-
-    A letter without a value stays in the name, and the process that opens the file replaces it.
-    After a backslash at the beginning nothing is replaced.
+    """Replace the letters of a pattern such as `slurm-%j.out`. A letter without a value stays, and
+    is replaced by the process that opens the file. If the pattern begins with a backslash, nothing
+    is replaced.
     """
     if pattern.startswith("\\"):
         return pattern[1:]

@@ -1,4 +1,4 @@
-"""The conversion of sizes to the unit that `sacct --units` gives."""
+"""Converts sizes to the unit of `sacct --units`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sorting of rows for Slurm's `--sort`, by letters of `--format`."""
+"""Sorts rows for Slurm's `--sort`, by letters of `--format`."""
 
 from __future__ import annotations
 

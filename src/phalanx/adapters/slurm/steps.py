@@ -19,7 +19,7 @@ _OF_JOBS = (
 
 
 def told_by_jobs(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a job that the job's steps have, too."""
+    """Return the variables that a job passes on to its steps."""
     return {name: value for name, value in variables.items() if name.startswith(_OF_JOBS)}
 
 
@@ -67,9 +67,8 @@ def _numbers(file: str, written: str) -> list[int]:
 def devices_of_task(
     asked: Mapping[str, str], devices: Sequence[int], place: int, tasks: int
 ) -> Sequence[int]:
-    """Return the devices of a member that its task number `place` sees.
-
-    Raises OptionError when the options ask for more devices than the member holds.
+    """Return the devices of a member that its task number `place` sees. Raises OptionError if the
+    options request more devices than the member holds.
     """
     if "gpus-per-task" in asked:
         each = typed_count("gpus-per-task", asked["gpus-per-task"])[1]

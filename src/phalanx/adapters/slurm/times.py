@@ -1,4 +1,4 @@
-"""The reader of moments and durations in the forms of Slurm's commands."""
+"""Reads moments and durations in the forms of Slurm's commands."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ FORMS = "now+2hours, 18:00, 6:00PM, noon, tomorrow, 2027-01-31T18:00, 01/31/27, 
 
 
 def slurm_moment(written: str, now: float, is_past: bool = False) -> float:
-    """Return a moment in seconds since the epoch; times are in the local zone.
-
-    A time without a day means the next such time, and a day without a year the next such day. With
-    `is_past` they mean the time today and the day of this year, as in sacct. Raises ValueError,
-    which lists the forms.
+    """Return a moment in seconds since the epoch. Times are in the local zone. A time without a day
+    means the next such time, and a day without a year the next such day. With `is_past`, they mean
+    that time today, and that day of this year, as in sacct. Raises ValueError, which lists the
+    forms.
     """
     text = written.strip().lower()
     here = datetime.fromtimestamp(now).replace(microsecond=0)
@@ -93,10 +92,9 @@ def _next(at: datetime, here: datetime, is_past: bool) -> float:
 
 
 def slurm_length(written: str) -> float | None:
-    """Return the seconds of a duration: `minutes`, `minutes:seconds`, `hours:minutes:seconds`,
-    `days-hours` and so on.
-
-    Parts have no upper bound (`0:300`). Returns None for no limit. Raises ValueError.
+    """Return a duration in seconds, from `minutes`, `minutes:seconds`, `hours:minutes:seconds`,
+    `days-hours` and so on. Parts may be of any size (`0:300`). Returns None for no limit. Raises
+    ValueError.
     """
     text = written.strip().lower()
     if text in _NONE:

@@ -1,7 +1,5 @@
-"""The reader of the arguments of Slurm's commands, in the forms of getopt_long.
-
-These are `-n4`, `-n 4`, `--ntasks=4`, `--nta 4`, and options whose optional value is part of the
-same word (`-K0`, `--exclusive=user`).
+"""Reads the arguments of Slurm's commands in the forms of getopt_long: `-n4`, `-n 4`, `--ntasks=4`,
+`--nta 4`, and options with an optional value in the same word (`-K0`, `--exclusive=user`).
 """
 
 from __future__ import annotations

@@ -62,7 +62,9 @@ class Key(NamedTuple):
 
     @property
     def default(self) -> Any:
-        """The value if no source has the key. If it is None or empty, `help` describes the default."""
+        """The value if no source has the key. If it is None or empty, `help` describes the
+        default.
+        """
         if self.table == "start":
             return getattr(StartOptions(), self.name)
         return "127.0.0.1" if self.name == "host" else None

@@ -223,7 +223,7 @@ def status(context: typer.Context, address: Address = None) -> None:
 
 
 _WAITING = {"tasks": PENDING_NODE, "actors": PENDING_CREATION}
-"""The state in which work waits for a node, by kind of work."""
+"""The name of the state in which work waits for a node, by kind of work."""
 _MOST_DEMANDS = 10_000
 
 
@@ -280,8 +280,8 @@ _KINDS = {
     "tasks": "tasks",
     "workers": "workers",
 }
-"""The kinds of `ray list`, and Phalanx's listing for each. An empty name means that this module
-makes the rows of the kind itself.
+"""The kinds of `ray list`, and Phalanx's listing for each. With an empty name, this module makes
+the rows itself.
 """
 _NO_SITES = (
     "the places where objects are created are not recorded: set RAY_record_ref_creation_sites=1 "

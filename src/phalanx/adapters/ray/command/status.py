@@ -1,4 +1,6 @@
-"""`ray status`: a cluster in Ray's layout, because scripts search the output for certain words."""
+"""The text of `ray status`, in Ray's layout, because scripts search the output for certain
+words.
+"""
 
 from __future__ import annotations
 

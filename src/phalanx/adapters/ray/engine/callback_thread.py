@@ -1,9 +1,9 @@
 """Calls to Ray that must not run at the same time as Ray's own callbacks.
 
-Ray resolves the arguments of waiting tasks on one thread of each process, and that thread also
-runs completion callbacks. A task that another thread cancels while this thread resolves its
-argument is forgotten twice, and Ray then ends the whole process (seen with Ray 2.60.0). A
-cancellation that runs on this thread itself cannot overlap.
+Ray resolves the arguments of waiting tasks on one thread of each process, and that thread also runs
+completion callbacks. If another thread cancels a task while this thread resolves the task's
+argument, Ray forgets the task twice, and then ends the whole process (seen with Ray 2.60.0). A
+cancellation that runs on this thread cannot overlap with callbacks.
 """
 
 from __future__ import annotations
@@ -20,18 +20,16 @@ class CallbackThread:
     """The thread on which Ray runs the completion callbacks of this process."""
 
     def __init__(self, small: Any) -> None:
-        """Find the thread.
-
-        Returns when the result of `small` has arrived. `small`: a reference to a result of less
-        than 100 KiB, which Ray keeps in this process. Ray runs callbacks of larger results on other
-        threads.
+        """Find the thread. Returns when the result of `small` has arrived. `small`: a reference to
+        a result of less than 100 KiB, which Ray keeps in this process. For larger results, Ray runs
+        callbacks on other threads.
         """
         self._small = small
         self._id = self._run(threading.get_ident)
 
     def call(self, function: Callable[[], R]) -> R:
-        """Return what `function` returns on Ray's thread, or raise its error. The function must not
-        wait for a result of Ray.
+        """Run `function` on Ray's thread. Returns its result, or raises its error. The function
+        must not wait for a result of Ray.
         """
         if threading.get_ident() == self._id:
             return function()

@@ -21,17 +21,15 @@ AMOUNTS = (
     *("num_cpus", "num_gpus", "resources", "labels", "object_store_memory"),
     "include_dashboard",
 )
-"""The options for the size of a Ray cluster that is started for this program. Ray chooses the value
-of an option that is None.
+"""Options for the size of a Ray cluster that is started for this program. If an option is None, Ray
+chooses its value.
 """
 
 
 def connect(options: EngineOptions, output: Output) -> RayEngine:
-    """Return the engine of a Ray cluster.
-
-    If this process is connected to a cluster already, it is the engine of that one. Raises
-    ConnectionError and AuthenticationError, ValueError if the options name a placement policy, and
-    ImportError for a version of Ray that is too old.
+    """Connect to a Ray cluster, and return the engine. If this process is already connected to a
+    cluster, that cluster is used. Raises ConnectionError and AuthenticationError. Raises ValueError
+    if the options name a placement policy, and ImportError for a version of Ray that is too old.
     """
     check_version()
     join_hierarchies()
@@ -64,7 +62,9 @@ def connect(options: EngineOptions, output: Output) -> RayEngine:
 
 
 def attach() -> RayEngine | None:
-    """Return the engine of a Ray worker whose driver uses Phalanx on Ray; None anywhere else."""
+    """Return the engine, if this process is a Ray worker whose driver uses Phalanx on Ray; None in
+    any other process.
+    """
     if not ray.is_initialized() or ray.get_runtime_context().worker.mode != ray.WORKER_MODE:
         return None
     row = internal_kv._internal_kv_get(_key(), namespace=NAMESPACE)

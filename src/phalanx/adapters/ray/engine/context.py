@@ -11,7 +11,7 @@ from phalanx.model.jobs.gang_view import GangView
 
 
 class RayContext:
-    """Ray's runtime context, with the facts that only Phalanx knows."""
+    """Ray's runtime context, with additional facts that only Phalanx knows."""
 
     def __init__(self) -> None:
         self._native = ray.get_runtime_context()

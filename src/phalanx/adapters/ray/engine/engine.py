@@ -46,13 +46,13 @@ GANG = b"gang"
 GROUP_BYTES = 18
 LEAVE_S = 2.0
 MAX_MEMBERS = 100_000
-"""The most members of gangs that wait or run at the same time in one program, and also the most
-that the program remembers.
+"""The largest number of members of gangs that may wait or run at the same time in one program. The
+program also remembers at most this number.
 """
 
 
 class RayEngine:
-    """The Engine (`runtime/engine/interface.py`) of a program whose work Ray runs."""
+    """The Engine (`runtime/engine/interface.py`) of a program whose work runs on Ray."""
 
     ref_type: type = ray.ObjectRef
     generator_type: type = ray.ObjectRefGenerator
@@ -60,10 +60,9 @@ class RayEngine:
     def __init__(
         self, facts: Mapping[str, Any], queue: str, priority: int, ends_ray: bool = False
     ) -> None:
-        """Prepare the engine. It connects to the scheduler at the first request for the scheduler.
-
-        `facts`: facts about the cluster, as Ray's init returned them. `ends_ray`: whether Phalanx
-        connected to Ray, so that the connection ends with the engine.
+        """Connects to the scheduler on first use. `facts`: facts about the cluster, as Ray's init
+        returned them. `ends_ray`: whether Phalanx connected to Ray, so that the connection ends
+        with the engine.
         """
         self.is_worker = bool(ray.get_runtime_context().worker.mode == ray.WORKER_MODE)
         self.namespace: str = ray.get_runtime_context().namespace
@@ -93,8 +92,8 @@ class RayEngine:
         return bool(ray.is_initialized())
 
     def stop(self) -> None:
-        """Return the program's gangs and batches to the scheduler. A connection to Ray that the
-        program made itself stays.
+        """End the program's gangs and batches. A connection to Ray that the program itself made
+        stays open.
         """
         if not ray.is_initialized():
             return
@@ -110,30 +109,25 @@ class RayEngine:
             ray.shutdown()
 
     def facts(self) -> dict[str, Any]:
-        """Return facts about the cluster, as Ray's init returned them."""
         return self._facts
 
     # ---- objects -----------------------------------------------------------------------------
 
     def get(self, refs: Any, timeout_s: float | None) -> Any:
-        """Return the values of references, by `ray.get`."""
         return ray.get(refs, timeout=timeout_s)
 
     def put(self, value: Any) -> Any:
-        """Store a value, by `ray.put`."""
         return ray.put(value)
 
     def wait(
         self, refs: Sequence[Any], count: int, timeout_s: float | None, fetch: bool
     ) -> tuple[list[Any], list[Any]]:
-        """Return the ready references and the others, by `ray.wait`."""
         found: tuple[list[Any], list[Any]] = ray.wait(
             list(refs), num_returns=count, timeout=timeout_s, fetch_local=fetch
         )
         return found
 
     def cancel(self, ref: Any, force: bool, recursive: bool) -> None:
-        """Cancel the task of a reference, by `ray.cancel`."""
         if self._batches is None:
             ray.cancel(ref, force=force, recursive=recursive)
         else:
@@ -187,11 +181,10 @@ class RayEngine:
         return self._definitions.actor_class(definition, options).remote(*args, **kwargs)
 
     def get_actor(self, name: str, namespace: str | None) -> Any:
-        """Return the handle of a named actor."""
         return ray.get_actor(name, namespace)
 
     def kill(self, actor: Any, no_restart: bool) -> None:
-        """Kill an actor. An actor of a gang is dismissed by the gang's hub."""
+        """Kill an actor. The program's hub ends an actor of a gang."""
         if isinstance(actor, GangActor):
             dismiss(self._hub, *actor._key)
         else:
@@ -220,10 +213,9 @@ class RayEngine:
         return GangId(GroupId(GANG + os.urandom(GROUP_BYTES - len(GANG))))
 
     def group_ready(self, group: GroupId) -> Any:
-        """Return Ray's reference that is ready when the group is created.
-
-        The reference to a task in the group cannot be used for this, because such a task waits for
-        ever if the group is removed.
+        """Return a reference of Ray that becomes ready when the group is created. The reference to
+        a task in the group cannot be used, because such a task waits forever if the group is
+        removed.
         """
         return native_group(group).ready()
 
@@ -275,9 +267,8 @@ class RayEngine:
         return self._hub
 
     def why_pending(self, what: Any) -> Request[Explanation] | None:
-        """Return the request that explains why a gang's task waits.
-
-        None for actors, and for tasks outside gangs, because Ray places these.
+        """Return the request that explains why a gang's task waits. None for actors and for tasks
+        outside gangs, which Ray places.
         """
         group = self._gang_of.get(what.task_id()) if isinstance(what, ray.ObjectRef) else None
         return None if group is None else Explain(group.hex())
@@ -289,15 +280,12 @@ class RayEngine:
         return self.scheduler.ask(request, origin=self.origin)
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Return Ray's rows of nodes."""
         return list(ray.nodes())
 
     def cluster_resources(self) -> dict[str, float]:
-        """Return the total of each resource of the Ray cluster."""
         return dict(ray.cluster_resources())
 
     def available_resources(self) -> dict[str, float]:
-        """Return the available amount of each resource of the Ray cluster."""
         return dict(ray.available_resources())
 
     def named_actors(self, namespace: str | None) -> list[tuple[str, str]]:
@@ -306,7 +294,7 @@ class RayEngine:
         return [one for one in found if namespace in (None, one[0])]
 
     def group_created(self, group: GroupId) -> PendingReply[bool]:
-        """Return a pending reply, which comes when a group of a gang or of the program is
+        """Return a pending reply that arrives when a group of a gang or of the program is
         created.
         """
         if group.startswith(GANG):
@@ -315,7 +303,6 @@ class RayEngine:
         return groups.Created(group)
 
     def remove_group(self, group: GroupId) -> PendingReply[None]:
-        """Remove a Ray placement group."""
         ray.util.remove_placement_group(native_group(group))
         return groups.Known(None)
 
@@ -324,7 +311,6 @@ class RayEngine:
         return groups.named(name)
 
     def groups(self) -> list[dict[str, Any]]:
-        """Return a row for each placement group."""
         return groups.table()
 
     @property
@@ -335,22 +321,20 @@ class RayEngine:
         return self._scheduler
 
     def runtime_context(self) -> RayContext:
-        """Return the runtime context of this process."""
         return RayContext()
 
     def gpu_ids(self) -> list[Any]:
-        """Return the ids of this process's GPUs. The scheduler assigns them to a member of a gang,
-        and Ray to any other process.
+        """Return the ids of this process's GPUs. They are assigned by the scheduler to a member of
+        a gang, and by Ray to any other process.
         """
         view = gang_member.view
         return list(ray.get_gpu_ids()) if view is None else list(view.devices)
 
     def timeline(self) -> list[dict[str, Any]]:
-        """Return Ray's timeline events."""
         return list(ray.timeline())
 
     def state(self, query: StateQuery) -> StateAnswer:
-        """List one kind of state: gangs and jobs from the scheduler, everything else from Ray."""
+        """List one kind of state. The scheduler lists gangs and jobs, and Ray everything else."""
         return self.ask(QueryState(query)) if query.kind in OF_SCHEDULER else ray_listing(query)
 
     def cluster_events(self) -> list[dict[str, Any]]:

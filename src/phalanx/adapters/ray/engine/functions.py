@@ -1,4 +1,4 @@
-"""Functions and classes handed to Ray unchanged, so that every feature of Ray works with them."""
+"""Passes functions and classes to Ray unchanged, so that all features of Ray work with them."""
 
 from __future__ import annotations
 
@@ -28,19 +28,17 @@ class NativeDefinitions:
         return self._function(definition, options, False)
 
     def admitted(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
-        """Return the remote function for tasks of a queue.
-
-        Its first argument is the scheduler's answer, which comes when the task is admitted.
+        """Return the remote function for tasks of a queue. Its first argument is a reference to the
+        scheduler's answer, which becomes ready when the task is admitted.
         """
         return self._function(definition, options, True)
 
     def member(
         self, definition: FunctionDefinition, options: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """Return Ray's remote function of a gang's members, and the options of their tasks.
-
-        The gang gives the members their places and devices, so the tasks request no resources from
-        Ray. The worker ends with its member.
+        """Return Ray's remote function for a gang's members, and the options of their tasks. The
+        members get their places and devices from the gang, so the tasks request no resources from
+        Ray. Each member's worker ends with the member.
         """
         chosen = native_options(options, definition.name)
         chosen |= {"num_gpus": 0, "max_retries": 0}
@@ -50,7 +48,7 @@ class NativeDefinitions:
     def crew_member(
         self, definition: ActorDefinition, options: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """Return Ray's class of a gang's actors, and the options of each actor, as in `member`."""
+        """Return Ray's class for a gang's actors, and the options of each actor, as in `member`."""
         chosen = native_options(options, definition.name)
         groups = chosen.pop("concurrency_groups", None) or {}
         chosen |= {"num_gpus": 0, "max_restarts": 0, "max_task_retries": 0}
@@ -95,7 +93,9 @@ class NativeDefinitions:
 def _actor_class(
     definition: ActorDefinition, groups: Mapping[str, int], cls: type | None = None
 ) -> Any:
-    """Make the class remote. Ray reads method options and concurrency groups at that moment."""
+    """Make the class remote. Ray reads the options of methods and the concurrency groups when it
+    does so.
+    """
     for _, function in inspect.getmembers(definition.cls, inspect.isfunction):
         if own := getattr(function, "__phalanx_method__", None):
             ray.method(**own)(function)

@@ -20,16 +20,15 @@ from phalanx.objects.handle import ActorHandle, ActorMethod
 
 
 class GangActor(ActorHandle[Any]):
-    """The handle of one actor of a gang.
-
-    It may be passed to other processes; the actor ends when the program's own handle is dropped.
+    """A handle of an actor of a gang. It may be passed to other processes. The actor ends when the
+    program's first handle is dropped.
     """
 
     _key: MemberId
     _hub: Any
     _methods: Mapping[str, MethodShape]
     _turns: tuple[bytes, Iterator[int]]
-    """The counter of this handle's calls, which start in the order of their numbers."""
+    """The counter that numbers this handle's calls. Calls start in the order of their numbers."""
 
     def __init__(
         self, hub: Any, group: GangId, index: int, methods: Mapping[str, MethodShape]
@@ -62,7 +61,7 @@ class GangActor(ActorHandle[Any]):
 def first_handle(
     hub: Any, group: GangId, index: int, methods: Mapping[str, MethodShape]
 ) -> GangActor:
-    """Return the program's own handle of an actor. The actor ends when this handle is dropped."""
+    """Return the program's first handle of an actor. The actor ends when this handle is dropped."""
     handle = GangActor(hub, group, index, methods)
     weakref.finalize(handle, dismiss, hub, group, index).atexit = False
     return handle
@@ -95,7 +94,7 @@ class GangMethod(ActorMethod):
         return GangMethod(self._actor, self._name, self._shape, options)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the method. Returns a reference, or a list of references."""
+        """Call the method. Returns a reference or a list of references."""
         self._shape.arity.check(self._name, args, kwargs)
         returns = self._options.get("num_returns") or self._shape.returns
         if not isinstance(returns, int) or returns < 1:

@@ -1,5 +1,5 @@
-"""A gang of actors. Each actor is created in its place, and created again whenever the gang is
-placed again.
+"""A gang of actors. Each actor is created in its place, and again whenever the gang is placed
+again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ Turn = tuple[bytes, int]
 
 
 class _Turns:
-    """The order of the calls to one actor.
-
-    The calls of each caller start in the order in which the caller made them, even if they arrive
-    in another order. Ray itself keeps no order among calls of an actor whose methods are
-    coroutines.
+    """Keeps the calls to one actor in order. The calls of each caller start in the order in which
+    the caller made them, even if they arrive in another order. Ray keeps no order among the calls
+    of an actor whose methods are coroutines.
     """
 
     def __init__(self) -> None:
@@ -50,15 +48,13 @@ class _Turns:
 
 
 class _Seat:
-    """The place of one member in a gang, with the member's actor while it has one."""
+    """A member of the gang, with its actor while the actor exists."""
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.turns = _Turns()
         self.settled = asyncio.Event()
-        """An event that is set when the actor exists, or when it is certain that the actor will
-        never exist.
-        """
+        """Set when the actor exists, or will never exist."""
         self.handle: Any = None
         self.failure: BaseException | None = None
 
@@ -125,7 +121,9 @@ class Crew:
             self._places.end(self._group, index)
 
     async def _occupy(self, seat: _Seat) -> None:
-        """Keep an actor in the seat for as long as the gang gives the seat a place."""
+        """Create the member's actor again and again, for as long as the gang has a place for the
+        member.
+        """
         try:
             cls, options, restarts, args, kwargs = await self._call
             while True:

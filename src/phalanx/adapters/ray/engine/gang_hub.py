@@ -1,9 +1,8 @@
-"""The hub of a program's gangs: an actor that starts each member once it has a place.
-
-A member's reference must exist before the member has a place, but Ray needs the place when a task
-is submitted. Therefore a member's reference is the result of a call of this actor: the call waits
-for the gang's place, runs the member there as a Ray task, and passes its result on. The actor ends
-with the program.
+"""The hub of a program's gangs: an actor that starts each member once the member has a place. A
+member's reference must exist before the member has a place, but Ray needs the place when a task is
+submitted. Therefore a member's reference is the result of a call of this actor. The call waits for
+the gang's place, runs the member there as a Ray task, and returns its result. The actor ends with
+the program.
 """
 
 from __future__ import annotations
@@ -32,9 +31,7 @@ class _Gang:
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def note_failure(self, error: BaseException) -> None:
-        """Note that a member failed. If too few members are left, the others end with the same
-        error.
-        """
+        """Note that a member failed. If too few members are left, all end with the same error."""
         self.failed += 1
         if self.members - self.failed < self.least and not self.failure.done():
             self.failure.set_exception(error)
@@ -83,15 +80,16 @@ class GangHub:
             self._places.end(group, index)
 
     async def hire(self, group: GangId, members: int, call: list[Any]) -> None:
-        """Create a gang of actors.
-
-        `call`: a reference to (Ray class, options, restarts, args, kwargs).
+        """Start to create a gang of actors. `call`: a reference to (Ray class, options, restarts,
+        args, kwargs).
         """
         self._live()
         self._crew(group).set_result(Crew(self._places, group, members, call[0]))
 
     def _crew(self, group: GangId) -> asyncio.Future[Crew]:
-        """Return a gang's actors once `hire` has created them, because calls may arrive earlier."""
+        """Wait until `hire` was called for a gang, because other calls may arrive earlier. Returns
+        the gang's actors.
+        """
         crew = self._crews.get(group)
         if crew is None:
             crew = self._crews[group] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""The process of a gang's member: its view of the gang, and the way in which it is ended."""
+"""The process of a gang's member: its view of the gang, and its end."""
 
 from __future__ import annotations
 

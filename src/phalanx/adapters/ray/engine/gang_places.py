@@ -33,9 +33,8 @@ class GangPlaces:
         self._scheduler = SchedulerClient.connect()
 
     async def of(self, group: GangId, index: int) -> GangPlace:
-        """Return a member's place once it has one.
-
-        Raises TaskPlacementGroupRemoved when it will never have one.
+        """Wait for a member's place, and return it. Raises TaskPlacementGroupRemoved if the member
+        will never have a place.
         """
         while True:
             if not await self._ask(WaitGroup(group)):
@@ -50,7 +49,7 @@ class GangPlaces:
     async def is_taken(self, group: GangId, index: int, node_died: bool) -> bool:
         """Whether a failed member lost its place and waits for another place. If not, the member
         itself has failed. `node_died`: whether Ray reports that the node is dead. The scheduler
-        learns this only after the node has been silent for a while.
+        notices this only after the node has been silent for a while.
         """
         while True:
             state = await self._ask(GetMemberState(group, index))
@@ -65,9 +64,8 @@ class GangPlaces:
         self._scheduler.ask_async(EndMembers(group, [index]), origin=self._origin)
 
     async def keep_alive(self) -> None:
-        """Report to the scheduler as long as the program lives.
-
-        The scheduler drops the program's gangs when the reports stop.
+        """Report to the scheduler while the program lives. The scheduler ends the program's gangs
+        when the reports stop.
         """
         while True:
             await self._ask(ReportBatches({}, {}, []))

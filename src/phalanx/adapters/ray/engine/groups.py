@@ -1,4 +1,4 @@
-"""Placement groups that programs create. They are Ray's own groups, under Phalanx's handles."""
+"""Placement groups that programs create. They are Ray's own groups, with Phalanx's handles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class Known(Generic[R]):
-    """A pending reply whose answer is already known."""
+    """A pending reply with an answer that is already known."""
 
     def __init__(self, value: R) -> None:
         self._value = value
@@ -51,7 +51,7 @@ class Later(Generic[R]):
 
 
 class Created:
-    """A pending reply, which comes when a placement group is created."""
+    """A pending reply that arrives when a placement group is created."""
 
     def __init__(self, group: GroupId) -> None:
         self._group = native_group(group)

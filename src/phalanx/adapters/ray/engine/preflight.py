@@ -1,4 +1,4 @@
-"""Checks before the connection to Ray, for mistakes after which Ray would hang or fail without a
+"""Checks before connecting to Ray, for mistakes with which Ray would hang or fail without a
 message.
 """
 
@@ -61,9 +61,8 @@ def check_reachable(address: str | None) -> None:
 
 @contextlib.contextmanager
 def said(address: str | None, warn: Callable[[str], None]) -> Iterator[None]:
-    """Translate errors that Ray raises while it connects into errors that say what to do.
-
-    `warn` is called when Ray waits silently, for example because the token is wrong.
+    """Translate Ray's errors during the connection into errors that say what to do. `warn` is
+    called when Ray waits silently, for example because the token is wrong.
     """
     waits = threading.Timer(
         SILENT_S, warn, (f"Ray at {address or 'auto'} does not answer yet; {_TOKEN}.",)

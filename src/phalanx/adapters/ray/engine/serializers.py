@@ -1,4 +1,4 @@
-"""The transfer of serializers that programs register in Phalanx to Ray's pickler."""
+"""Registers serializers that programs register in Phalanx with Ray's pickler, too."""
 
 from __future__ import annotations
 

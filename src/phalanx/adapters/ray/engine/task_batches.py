@@ -1,8 +1,9 @@
 """Batches of equal tasks of a queue: tasks that a program submits together are admitted together.
 
-Each task gets the answer about its batch as a hidden argument. Ray therefore holds the task back in
-this process until its batch is admitted, and its reference, cancellation and errors are Ray's own.
-A thread reports to the scheduler how many tasks each batch has, and how many have ended.
+Each task has a reference to the scheduler's answer about its batch as a hidden argument. So Ray
+holds the task back in this process until its batch is admitted, and its reference, cancellation and
+errors are Ray's own. A thread reports to the scheduler how many tasks each batch has, and how many
+of them have ended.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from phalanx.adapters.ray.scheduler.client import SchedulerClient, read_reply
 from phalanx.protocol.requests.ray import AdmitBatch, GetBatchSize, ReportBatches, RunningBatch
 
 GROWS_S = 0.002
-"""Seconds for which a batch waits for more tasks."""
+"""Seconds for which a batch waits for further tasks."""
 LOOK_EVERY_S = 0.005
 LOOKED_AT = 64
-"""The number of unfinished tasks of a batch that one look examines. A look examines only the oldest
-tasks: Ray runs tasks nearly in order, and the cost of a look grows with the number of tasks.
+"""The number of unfinished tasks of a batch that are checked at a time. Only the oldest tasks are
+checked, because Ray runs tasks nearly in order, and because a check takes time for each task.
 """
 REPORT_EVERY_S = 1.0
-"""Seconds between two reports that this process is alive. For each report, all unfinished tasks are
-examined.
+"""Seconds between two reports that this process is alive. Before each report, all unfinished tasks
+are checked.
 """
 SIZES_KEPT_S = 1.0
 SHORT_S, LONG_S = 0.05, 0.2
-"""The shortest and the longest good run time of a batch, in seconds. After a batch that takes less
-than SHORT_S, later batches are larger. After a batch that takes more than LONG_S, they are smaller.
+"""The range of good run times of a batch, in seconds. After a batch that took less than SHORT_S,
+later batches are larger. After a batch that took more than LONG_S, later batches are smaller.
 """
 MAX_TIMES = 64
 
@@ -55,16 +56,16 @@ class _Batch:
         self.is_admitted = False
         self.admitted_at = 0.0
         self.unseen = 0
-        """The number of tasks with no result, and of tasks that could not be started. Their end
-        cannot be observed, so they count as unfinished until the batch is admitted.
+        """The number of tasks without a result, including tasks that could not be started. Their
+        end cannot be observed, so they count as unfinished until the batch is admitted.
         """
         self.refs: list[Any] = []
-        """The references of the tasks that have not ended at the last look."""
+        """The references of the tasks that had not ended at the last check."""
 
 
 class TaskBatches:
-    """The batches of one process: they are formed from its tasks, and their progress is reported.
-    `submit` may be called from any thread.
+    """Forms batches of one process's tasks, and reports their progress. `submit` may be called from
+    any thread.
     """
 
     def __init__(self, scheduler: SchedulerClient, origin: bytes) -> None:
@@ -92,10 +93,8 @@ class TaskBatches:
         needs: Mapping[str, float],
         start: Callable[[Any], Any],
     ) -> Any:
-        """Start a task of a queue once the queue admits it.
-
-        Returns the result of `start(answer)`, where `answer` is a reference that is ready on
-        admission.
+        """Start a task of a queue. Returns the result of `start(answer)`, where `answer` is a
+        reference that becomes ready when the task is admitted.
         """
         kind = (queue, priority, tuple(sorted(needs.items())))
         with self._lock:
@@ -122,14 +121,12 @@ class TaskBatches:
         return result
 
     def cancel(self, ref: Any, force: bool, recursive: bool) -> None:
-        """Cancel a task, which may wait for its batch to be admitted, by `ray.cancel`."""
+        """Cancel a task by `ray.cancel`. The task may still wait for the admission of its batch."""
         self._callbacks.call(lambda: ray.cancel(ref, force=force, recursive=recursive))
 
     def _open(self, kind: _Kind) -> _Batch:
-        """Open a new batch.
-
-        When no other batch of its kind waits, the batch has a single task and is reported at once,
-        so that tasks submitted one at a time do not wait for others.
+        """Open a new batch. If no other batch of its kind waits, it has a single task and is
+        reported at once, so that tasks submitted one at a time do not wait for others.
         """
         queue, priority, needs = kind
         is_alone = not any(_waits(one) for one in reversed(self._batches) if one.kind == kind)
@@ -182,9 +179,7 @@ class TaskBatches:
 
     def _news(self, most: int | None) -> tuple[dict[bytes, int], dict[bytes, int]]:
         """Return the sizes of the batches that are full, and the number of tasks of each batch that
-        have ended since the last look.
-
-        A look examines up to `most` tasks of each batch.
+        have ended since the last check. Up to `most` tasks of each batch are checked.
         """
         now = time.monotonic()
         sized, done = {}, {}
@@ -211,7 +206,7 @@ class TaskBatches:
 
     def _all(self) -> tuple[dict[bytes, int], list[RunningBatch]]:
         """Return the sizes of the waiting batches, and the running batches, for a scheduler that
-        has just started and knows none.
+        has just started.
         """
         with self._lock:
             batches = [batch for batch in self._batches if batch.is_sized]
@@ -234,8 +229,8 @@ def _waits(batch: _Batch) -> bool:
 
 
 def _take_ended(batch: _Batch, most: int | None) -> int:
-    """Return how many of the batch's oldest `most` tasks (None: of all) have ended since the last
-    call.
+    """Return how many of the batch's oldest `most` tasks (None: all tasks) have ended since the
+    last call.
     """
     waits = _waits(batch)
     ended = []
@@ -259,8 +254,8 @@ def _first(result: Any) -> Any:
 def when_admitted(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `function` so that it takes the scheduler's answer as its first argument.
 
-    If the answer is an error, the wrapper raises it. It is not made by functools.wraps, because Ray
-    would then read the signature of the wrapped function.
+    If the answer is an error, the wrapper raises it. functools.wraps is not used, because Ray would
+    then read the signature of the wrapped function.
     """
     if inspect.isgeneratorfunction(function):
 

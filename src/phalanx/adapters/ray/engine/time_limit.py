@@ -11,8 +11,8 @@ from typing import Any
 from phalanx.errors import TaskTimeoutError
 
 GRACE_S = 5.0
-"""Seconds after the timeout error until a task that ignores the error is ended together with its
-process.
+"""Seconds after the timeout error after which the process of a task that ignores the error is
+ended.
 """
 
 

@@ -40,12 +40,13 @@ class JobSubmissionClient:
     """A client that submits jobs to a cluster over HTTP, and asks about them.
 
     `address` is the URL of a job server, such as http://127.0.0.1:8265. If `address` is None or
-    "auto", the server is the one that this user started last on this machine. If it is HOST:PORT of
-    a cluster's head, the server is that of the cluster. As in Ray, RAY_API_SERVER_ADDRESS and
-    RAY_ADDRESS take precedence over `address`. To a server of this user on this machine the client
-    sends the server's own token. To other servers it sends, with RAY_AUTH_MODE=token, the token in
-    RAY_AUTH_TOKEN, or in the file RAY_AUTH_TOKEN_PATH (~/.ray/auth_token). Raises ConnectionError
-    when no server answers there, and TypeError for arguments of another type.
+    "auto", the client uses the server that this user started last on this machine. If `address` is
+    HOST:PORT of a cluster's head, the client uses the cluster's server. As in Ray,
+    RAY_API_SERVER_ADDRESS and RAY_ADDRESS take precedence over `address`. To a server of this user
+    on this machine, the client sends the server's own token. To other servers it sends the token in
+    RAY_AUTH_TOKEN, or in the file RAY_AUTH_TOKEN_PATH (~/.ray/auth_token), if RAY_AUTH_MODE=token
+    is set. Raises ConnectionError if no server answers, and TypeError for arguments of a wrong
+    type.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class JobSubmissionClient:
         """Run a shell command as a job.
 
         Returns its submission id. Directories that the runtime environment names are uploaded.
-        Raises RuntimeError for an id that is taken and for other refusals of the server, and
+        Raises RuntimeError if the server refuses the job, for example because the id is taken, and
         ValueError for a directory that does not exist.
         """
         environment = self._uploaded(dict(runtime_env or {}))
@@ -162,16 +163,16 @@ class JobSubmissionClient:
         return bool(self._ask("POST", f"{_path(job_id)}/stop")["stopped"])
 
     def delete_job(self, job_id: str) -> bool:
-        """Delete a job that is over. Raises RuntimeError for a job that is not over, and for an
-        unknown one.
+        """Delete a job that is over. Raises RuntimeError for an unknown job, and for a job that is
+        not over.
         """
         return bool(self._ask("DELETE", _path(job_id))["deleted"])
 
     # ---- uploads -----------------------------------------------------------------------------
 
     def _uploaded(self, environment: dict[str, Any]) -> dict[str, Any]:
-        """Return the runtime environment with uploaded packages in place of this machine's
-        directories.
+        """Upload the directories that a runtime environment names. Returns the environment with the
+        packages' URIs in their place.
         """
         excludes = environment.pop("excludes", None) or []
         if directory := environment.get("working_dir"):
@@ -200,10 +201,8 @@ class JobSubmissionClient:
     def _ask(
         self, method: str, endpoint: str, body: Mapping[str, Any] | IO[bytes] | None = None
     ) -> Any:
-        """Send a request.
-
-        Returns the server's answer, which is JSON. Raises RuntimeError, with the text of the
-        answer, for an error.
+        """Send a request. Returns the server's JSON answer. If the server answers with an error,
+        raises RuntimeError with its text.
         """
         if isinstance(body, Mapping):
             response = self._do_request(method, endpoint, json_data=body)
@@ -275,8 +274,8 @@ def server_url(address: str | None) -> str:
 def _token_headers(url: str) -> dict[str, str]:
     """Return the headers with the token for a server.
 
-    A token is sent only to a server that is known to be the intended one, because another user's
-    process may now listen at a port of an earlier job server of this user.
+    A token is sent only if the server is known to be this user's, because another user's process
+    may now listen at the port of an earlier job server.
     """
     token = ""
     if os.environ.get("RAY_AUTH_MODE") == "token":
@@ -289,9 +288,8 @@ def _token_headers(url: str) -> dict[str, str]:
 
 
 def _tls(verify: str | bool) -> ssl.SSLContext:
-    """Return the TLS settings for `verify`.
-
-    Raises FileNotFoundError for a path without certificates.
+    """Return the TLS settings for the option `verify`. Raises FileNotFoundError for a path without
+    certificates.
     """
     if isinstance(verify, str):
         if not os.path.exists(verify):

@@ -19,8 +19,8 @@ PIECE_BYTES = 1 << 20
 UNPACKED_BYTES = 2 << 30
 """The most bytes of the unpacked files of one package."""
 UNPACKED_RATIO = 100
-"""The largest size of an unpacked package, as a multiple of the package's size. Text and tables
-grow to ten or twenty times their packed size.
+"""The largest size of an unpacked package, as a multiple of the package's size. Unpacked text and
+tables are ten to twenty times as large as packed.
 """
 SMALL_BYTES = 64 << 20
 """The unpacked bytes that every package may have, even if the package is very small."""
@@ -29,7 +29,7 @@ MOST_FILES = 100_000
 
 
 def directory() -> Path:
-    """Return the directory of all these files; create it with mode 0700."""
+    """Return the directory of these files; create it with mode 0700 if needed."""
     path = Path.home() / ".phalanx" / "ray-jobs"
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
@@ -69,15 +69,13 @@ class Packages:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def path(self, uri: str) -> str | None:
-        """Return the directory of the unpacked package; None for one that was not uploaded."""
+        """Return the directory of an unpacked package; None if the package was not uploaded."""
         path = self._root / _name(uri)
         return str(path) if path.is_dir() else None
 
     def put(self, uri: str, stream: Body, size: int) -> None:
-        """Read a zip file of `size` bytes and unpack it.
-
-        Raises ValueError for a file that is no zip file, and for one that unpacks to more than
-        allowed.
+        """Read a zip file of `size` bytes and unpack it. Raises ValueError if the file is not a zip
+        file, or is too large when unpacked.
         """
         with tempfile.TemporaryDirectory(dir=self._root, prefix=".new-") as draft:
             file, unpacked = Path(draft, "package.zip"), Path(draft, "unpacked")
@@ -108,9 +106,8 @@ def _name(uri: str) -> str:
 
 
 def _check_bounds(archive: zipfile.ZipFile, size: int, uri: str) -> None:
-    """Check the sizes in the archive's directory before anything is written. Raises ValueError.
-
-    A file in the archive cannot have more bytes than its entry states, because reading ends there.
+    """Check the sizes that the archive states before anything is written. Raises ValueError. A file
+    in the archive cannot be larger than stated, because reading ends at the stated size.
     """
     members = archive.infolist()
     if len(members) > MOST_FILES:

@@ -1,4 +1,4 @@
-"""The packing of a directory as a package: a zip file whose name identifies its content."""
+"""Packs a directory as a package: a zip file whose name identifies its content."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ PORT = 8265
 """The default port of a job server, as in Ray."""
 _LOOK_EVERY_S = 1.0
 _GONE_AFTER = 5
-"""The number of looks in a row that find no head or node of the cluster on this machine, after
-which the server ends.
+"""The server ends after this number of successive checks without a head or node of the cluster on
+this machine.
 """
 
 
@@ -49,10 +49,8 @@ def place(cluster: str) -> Place:
 
 
 def start_server(cluster: str, host: str = "127.0.0.1", port: int = PORT) -> serving.Serving:
-    """Start a job server for this head's cluster.
-
-    The server ends when the cluster ends. Raises SystemFailureError, with the reason, when it
-    cannot start.
+    """Start a job server for this head's cluster. The server ends when the cluster ends. Raises
+    SystemFailureError, with the reason, if the server cannot start.
     """
     arguments = [cluster, host, str(port)]
     return serving.start(files.directory(), "phalanx.adapters.ray.jobs.process", arguments)

@@ -1,4 +1,4 @@
-"""The answers of Ray's job API: one method for each route, over the cluster's own jobs."""
+"""Ray's job API: a method for each route, which answers from the cluster's jobs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class AskHead(Protocol):
 
 @dataclass(frozen=True)
 class Answer:
-    """A complete answer: JSON, or a text that explains an error."""
+    """A complete answer: JSON, or a text about an error."""
 
     status: int
     body: Any = None
@@ -65,8 +65,8 @@ class Answer:
 
 
 class JobRoutes:
-    """The methods for the routes of the job API. `body` is the stream with the body of the
-    request.
+    """The methods for the routes of the job API. Their argument `body` is the stream with the
+    request's body.
     """
 
     def __init__(self, ask: AskHead, place: Place, packages: Packages) -> None:

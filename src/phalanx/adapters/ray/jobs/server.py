@@ -21,17 +21,15 @@ SILENCE_S = 60.0
 _LOOK_EVERY_S = 0.2
 _TAIL = re.compile("/api/jobs/([^/]+)/logs/tail")
 _WEBSOCKET = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-"""The text that is hashed together with a WebSocket's key: RFC 6455, section 1.3."""
+"""The text that is hashed together with a WebSocket's key (RFC 6455, section 1.3)."""
 _TEXT, _CLOSE = 0x81, 0x88
 _NORMAL = (1000).to_bytes(2, "big")
 
 
 class JobServer(ThreadingHTTPServer):
-    """The server that offers the routes to clients with the token.
-
-    It refuses requests that a web page of any origin sends, because a web page can make a browser
-    send requests. It refuses requests for another host's name, because such a name can be made to
-    resolve to this machine.
+    """The server that serves the routes to clients with the token. It refuses all requests of web
+    pages, because any web page can make a browser send requests. It refuses requests for another
+    host's name, because such a name can be made to resolve to this machine.
     """
 
     daemon_threads = True

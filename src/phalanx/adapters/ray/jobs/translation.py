@@ -1,4 +1,4 @@
-"""The translation of Ray's request for a job into a job of Phalanx, and of a job's row into Ray's
+"""Translates Ray's request for a job into a job of Phalanx, and a job's row into Ray's
 description.
 """
 
@@ -25,7 +25,9 @@ SUBMISSION = "ray.io/job-submission"
 """The annotation of a job that was submitted by the job API: the request as JSON."""
 PACKAGE = re.compile(r"gcs://([A-Za-z0-9_][A-Za-z0-9_.-]{0,200}\.zip)")
 _LONGEST_ID = 54
-"""Characters of the longest id that leaves room for the names of members, such as ID-worker-0."""
+"""The largest number of characters of an id. Names of members, such as ID-worker-0, must not be too
+long.
+"""
 _STOP_WAIT_S = 3.0
 """Seconds between SIGTERM and SIGKILL, unless the job's variable RAY_JOB_STOP_WAIT_TIME_S sets
 them.
@@ -106,7 +108,7 @@ def read_request(body: bytes) -> JobSubmitRequest:
 
 
 def job_name(submission_id: str) -> str:
-    """Return the name of the job with this id: the id itself if it is valid as a job's name."""
+    """Return the name of the job with this id. It is the id itself if the id is a valid name."""
     if len(submission_id) <= _LONGEST_ID and qualified_fault(submission_id) is None:
         return submission_id
     stem = re.sub(r"[^A-Za-z0-9]+", "-", submission_id)[:40].strip("-") or "job"
@@ -146,18 +148,18 @@ class Place:
     """The server's machine, and the environment of commands on it."""
 
     hostname: str
-    """The machine's name; nodes on it carry it as their label kubernetes.io/hostname."""
+    """The machine's name. Nodes on the machine have it as the label kubernetes.io/hostname."""
     directory: str
     """The directory in which a job without a working directory runs."""
     variables: Mapping[str, str]
-    """The environment variables: PATH and PYTHONPATH, under which commands find Ray's names, and
-    the address of the cluster.
+    """The environment variables: PATH and PYTHONPATH, with which commands find Ray's names, and the
+    address of the cluster.
     """
 
 
 def job_spec(request: JobSubmitRequest, place: Place, unpacked: Mapping[str, str]) -> JobSpec:
-    """Return the job: one command, which is never retried, and which holds no CPUs unless it
-    requests some.
+    """Return the job for a request: one command, which is never retried, and which holds no CPUs
+    unless it requests them.
 
     As in Ray, the job runs on the server's machine unless it requests resources and needs no
     package. `unpacked` has the directory of each package. Raises ValueError and TypeError.

@@ -1,5 +1,5 @@
 """Replacements for modules of Ray that programs import although they are not part of Ray's public
 interface.
 
-Each offers the part of Ray's module that Phalanx supports (see `phalanx.adapters.ray.names`).
+Each has the part of Ray's module that Phalanx supports (see `phalanx.adapters.ray.names`).
 """

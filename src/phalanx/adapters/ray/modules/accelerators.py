@@ -1,4 +1,4 @@
-"""`ray.util.accelerators`: the values of `accelerator_type` for the devices that programs name."""
+"""`ray.util.accelerators`: constants with the values of `accelerator_type`."""
 
 from __future__ import annotations
 

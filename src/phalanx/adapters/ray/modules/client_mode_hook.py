@@ -32,7 +32,6 @@ def auto_init_hook(function: Callable[..., T]) -> Callable[..., T]:
 
 
 def wrap_auto_init(function: Callable[..., T]) -> Callable[..., T]:
-    """Return the function itself, like `auto_init_hook`."""
     return function
 
 
@@ -44,7 +43,6 @@ def enable_client_mode() -> Iterator[None]:
 
 @contextlib.contextmanager
 def disable_client_hook() -> Iterator[None]:
-    """Do nothing: there is no hook to turn off."""
     yield
 
 

@@ -1,4 +1,4 @@
-"""`torch_gloo_collective_group` of Ray's collective operations, with groups of gloo."""
+"""The module `torch_gloo_collective_group` of Ray's collective operations, over gloo."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ INT32_MAX = (1 << 31) - 1
 
 
 def get_or_create_event_loop() -> asyncio.AbstractEventLoop:
-    """Return the running event loop or else the thread's event loop. If the thread has none, it
-    gets a new one.
+    """Return the running event loop, or else the thread's event loop. A thread without an event
+    loop gets a new one.
     """
     try:
         return asyncio.get_running_loop()
@@ -74,7 +74,7 @@ def get_num_cpus() -> int:
 
 
 def get_ray_doc_version() -> str:
-    """Return the part of the documentation's address that names a version."""
+    """Return the version in the documentation's address."""
     return "latest"
 
 
@@ -83,7 +83,7 @@ def reset_ray_address(*_: object) -> None:
 
 
 def run_background_task(coroutine: Any) -> asyncio.Task[Any]:
-    """Start a coroutine in the background. The caller need not keep its task."""
+    """Start a coroutine in the background. The caller need not keep a reference to its task."""
     task = asyncio.get_running_loop().create_task(coroutine)
     _background.add(task)
     task.add_done_callback(_background.discard)

@@ -14,7 +14,7 @@ RAY_NODE_TPU_TOPOLOGY_KEY = "ray.io/tpu-topology"
 RAY_NODE_TPU_WORKER_ID_KEY = "ray.io/tpu-worker-id"
 GRPC_STATUS_CODE_RESOURCE_EXHAUSTED = 8
 NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
-"""The pattern of the numbers, decimal or hexadecimal, by which otherwise equal lines differ."""
+"""Matches decimal and hexadecimal numbers, which are ignored when lines of output are compared."""
 HEAD_NODE_RESOURCE_NAME = "node:__internal_head__"
 NODE_ID_PREFIX = "node:"
 RESOURCE_CONSTRAINT_PREFIX = "accelerator_type:"
@@ -46,13 +46,13 @@ def env_bool(key: str, default: bool) -> bool:
 
 
 def env_integer(key: str, default: int) -> int:
-    """Read an environment variable as a whole number; return the default if it is not one."""
+    """Return an environment variable as a whole number; `default` if it is not a whole number."""
     text = os.environ.get(key)
     return int(text) if text is not None and text.lstrip("-").isdigit() else default
 
 
 def env_float(key: str, default: float) -> float:
-    """Read an environment variable as a number; return the default if it is not one."""
+    """Return an environment variable as a number; `default` if it is not a number."""
     try:
         return float(os.environ[key])
     except (KeyError, ValueError):

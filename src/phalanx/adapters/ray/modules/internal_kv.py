@@ -15,7 +15,9 @@ def _bytes(text: Key | None) -> bytes:
 
 
 def _key(key: Key) -> bytes:
-    """Return the key as bytes. Raises SystemFailureError for a prefix that Ray reserves."""
+    """Return the key as bytes. Raises SystemFailureError for a key with a prefix that Ray
+    reserves.
+    """
     if (found := _bytes(key)).startswith(_RESERVED):
         raise SystemFailureError(
             f"The key {found!r} begins with {_RESERVED.decode()}, which is reserved."
@@ -28,7 +30,7 @@ def _internal_kv_initialized() -> bool:
 
 
 def _initialize_internal_kv(gcs_client: object = None) -> None:
-    """Do nothing: the table exists as long as the cluster."""
+    """Do nothing: the table always exists."""
 
 
 def _internal_kv_reset() -> None:

@@ -17,10 +17,9 @@ Locations = dict[ObjectRef[Any], dict[str, Any]]
 
 
 def get_local_object_locations(obj_refs: Sequence[ObjectRef[Any]]) -> Locations:
-    """Return what this process knows about each object, without asking any other process.
-
-    `object_size` is in bytes (None while the object is not known to exist); `node_ids` is empty for
-    an object that travels in messages. Raises RuntimeError when Phalanx is not running here.
+    """Return what this process knows about each object, without asking another process.
+    `object_size` is in bytes (None while the object is not known to exist). `node_ids` is empty for
+    a small object, which is sent in messages. Raises RuntimeError if this process has no session.
     """
     if not is_initialized():
         raise RuntimeError("Phalanx is not running: call init() first.")
@@ -30,8 +29,8 @@ def get_local_object_locations(obj_refs: Sequence[ObjectRef[Any]]) -> Locations:
 
 
 def get_object_locations(obj_refs: Sequence[ObjectRef[Any]], timeout_ms: int = -1) -> Locations:
-    """Return the same as `get_local_object_locations`: an owner knows all locations, and other
-    processes know the locations that the owner sent them.
+    """Return the same as `get_local_object_locations`. An owner knows all locations; other
+    processes know those that the owner has sent them.
     """
     return get_local_object_locations(obj_refs)
 

@@ -14,13 +14,12 @@ class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]  # of whatever s
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record."""
         self.stream = sys.stderr
         super().emit(record)
 
 
 def configure() -> None:
-    """Show the libraries' messages from INFO on; a second call changes nothing."""
+    """Show the libraries' messages of level INFO and above. A second call changes nothing."""
     if any(isinstance(handler, _Stderr) for handler in logger.handlers):
         return
     handler = _Stderr()

@@ -11,21 +11,19 @@ from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import is_initialized
 
 _OUTSIDE = ("192.0.2.1", 53)
-"""An address that RFC 5737 reserves for documentation. To connect a datagram socket to it only
+"""An address that RFC 5737 reserves for documentation. Connecting a datagram socket to it only
 looks up the route.
 """
 
 
 _known: dict[str, str] = {}
-"""The address of this process's node, by the node's id.
-
-It is remembered because it does not change, and programs such as Modin ask for it several times in
-each task.
+"""The address of this process's node, by the node's id. It is cached because it does not change,
+and programs such as Modin ask for it several times in each task.
 """
 
 
 def get_node_ip_address(address: str = "") -> str:
-    """Return the address under which other nodes reach this one."""
+    """Return the address at which other nodes reach this node."""
     if is_initialized():
         here = get_runtime_context().get_node_id()
         if here not in _known:
@@ -85,5 +83,5 @@ def get_localhost_ip() -> str:
 
 
 def get_all_interfaces_ip() -> str:
-    """Return the address at which to listen on all interfaces."""
+    """Return the address for listening on all interfaces."""
     return "0.0.0.0"  # only returned, not listened at here

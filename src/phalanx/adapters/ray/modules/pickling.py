@@ -1,4 +1,4 @@
-"""`ray.cloudpickle`: the functions that it has in addition to cloudpickle's."""
+"""`ray.cloudpickle`: cloudpickle, and two functions that Ray adds."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ T = TypeVar("T")
 
 
 def dumps_debug(value: Any, *args: Any, **kwargs: Any) -> bytes:
-    """Pickle a value; the TypeError or PicklingError names the piece that cannot be pickled."""
+    """Pickle a value. If a piece of it cannot be pickled, the TypeError or PicklingError names the
+    piece.
+    """
     return _explained(value, lambda: bytes(cloudpickle.dumps(value, *args, **kwargs)))
 
 
 def dump_debug(value: Any, file: BinaryIO, *args: Any, **kwargs: Any) -> None:
-    """Pickle a value into a file; the TypeError or PicklingError names the unpicklable piece."""
+    """Pickle a value into a file. If a piece of it cannot be pickled, the TypeError or
+    PicklingError names the piece.
+    """
     _explained(value, lambda: cloudpickle.dump(value, file, *args, **kwargs))
 
 

@@ -89,7 +89,6 @@ class GlobalState:
     def actor_table(
         self, actor_id: str | None, job_id: JobID | None = None, actor_state_name: str | None = None
     ) -> dict[str, Any]:
-        """Return the same as `actors`: rows of actors by their ids, or one actor's row."""
         return actors(actor_id, job_id, actor_state_name)
 
     def node_table(self) -> list[dict[str, Any]]:
@@ -113,7 +112,7 @@ class GlobalState:
         return {row["NodeID"]: row["Labels"] for row in nodes() if row["Alive"]}
 
     def get_draining_nodes(self) -> dict[str, int]:
-        """Return the draining nodes and the times at which they end (0: no time was given)."""
+        """Return the draining nodes and the deadlines of the drains (0: no deadline)."""
         return {node.node_id: 0 for node in cluster_status().nodes if node.state == "DRAINING"}
 
     def get_cluster_config(self) -> None:

@@ -125,10 +125,9 @@ def list_cluster_events(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[StateRow]:
-    """List recent events of the cluster, the oldest first.
-
-    With `detail`, `custom_fields` has the fields of `phalanx.util.state.list_events`. As in Ray,
-    the start of a head and of its first node does not count as an event.
+    """List recent events of the cluster, the oldest first. With `detail`, `custom_fields` has the
+    fields of `phalanx.util.state.list_events`. As in Ray, starts of a head and of its first node
+    are not listed.
     """
     if not 0 < limit <= MAX_LIMIT:
         raise ValueError(f"limit must be 1 to {MAX_LIMIT:,}, not {limit}")
@@ -192,7 +191,7 @@ def _driver_row(row: StateRow) -> StateRow:
 
 
 def free(object_refs: ObjectRef[Any] | list[ObjectRef[Any]], local_only: bool = False) -> None:
-    """Check the arguments and do nothing else, because an object's memory is freed with its last
+    """Check the arguments, and do nothing else: an object's memory is freed with its last
     reference.
     """
     for ref in object_refs if isinstance(object_refs, list) else [object_refs]:

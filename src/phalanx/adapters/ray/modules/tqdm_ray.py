@@ -1,4 +1,4 @@
-"""`ray.experimental.tqdm_ray`: progress bars of workers, as lines that the driver shows."""
+"""`ray.experimental.tqdm_ray`: progress bars of workers. The driver shows them as lines."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _WIDTH = 20
 
 
 class tqdm(Generic[T]):  # the name that programs import
-    """A progress bar, which counts items, and prints the progress about once a second and at the
-    end.
+    """A progress bar. It counts items, and prints the progress about once a second and at
+    the end.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class tqdm(Generic[T]):  # the name that programs import
 
 
 def safe_print(*args: Any, **kwargs: Any) -> None:
-    """Print as `print` does. It cannot damage a bar, because each state of a bar is a line of its
-    own.
+    """Print like `print`. It cannot damage a progress bar, because each state of a bar is a line of
+    its own.
     """
     print(*args, **kwargs)

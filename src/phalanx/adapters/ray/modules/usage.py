@@ -4,7 +4,9 @@ from __future__ import annotations
 
 
 class _Names(type):
-    """A class on which every public attribute exists; its value is its own name."""
+    """The metaclass of a class that has every public attribute. The value of an attribute is its
+    name.
+    """
 
     def __getattr__(cls, name: str) -> str:
         if name.startswith("_"):
@@ -13,7 +15,7 @@ class _Names(type):
 
 
 class TagKey(metaclass=_Names):
-    """The tags of facts that a library may report about itself: any name."""
+    """The tags of facts that a library may report about itself. Every name is a tag."""
 
 
 def record_library_usage(library_usage: str) -> None:

@@ -83,7 +83,7 @@ class GlobalNode:
 
 
 class JobConfig:
-    """The configuration that this driver's job was submitted with."""
+    """The configuration with which this driver's job was submitted."""
 
     def __init__(self) -> None:
         of_job = json.loads(os.environ.get(JOB_CONFIG) or "{}")
@@ -92,7 +92,9 @@ class JobConfig:
 
 
 class CoreWorker:
-    """This process's references and values, as programs ask Ray's core worker about them."""
+    """Answers programs' questions to Ray's core worker about this process's references and
+    values.
+    """
 
     def get_all_reference_counts(self) -> dict[bytes, dict[str, int]]:
         """Return reference counts by id in hex.
@@ -121,11 +123,11 @@ class CoreWorker:
         return sum(one["object_size"] or 0 for one in facts if not one["node_ids"])
 
     def get_disable_job_level_lineage_reconstruction(self) -> bool:
-        """Whether lost objects are not reconstructed: always False."""
+        """Return False: lost objects are always reconstructed."""
         return False
 
     def get_job_config(self) -> JobConfig:
-        """Return the configuration of the job as which this driver was submitted."""
+        """Return the configuration of this driver's job."""
         return JobConfig()
 
     def object_exists(self, ref: ObjectRef[Any]) -> bool:
@@ -138,9 +140,7 @@ class _Serialized(NamedTuple):
 
 
 class SerializationContext:
-    """The context with which libraries change how a class is pickled, and measure the size of
-    values.
-    """
+    """Lets libraries change how a class is pickled, and measure the size of values."""
 
     def serialize(self, value: Any) -> _Serialized:
         """Return an object with the number of bytes of a serialized value."""
@@ -168,7 +168,7 @@ class GlobalWorker:
 
     @property
     def connected(self) -> bool:
-        """Whether a runtime is up."""
+        """Whether this process has a runtime."""
         return is_initialized()
 
     @property
@@ -228,7 +228,7 @@ class GlobalWorker:
         return get_node_ip_address()
 
     def check_connected(self) -> None:
-        """Raise an error when no runtime is up."""
+        """Raise an error if this process has no runtime."""
         running_engine()
 
 

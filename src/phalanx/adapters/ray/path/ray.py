@@ -1,5 +1,5 @@
-"""The module that `import ray` finds in a process with this directory on its path. It puts Phalanx
-in its place.
+"""The module that `import ray` finds in a process with this directory on its path. It replaces
+itself by Phalanx.
 """
 
 import sys

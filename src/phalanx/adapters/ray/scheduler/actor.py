@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 class SchedulerActor:
-    """The scheduler's actor. It passes all messages on to the scheduler's thread, and awaits the
-    thread's answers.
+    """The scheduler's actor. It passes all messages to the scheduler's thread, and awaits the
+    answers.
     """
 
     def __init__(self, options: bytes) -> None:
@@ -40,10 +40,8 @@ class SchedulerActor:
         return msgspec.msgpack.encode(reply)
 
     async def from_node(self, prefix: bytes, body: bytes, agent: ActorHandle | None) -> bool:
-        """Take in messages of a node's agent.
-
-        Returns whether the node has joined this scheduler. `agent`: the agent's handle, which is
-        given when the node joins.
+        """Handle messages of a node's agent. Returns whether the node has joined this scheduler.
+        `agent`: the agent's handle, which is only given when the node joins.
         """
         scheduler = self._scheduler
         return await _answer_of(
@@ -51,7 +49,7 @@ class SchedulerActor:
         )
 
     async def pid(self) -> int:
-        """Return the process id of the scheduler as soon as it answers requests."""
+        """Wait until the scheduler answers requests, and return its process id."""
         scheduler = self._scheduler
         return await _answer_of(
             lambda answered: scheduler.call(lambda: answered(os.getpid())), returns=int
@@ -59,8 +57,8 @@ class SchedulerActor:
 
 
 async def _answer_of(begin: Callable[[Callable[[T], None]], None], returns: type[T]) -> T:
-    """Await the value with which another thread calls a callback. `begin` passes the callback to
-    that thread.
+    """Call `begin` with a callback, and await the value with which another thread calls the
+    callback.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()

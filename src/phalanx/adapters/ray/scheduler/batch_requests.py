@@ -1,5 +1,5 @@
-"""The requests about batches of tasks. The request of a batch is answered when `AdmissionTable`
-admits the batch.
+"""Requests about batches of tasks. A batch's request is answered when `AdmissionTable` admits the
+batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOOK_EVERY_S = 0.1
 
 
 class TasksCluster(Protocol):
-    """The part of the head that the tasks of queues need."""
+    """The part of the head that tasks of queues need."""
 
     @property
     def queues(self) -> Queues:
@@ -33,29 +33,29 @@ class TasksCluster(Protocol):
         ...
 
     def outside_gangs(self) -> Mapping[str, float]:
-        """The cluster's total of each resource, minus the amounts that members of gangs hold."""
+        """The cluster's total of each resource, without the amounts that members of gangs hold."""
         ...
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """Note that a process has ended, and remove what it owns."""
+        """Note that a process has ended, and remove everything that it owns."""
         ...
 
 
 class BatchRequests:
-    """The handler of requests about batches. All its methods run in the scheduler's thread."""
+    """Handles requests about batches. All methods run in the scheduler's thread."""
 
     def __init__(self, cluster: TasksCluster, clock: Callable[[], float]) -> None:
         self._cluster = cluster
         self._clock = clock
         self._table = AdmissionTable()
         self._waiting: dict[bytes, list[Asker[None]]] = {}
-        """The process that waits for an answer about each batch, until the batch is admitted."""
+        """The process that waits for the admission of each batch."""
         self._heard: dict[bytes, float] = {}
         """The time at which each owner last sent a message."""
         self._look_at = 0.0
 
     def entries(self) -> list[Entry]:
-        """Return the request types that this class answers, for RequestHandlers."""
+        """Return the handlers of this class, for RequestHandlers."""
         return [
             AdmitBatch.handled_by(self._ask),
             GetBatchSize.handled_by(self._batch_size),
@@ -71,7 +71,6 @@ class BatchRequests:
         return now
 
     def tick(self, now: float) -> None:
-        """Act on the passing of time: drop silent owners and admit batches."""
         self._table.advance(now)
         for owner in [one for one, heard in self._heard.items() if now > heard + SILENT_S]:
             self._gone(owner, now)
@@ -161,7 +160,7 @@ class BatchRequests:
 
 
 def _check(needs: Mapping[str, float], *counts: int) -> None:
-    """Raise ValueError for amounts that no task can need, and for impossible numbers of tasks."""
+    """Raise ValueError for invalid amounts, and for invalid numbers of tasks."""
     check_amounts(needs)
     for count in counts:
         if not 0 <= count <= LARGEST_NUMBER:

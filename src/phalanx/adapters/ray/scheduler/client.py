@@ -1,4 +1,6 @@
-"""The client by which programs and commands ask the scheduler of their Ray cluster."""
+"""The client with which programs and commands send requests to the scheduler of their Ray
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,12 @@ R = TypeVar("R")
 
 _HEAD = "node:__internal_head__"
 _PENDING_CALLS = 100_000
-"""The most calls, such as those that wait for gangs, that may wait for their answers at the same
-time.
-"""
+"""The largest number of unanswered calls, such as calls that wait for gangs."""
 
 _MEMORY_BYTES = 1
-"""Bytes of memory that the scheduler's actor requests, so that Ray starts it near its creator.
-
-Ray starts an actor that requests nothing through a random node. If that node has died unnoticed,
-the start waits for some 15 s, until Ray notices the death. Ray starts an actor with a request
-through its creator's node, as long as that node is alive.
+"""Bytes of memory that the scheduler's actor requests, so that Ray starts it through its creator's
+node. Ray starts an actor that requests nothing through a random node. If that node has died
+unnoticed, the start waits for some 15 s until Ray notices the death.
 """
 
 
@@ -45,10 +43,9 @@ class SchedulerClient:
     def connect(
         cls, options: SchedulerOptions | None = None, *, start: bool = True
     ) -> SchedulerClient:
-        """Find the cluster's scheduler; Ray must be initialized.
-
-        With `start`, a scheduler is started with `options` if none runs; a running scheduler keeps
-        its own options. Raises ConnectionError if no scheduler runs and `start` is not set.
+        """Find the cluster's scheduler. Ray must be initialized. With `start`, a scheduler is
+        started with `options` if none runs; a running scheduler keeps its own options. Without
+        `start`, raises ConnectionError if no scheduler runs.
         """
         if not start:
             try:
@@ -76,16 +73,16 @@ class SchedulerClient:
         """Send a request.
 
         Returns a reference to the Reply in msgpack. `origin`: 16 bytes that identify the asking
-        process, which then owns all that the request creates. When this process ends, what it owns
-        is removed. Empty: the created things have no owner.
+        process. This process owns everything that the request creates, and when it ends, that is
+        removed. If `origin` is empty, there is no owner.
         """
         return self.actor.ask.remote(origin, request.kind, bytes(encode_request(request)))
 
     def ask(self, request: Request[R], *, timeout_s: float | None = None, origin: bytes = b"") -> R:
         """Return the answer to one request.
 
-        `origin` is as in `send`. Raises the error with which the scheduler answers,
-        GetTimeoutError, and SystemFailureError when the scheduler is gone for ever.
+        `origin` is as in `send`. Raises the error that the scheduler answers, GetTimeoutError, and
+        SystemFailureError if the scheduler is gone for good.
         """
         reference = self.send(request, origin)
         try:
@@ -125,8 +122,8 @@ def read_reply(request_type: type[Request[R]], data: bytes) -> R:
 
 
 def _beside_head() -> Any:
-    """Return the strategy for the node of Ray's head if that node can run actors; if not, the
-    strategy for any node.
+    """Return a strategy for the node of Ray's head, or for any node if that node cannot run
+    actors.
     """
     head = next((row["NodeID"] for row in nodes() if _HEAD in row["Resources"]), None)
     return "DEFAULT" if head is None else NodeAffinitySchedulingStrategy(head, soft=True)

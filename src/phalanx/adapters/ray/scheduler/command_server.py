@@ -1,7 +1,7 @@
 """The process that starts the commands of jobs for a node agent.
 
 A Ray worker has threads and must not fork; this process has one thread. When the agent's end of the
-socket closes, for whatever reason, the process ends all that it has started.
+socket closes, for whatever reason, the process ends everything that it has started.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from phalanx.runtime.os.session import Session
 from phalanx.runtime.os.visible_devices import CUDA
 
 _OF_WORKERS = ("RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_NODE_ID")
-"""Variables that Ray sets for its own workers and that commands must not see."""
+"""Variables that Ray sets for its own workers. Commands must not see them."""
 
 
 class CommandServer(NamedTuple):

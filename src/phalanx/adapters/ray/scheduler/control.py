@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from phalanx.head.queues.control import Queues
 
 PAUSE = 0.2
-"""The least pause between two cycles, as a multiple of the last cycle's length. Messages are
+"""The shortest pause between two cycles, as a multiple of the last cycle's length. Messages are
 handled during the pause.
 """
 MAX_AT_ONCE = 256
-"""The most equal gangs that a cycle examines together."""
+"""The largest number of equal gangs that a cycle examines together."""
 CLIENTS = b""
-"""The prefix that stands for programs and visitors, in place of a node's prefix. They ask the
-scheduler directly.
+"""The value in place of a node's prefix for programs and visitors, which ask the scheduler
+directly.
 """
 
 
 class ControlEffects(Protocol):
-    """The effects by which the head reaches nodes and programs through the Ray side."""
+    """The effects that the head requests from the Ray side, to reach nodes and programs."""
 
     def send(self, prefix: bytes, message: Any) -> None:
         """Send a message to a node."""
         ...
 
     def incoming(self, prefix: bytes, message: Any, take_in: Callable[[Any], None]) -> None:
-        """Pass on a message of a node. The receiver calls `take_in`, now or later, to give the
+        """Pass on a message of a node. The receiver calls `take_in` now or later, which gives the
         message to the head.
         """
         ...
@@ -75,7 +75,7 @@ class RayOutbox(Outbox):
 
 
 class RayHead(Head):
-    """The head whose nodes are Ray's."""
+    """The head of a cluster of Ray's nodes."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class RayHead(Head):
 
     @property
     def gang_scheduler(self) -> GangScheduler:
-        """The scheduler of queues and gangs, which may take most of its thread's time."""
+        """The scheduler of queues and gangs. It may use most of its thread's time."""
         if self.gangs_if_used is None:
             made = super().gang_scheduler
             made.cycles.pace = msgspec.structs.replace(made.cycles.pace, pause=PAUSE)
@@ -114,7 +114,7 @@ class RayHead(Head):
         return self.gang_scheduler.queues
 
     def outside_gangs(self) -> dict[str, float]:
-        """Return the cluster's total of each resource, less the amounts that members of gangs
+        """Return the cluster's total of each resource, without the amounts that members of gangs
         hold.
         """
         amounts: dict[str, float] = {}
@@ -128,8 +128,8 @@ class RayHead(Head):
         return amounts
 
     def on_message(self, prefix: bytes, message: Any, key: str = "") -> None:
-        """Pass a node's message on. The Ray side handles the parts that concern Ray before the head
-        takes the message in. No node on Ray has a key of its own.
+        """Pass a node's message to the Ray side, which handles it before the head does. Nodes on
+        Ray have no keys.
         """
         self._ray.incoming(prefix, message, lambda passed: self.take_in(prefix, passed))
 
@@ -138,15 +138,14 @@ class RayHead(Head):
         super().on_message(prefix, message)
 
     def free_changed(self, prefix: bytes, report: NodeReport, heard: float) -> None:
-        """Update the amounts that are available in Ray on a node. `heard`: the time at which the
-        node last sent a message.
+        """Update the amounts that Ray reports as available on a node. `heard`: the time of the
+        node's last message.
         """
         self._messages.report(prefix, report, heard)
 
     def whole(self, group: GroupId, number: int) -> Whole | None:
-        """Return the bundles of a group's attempt `number`.
-
-        None when the nodes have already prepared all bundles of the attempt, or when it is over.
+        """Return the bundles of a group's attempt `number`; None if the nodes have already prepared
+        all of them, or if the attempt is over.
         """
         scheduler = self.gangs_if_used
         gang = None if scheduler is None else scheduler.registry.gangs.get(group)

@@ -1,6 +1,5 @@
-"""A thread that watches Ray's nodes for the scheduler, and starts an agent on each.
-
-It is a thread of its own, because calls to Ray are slow.
+"""A thread that watches Ray's nodes for the scheduler, and starts an agent on each. It is separate
+because calls to Ray are slow.
 """
 
 from __future__ import annotations
@@ -27,18 +26,15 @@ Viewed = Callable[[list[dict[str, Any]], dict[str, Amounts], set[str]], None]
 
 
 class Fleet:
-    """A thread that calls `viewed` with Ray's nodes, the available amounts of each, and the
-    drivers' jobs that have ended. It does so twice a second, and more often while resources are
-    about to be released.
+    """A thread that calls `viewed` with Ray's nodes, their available amounts, and the drivers' jobs
+    that have ended. It does so twice a second, and more often while resources are being released.
     """
 
     def __init__(self, viewed: Viewed, groups: RayGroups) -> None:
         self._viewed = viewed
         self._groups = groups
         self.has_owners = False
-        """Whether any gang has a driver as its owner. Such a gang must be removed when the driver
-        ends.
-        """
+        """Whether drivers own gangs. A driver's gangs must be removed when the driver ends."""
         self._loop = Loop(self._tick, lambda: None)
         self._look_at = 0.0
 

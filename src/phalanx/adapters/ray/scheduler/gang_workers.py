@@ -1,5 +1,5 @@
-"""Ray's workers that run members of gangs of tasks: the amounts that they hold, and the way in
-which they are ended.
+"""Ray's workers that run members of gangs of tasks: the amounts that they hold, and how they are
+ended.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from phalanx.runtime.os.own_time import own_time
 from phalanx.scheduler.devices.instances import Allocation
 
 LEAVES_WITHIN_S = 5.0
-"""Seconds for which a worker may go on after the end of its member. After that it is killed."""
+"""Seconds after the end of its member after which a worker is killed."""
 
 
 class GangWorkers:
-    """The processes of members, which this class offers to bundles as `groups.Leases` and
-    `groups.Tenants`.
-
-    It does not know Ray's other tasks.
+    """The processes of members. To bundles, this class is `groups.Leases` and `groups.Tenants`. It
+    does not know Ray's other tasks.
     """
 
     is_draining = False
@@ -30,11 +28,9 @@ class GangWorkers:
     def __init__(self, bundles: BundleTable) -> None:
         self._bundles = bundles
         self._held: dict[int, tuple[BundlePool, Allocation]] = {}
-        """The bundle in which each process runs, and the process's allocation in this bundle."""
+        """The bundle in which each process runs, and the process's allocation in it."""
         self._leaving: dict[int, float] = {}
-        """The time at which each process whose member has ended is killed, if it is still alive
-        then.
-        """
+        """The times at which processes are killed whose members have ended."""
 
     def adopt(self, place: BundleId, pid: int) -> None:
         """Register a process that runs in this bundle. If the bundle is gone, the process is
@@ -68,7 +64,7 @@ class GangWorkers:
         self._signal_in(pools, signal.SIGKILL)
 
     def tick(self, now: float) -> None:
-        """Kill workers that should have exited by now, and release the amounts of ended workers."""
+        """Kill workers that should have ended by now, and release the amounts of ended workers."""
         for pid, until in self._leaving.items():
             if now >= until:
                 _signal(pid, signal.SIGKILL)

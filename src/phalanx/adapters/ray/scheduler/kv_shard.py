@@ -1,9 +1,8 @@
-"""A shard in Ray's internal key-value store, which offers single values and create-if-absent.
-
-A batch is one value, which is an entry of a log. So a batch is written completely or not at all.
-From time to time all tables are written as one image, and the log entries that the image covers are
-deleted. Each epoch has its own image and log. So if an earlier writer still appends entries when a
-later writer has begun, they are never read. The writer keeps its tables in memory as well.
+"""A shard in Ray's internal key-value store. A batch is one value, an entry of a log, so it is
+written completely or not at all. From time to time all tables are written as one image, and the log
+entries that the image covers are deleted. Each epoch has its own image and log. So entries that an
+earlier writer still appends when a later writer has begun are never read. The writer also keeps its
+tables in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from phalanx.storage.shard import Batch, Head
 MIN_LOG_BYTES = 1 << 16
 LOG_PART = 4
 """A new image replaces the log when the log exceeds MIN_LOG_BYTES and 1/LOG_PART of the tables'
-bytes, because a reader has to ask for a log's entries one by one.
+bytes. Logs are kept short because a reader requests the entries one by one.
 """
 _LOAD_TRIES = 5
 
@@ -27,7 +26,7 @@ Tables = dict[str, dict[bytes, bytes]]
 
 
 class KeyValues(Protocol):
-    """The key-value store that holds the shard. All calls raise Exception when it cannot be
+    """The key-value store that holds the shard. All methods raise Exception if the store cannot be
     reached.
     """
 
@@ -40,7 +39,7 @@ class KeyValues(Protocol):
         ...
 
     def get(self, key: bytes) -> bytes | None:
-        """Return a value; None when the key has none."""
+        """Return a value; None if the key has no value."""
         ...
 
     def keys(self, prefix: bytes) -> list[bytes]:
@@ -53,9 +52,7 @@ class KeyValues(Protocol):
 
 
 class _Image(NamedTuple):
-    """All tables with the changes of the image's epoch up to entry number `entries`, which is not
-    included.
-    """
+    """All tables, with the changes of the image's epoch before entry number `entries`."""
 
     entries: int
     tables: Tables
@@ -68,7 +65,7 @@ _head_of = msgspec.msgpack.Decoder(Head).decode
 
 
 class KvShard:
-    """A Shard over a key-value store; `name` is for display."""
+    """A Shard in a key-value store. `name` is for display."""
 
     def __init__(self, values: KeyValues, name: str = "kv") -> None:
         self._values = values
@@ -91,9 +88,8 @@ class KvShard:
         return Head() if found is None else _head_of(found)
 
     def claim(self, head: Head) -> None:
-        """Claim the epoch of `head` and load the tables.
-
-        Raises StaleEpochError for an epoch that is not newer than the latest.
+        """Claim the epoch of `head`, and load the tables. Raises StaleEpochError unless the epoch
+        is newer than all others.
         """
         newest = self.head().epoch
         if head.epoch <= newest or not self._put_new(_epoch_key(head.epoch), _encode(head)):
@@ -110,7 +106,6 @@ class KvShard:
         return sorted(row for row in rows.items() if row[0].startswith(prefix))
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        """Return one value of a table; None when there is none."""
         return self._tables.get(table, {}).get(key)
 
     def apply(self, batch: Batch) -> None:
@@ -178,8 +173,8 @@ class KvShard:
         self._call(self._values.delete_all, _log_key(self._epoch))
 
     def _sweep(self) -> None:
-        """Delete the images and logs of earlier epochs. The numbers of the epochs stay, because
-        they show a late writer that its epoch is over.
+        """Delete the images and logs of earlier epochs. The numbers of the epochs are kept, so that
+        a late writer sees that its epoch is over.
         """
         for kind in (b"image/", b"log/"):
             keys = self._call(self._values.keys, kind)

@@ -1,15 +1,11 @@
 """The agent of one Ray node: a detached actor that keeps the node's devices and runs members of
-jobs.
-
-The agent lives on a lease. Each batch of messages that the scheduler has taken in renews the lease
-for `ttl_s` seconds, from the moment at which the batch was sent. If the lease runs out, the agent
-ends itself and all work that it runs. Therefore the scheduler may give the agent's work to other
-nodes when it has got no message for a longer time.
-
-A scheduler that Ray restarts waits twice as long for the nodes that it knows. So while Ray reports
-a restart of the scheduler, the lease is twice as long, too. This is safe: the scheduler that took
-in the last batch ended before it could declare this node dead, and the next scheduler began after
-the batch was sent.
+jobs. The agent has a lease. Each batch of messages that the scheduler accepts renews the lease for
+`ttl_s` seconds, from the moment at which the batch was sent. If the lease runs out, the agent ends
+all work that it runs, and then itself. Therefore the scheduler may give the agent's work to other
+nodes after a longer time without messages. A scheduler that Ray restarts waits twice as long for
+the nodes that it knows. So while Ray reports that the scheduler is restarting, the lease is twice
+as long, too. This is safe: the scheduler that accepted the last batch ended before it could declare
+this node dead, and the next scheduler began after the batch was sent.
 """
 
 from __future__ import annotations
@@ -49,9 +45,9 @@ class AgentSetup(msgspec.Struct, frozen=True, kw_only=True):
     """The settings with which a node agent is started."""
 
     ray_node: str
-    """The id by which Ray knows its node."""
+    """Ray's id of the node."""
     node_id: str
-    """The id under which the agent joins. It is Ray's id, unless a node with this id was declared
+    """The id with which the agent joins. It is Ray's id, unless a node with that id was declared
     dead before.
     """
     host: str
@@ -61,8 +57,8 @@ class AgentSetup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchedulerPeer:
-    """The scheduler as a Peer of the agent. Messages to it are collected, and sent at the end of
-    the round.
+    """The scheduler as a Peer of the agent. Messages to it are collected, and sent at the end of a
+    round.
     """
 
     peer = b""
@@ -116,8 +112,7 @@ class NodeAgent:
         self._node_epoch = 0
         self._join_at = 0.0
         self._is_restarting = False
-        """Whether Ray has restarted the scheduler since the batch with which the lease was
-        renewed.
+        """Whether Ray has restarted the scheduler since the batch that renewed the lease was sent.
         """
         # The agent runs nothing before it has joined, so a busy machine may delay the first lease.
         self._may_run_until = time.monotonic() + JOINS_WITHIN_S
@@ -126,11 +121,11 @@ class NodeAgent:
         threading.Thread(target=self._watch, name="phalanx-lease", daemon=True).start()
 
     def receive(self, epoch: int, body: bytes) -> None:
-        """Take in messages of the scheduler."""
+        """Handle messages of the scheduler."""
         self._loop.call(lambda: self._received(epoch, body))
 
     def adopt(self, group: GroupId, index: int, pid: int) -> None:
-        """Register one of Ray's processes that runs as a member of a gang of tasks on this node."""
+        """Register a process of Ray that is a member of a gang of tasks on this node."""
         self._loop.call(lambda: self._machines.workers.adopt((group, index), pid))
 
     def left(self, pid: int) -> None:
@@ -180,8 +175,8 @@ class NodeAgent:
         )
 
     def _answered(self, sent: float, future: Any) -> None:
-        """Renew the lease if the scheduler has taken in the batch that was sent at `sent`. The call
-        may also have failed, because the scheduler is gone.
+        """Renew the lease if the scheduler has accepted the batch that was sent at `sent`. The call
+        may also have failed because the scheduler is gone.
         """
         try:
             is_joined = future.result()
@@ -221,8 +216,8 @@ class NodeAgent:
     # ---- the lease ---------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """End the process when the lease runs out, from a thread that nothing in the loop can
-        delay.
+        """End the process when the lease runs out. Runs in a separate thread, so that the loop
+        cannot delay it.
         """
         while (left_s := self._runs_until() - time.monotonic()) > 0:
             time.sleep(min(left_s, LOOKS_AT_LEASE_EVERY_S))
@@ -234,9 +229,9 @@ class NodeAgent:
 
 
 def _wiring(totals: dict[str, float], declared: str) -> Topology | None:
-    """Return the wiring of this node's devices: the declared wiring or, without one, the wiring
-    that the node has found. None if it is unknown, or if it covers fewer devices than Ray has on
-    this node.
+    """Return the wiring of this node's devices: the declared wiring or else the wiring that the
+    node detects. Returns None if it is unknown, or if it has fewer devices than Ray has on this
+    node.
     """
     count = totals.get("GPU", 0)
     if not count:

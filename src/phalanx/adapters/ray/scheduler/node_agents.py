@@ -25,12 +25,12 @@ from phalanx.runtime.os.own_time import own_time
 RESTART_S = 5.0
 """Seconds after which an agent that was started but has not joined is started again."""
 ACKS_WAIT_S = 0.2
-"""The most seconds for which acknowledgements wait, to be sent together with another message. They
-wait because each call of Ray costs both sides far more than its content.
+"""The most seconds for which acknowledgements wait for another message with which they can be sent.
+A call of Ray costs both sides far more than its content.
 """
 SILENT_S = 2.0
-"""Seconds without a message after which the scheduler checks whether an agent still lives, and
-restarts it if not.
+"""Seconds without a message after which the scheduler checks whether an agent is alive, and
+otherwise restarts it.
 """
 
 
@@ -42,11 +42,11 @@ class ConnectedNodes(Protocol):
         ...
 
     def on_lost(self, prefix: bytes) -> None:
-        """Note that a node cannot be reached. It may return."""
+        """Note that a node cannot be reached for now."""
         ...
 
     def free_changed(self, prefix: bytes, report: NodeReport, heard: float) -> None:
-        """Update the amounts available on a node that was last heard at `heard`."""
+        """Update the amounts available on a node. `heard`: the time of its last message."""
         ...
 
 
@@ -62,8 +62,8 @@ class NodeAgents:
         start: Callable[[AgentSetup], None],
         call: Callable[[Callable[[], None]], None],
     ) -> None:
-        """Set up the table, without agents. `start`: a function that starts an agent. `call`: a
-        function that runs another function in this thread, and that any thread may call.
+        """`start`: a function that starts an agent. `call`: a function that runs another function
+        in this thread. Any thread may call it.
         """
         self._nodes = nodes
         self._connected = connected
@@ -74,19 +74,17 @@ class NodeAgents:
         self._handles: dict[bytes, Any] = {}
         self._outbox: dict[bytes, list[Any]] = {}
         self._acks: dict[bytes, tuple[float, list[Acked]]] = {}
-        """The acknowledgements that wait for other messages to the same agent, and the time at
-        which they are sent alone.
+        """For each agent: the acknowledgements that wait for other messages, and the time at which
+        they are sent alone.
         """
         self._living: dict[str, RayNode] = {}
         self._free: dict[str, Amounts] = {}
         self._reports: dict[bytes, NodeReport] = {}
         """Each agent's last report."""
         self._heard: dict[bytes, float] = {}
-        """The time at which each agent last sent a message."""
+        """The time of each agent's last message."""
         self._started: dict[str, float] = {}
-        """The time at which an agent was last started, for each node of Ray on which no agent has
-        joined.
-        """
+        """The time of the last start of an agent on each node of Ray whose agent has not joined."""
 
     # ---- messages ----------------------------------------------------------------------------
 
@@ -111,7 +109,7 @@ class NodeAgents:
                 sent.add_done_callback(partial(self._sent, prefix, agent))
 
     def _sent(self, prefix: bytes, agent: Any, sent: Any) -> None:
-        """Note whether a batch arrived or was lost. This method runs in a thread of Ray."""
+        """Note whether a batch arrived. This method runs in a thread of Ray."""
         if sent.exception() is not None:
             self._call(lambda: self._lost(prefix, agent))
 
@@ -124,9 +122,9 @@ class NodeAgents:
             self._connected.on_lost(prefix)
 
     def admit(self, prefix: bytes, handle: Any) -> bool:
-        """Keep the handle of a joining agent. Returns whether the agent's messages may be taken in.
-
-        False if Ray has declared the agent's node dead: the agent's lease must then run out.
+        """Store the handle of a joining agent. Returns whether the agent's messages may be
+        accepted. They are not accepted if Ray has declared the agent's node dead, so that the
+        agent's lease runs out.
         """
         node = self.ray_node(prefix)
         if node and self._living and node not in self._living:
@@ -143,7 +141,9 @@ class NodeAgents:
         self._started.pop(self.ray_node(prefix), None)
 
     def reported(self, prefix: bytes, report: NodeReport) -> NodeReport:
-        """Return an agent's report with the available amounts as Ray knows them, for the head."""
+        """Return an agent's report, with the amounts that Ray reports as available, for the
+        head.
+        """
         self._reports[prefix] = msgspec.structs.replace(report, total=None)
         return merged(report, self._free.get(self.ray_node(prefix)))
 
@@ -155,7 +155,7 @@ class NodeAgents:
         return "" if record is None else record.labels.get(NODE_LABEL, record.node_id)
 
     def viewed(self, rows: list[dict[str, Any]], free: dict[str, Amounts]) -> None:
-        """Take in Ray's present data about its nodes."""
+        """Update the table with Ray's present data about its nodes."""
         self._living = self._naming.living(rows)
         self._free = {node: self._naming.ours(amounts) for node, amounts in free.items()}
         joined = set()
@@ -177,7 +177,7 @@ class NodeAgents:
                 self._start_where_due(there, now)
 
     def _report_again(self, record: NodeRecord) -> None:
-        """Pass on the amounts available in Ray, if they have changed."""
+        """Report the amounts available in Ray to the head, if they have changed."""
         last = self._reports.get(record.prefix)
         if last is None:
             return
@@ -216,9 +216,7 @@ class NodeAgents:
 
 
 def _another(node_id: str) -> str:
-    """Return a new id for a node that was declared dead and returns as another node, which holds
-    nothing.
-
-    Only the part of the id that names the node's processes differs.
+    """Return a new id for a node that was declared dead and returns as a new node. Only the part of
+    the id that names the node's processes differs.
     """
     return os.urandom(PREFIX_BYTES).hex() + node_id[2 * PREFIX_BYTES :]

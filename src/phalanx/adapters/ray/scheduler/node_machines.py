@@ -1,5 +1,5 @@
-"""All machines of a Ray node: bundles with exact devices, and the members of jobs. They are the
-machines of an ordinary node, except those for tasks, actors and objects, which Ray handles.
+"""All machines of a Ray node: bundles with exact devices, and members of jobs. An ordinary node
+also has machines for tasks, actors and objects, which Ray handles here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from phalanx.scheduler.devices.instances import NodeResources
 
 
 class NodeMachines:
-    """The machines of one node. This class passes each message to the machine that handles it."""
+    """Composes the machines of one node, and passes each message to the machine that handles it."""
 
     def __init__(
         self,
@@ -57,11 +57,9 @@ class NodeMachines:
         directory: str,
         report_every_s: float,
     ) -> None:
-        """Put the machines together.
-
-        `forks`: the connection to the process that starts commands. `directory`: the folder for the
-        files that jobs leave on this node's disk. `report_every_s`: seconds between reports of the
-        available amounts; a report is also sent when something was given back.
+        """`forks`: the connection to the process that starts commands. `directory`: the folder for
+        the files of jobs on this node. `report_every_s`: seconds between reports of the available
+        amounts; a report is also sent when something was given back.
         """
         self.prefix = node_prefix(node_id)
         self._node_id = node_id
@@ -131,7 +129,7 @@ class NodeMachines:
     # ---- what the agent passes in ------------------------------------------------------------
 
     def joined(self, scheduler: Peer) -> None:
-        """Note that this node has joined the scheduler, for the first time or again."""
+        """Note that this node has joined the scheduler (again)."""
         self.control.connected(scheduler)
         self._groups.head_joined()
         self._reports.head_joined()
@@ -148,7 +146,6 @@ class NodeMachines:
                 self.members.exited(message.process, how_it_ended(message))
 
     def on_tick(self, now: float) -> None:
-        """Act on the passing of time."""
         self._bundles.tick(now)
         self._directories.tick(now)
         self._shortage.tick(now)
@@ -160,14 +157,14 @@ class NodeMachines:
         self._reports.tick(now)
 
     def on_round(self) -> None:
-        """Finish a round, in which all messages that had arrived were handled."""
+        """Finish a round, after all messages that had arrived were handled."""
         self._groups.settle()
         self._reports.round()
 
     # ---- how the node describes itself -------------------------------------------------------
 
     def report(self) -> NodeReport:
-        """Return the report of the amounts available here, by Phalanx's own account."""
+        """Return the report of the amounts available on this node, by Phalanx's own account."""
         return NodeReport(
             available=self._resources.available(),
             devices=self._resources.devices_left(),

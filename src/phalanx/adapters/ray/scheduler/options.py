@@ -1,4 +1,4 @@
-"""The options of the scheduler on a Ray cluster, and the names under which its actors are found."""
+"""The options of the scheduler on a Ray cluster, and the names of its actors."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ NAMESPACE = "phalanx"
 SCHEDULER = "phalanx-scheduler"
 """The scheduler's name among Ray's actors."""
 NODE_AGENT = "phalanx-node-agent-"
-"""The prefix of the names of node agents. The id of the agent's Ray node follows."""
+"""The prefix of the names of node agents; the id of the agent's Ray node follows."""
 GROUP = "phx/"
-"""The prefix of the names of Phalanx's placement groups in Ray. The gang's group in hex and the
+"""The prefix of the names of Phalanx's placement groups in Ray; the gang's group in hex and the
 attempt follow.
 """
 
 
 class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a cluster's scheduler. The program that starts the scheduler chooses them.
-
-    Times are in seconds. Raises ValueError for times that are not above 0, and for an invalid name
-    of a resource.
+    """The options of a cluster's scheduler, given by the program that starts it. Times are in
+    seconds. Raises ValueError for a time that is not above 0, and for an invalid name of a
+    resource.
     """
 
     store: tuple[str, ...] = ("kv",)
@@ -29,15 +28,13 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
     head. Other values are addresses, as `phalanx.storage` takes them.
     """
     gpu_resource: str = "GPU"
-    """Ray's resource for the devices of gangs: `GPU`, or a resource that only dedicated nodes
-    have.
-    """
+    """Ray's resource for gangs' devices: `GPU`, or a resource that only dedicated nodes have."""
     ttl_s: float = 10.0
     """Seconds without a message from the scheduler after which a node's agent ends all work that it
-    runs. Only later does the scheduler give the work to other nodes.
+    runs. The scheduler gives the work to other nodes only later.
     """
     margin_s: float = 1.0
-    """Seconds for which the scheduler waits for a silent node longer than `ttl_s`."""
+    """Seconds in addition to `ttl_s` for which the scheduler waits for a silent node."""
     reserve_s: float = 2.0
     """Seconds after which a reservation that Ray has not granted is withdrawn, and its gang is
     planned again.

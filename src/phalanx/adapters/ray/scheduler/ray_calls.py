@@ -1,7 +1,6 @@
-"""The calls of Ray outside its public interface, all in one place.
-
-They were tried with Ray 2.49 and 2.60: the internal key-value store, the available amounts of each
-node, the table of drivers' jobs, and whether an actor is restarting.
+"""All calls of Ray outside its public interface, which were tried with Ray 2.49 and 2.60. They
+concern the internal key-value store, the available amounts of each node, the table of drivers'
+jobs, and whether an actor is restarting.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ class InternalKv:
 
 
 def available_by_node() -> dict[str, dict[str, float]]:
-    """Return the available amounts of each living node, by the node's id; at most about 0.1 s
-    old.
+    """Return the available amounts of each living node, by the node's id. They are at most about
+    0.1 s old.
     """
     from ray._private.state import available_resources_per_node
 
@@ -78,9 +77,8 @@ _RESTARTING = 3
 
 
 def is_restarting(actor: Any) -> bool:
-    """Whether Ray has reported to this process that the actor has ended and is restarting.
-
-    Also False if this version of Ray does not report restarts.
+    """Whether Ray has reported to this process that the actor has ended and is restarting. Always
+    False with a version of Ray that does not report restarts.
     """
     core = ray._private.worker.global_worker.core_worker
     state = getattr(core, "get_local_actor_state", None)

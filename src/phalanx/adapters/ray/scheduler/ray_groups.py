@@ -1,4 +1,4 @@
-"""The placement groups of Ray that hold reservations. They are created and removed outside the
+"""Ray's placement groups that hold reservations. They are created and removed outside the
 scheduler's thread.
 """
 
@@ -28,12 +28,12 @@ from phalanx.runtime.os.own_time import own_time
 NODE_LABEL = "ray.io/node-id"
 _THREADS = 32
 _SHOWN_AFTER_S = 0.12
-"""Seconds until Ray's nodes have reported a new placement group. A group that lived for a shorter
-time may never have been reported.
+"""Seconds after which Ray's nodes have reported a new placement group. A group that lived for a
+shorter time may never be reported.
 """
 _FREE_WITHIN_S = 2.0
-"""Seconds after which the amounts of a removed placement group count as free, even if Ray reports
-them as taken. Ray's report then counts as the use by others.
+"""Seconds after which the amounts of a removed placement group count as free, even if Ray still
+reports them as taken. They then count as used by others.
 """
 
 Freed = Callable[[], None]
@@ -58,9 +58,8 @@ class RayGroups:
         self._born: dict[AttemptId, float] = {}
         self._lock = threading.Lock()
         self._under_way: dict[AttemptId, Freed | None] = {}
-        """The placement groups that Ray was asked to create and has not answered about. If a group
-        was withdrawn before Ray's answer, its value is the callback for its removal; otherwise it
-        is None.
+        """The placement groups about which Ray has not answered yet. The value is None or, if a
+        group was withdrawn in the meantime, the callback for its removal.
         """
         self._going: list[_Going] = []
         self._strays: set[AttemptId] = set()
@@ -76,7 +75,7 @@ class RayGroups:
         return found
 
     def id_of(self, key: AttemptId) -> str:
-        """Return the placement group's id in hex; empty when there is none."""
+        """Return a placement group's id in hex; empty if there is no group."""
         made = self._made.get(key)
         return "" if made is None else str(made.id.hex())
 
@@ -85,8 +84,8 @@ class RayGroups:
     ) -> None:
         """Ask Ray to reserve these bundles, each given as (Ray's node, amounts).
 
-        `done` is called, perhaps in another thread: with True if all bundles are reserved, and with
-        False if none is.
+        `done` is called, possibly in another thread, with True if all bundles are reserved, and
+        with False if none is.
         """
         if not bundles:
             done(True)
@@ -155,12 +154,12 @@ class RayGroups:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether any removed placement group is not yet known to be free."""
+        """Whether the amounts of any removed placement group are not known to be free yet."""
         return bool(self._going)
 
     def seen(self, free: Mapping[str, Amounts], now: float) -> list[Freed]:
-        """Take in the amounts that Ray reports as available. Returns the callbacks of the removed
-        groups that are now free.
+        """Compare removed groups with the amounts that Ray reports as available. Returns the
+        callbacks of the groups that are now free.
         """
         shown = " ".join(name for amounts in free.values() for name in amounts if "_group_" in name)
         over = [
@@ -176,8 +175,8 @@ class RayGroups:
         """Remove placement groups of Ray that are not in `known`, such as those whose removal
         failed.
 
-        A group is removed only if two sweeps have seen it, so that a group that was just requested
-        stays.
+        A group is removed only if two successive calls have found it, so that a group that was just
+        requested stays.
         """
         strays = {key: group for key, group, _ in _living()}
         for key in [*known, *self._made, *self._under_way]:

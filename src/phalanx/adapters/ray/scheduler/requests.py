@@ -1,5 +1,5 @@
-"""The requests of programs to the scheduler. Either this module answers them with Ray's help, or
-the head does.
+"""The requests of programs to the scheduler. This module answers some of them with Ray's help, and
+the head all others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OnReply = Callable[[Reply], None]
 
 
 class SchedulerRequests:
-    """The requests under way. A request waits until the cluster's nodes are known."""
+    """The requests in progress. Requests wait until the cluster's nodes are known."""
 
     def __init__(
         self,
@@ -44,11 +44,9 @@ class SchedulerRequests:
         reserve_s: float,
         principal: Principal,
     ) -> None:
-        """Set up the table, without requests.
-
-        All programs ask as `principal`, because Ray knows no users. `ask`: a function that passes a
-        request to the head, which calls `replied` now or later. `gangs`: a function that returns
-        the cluster's gangs, which are made on first use.
+        """All programs ask as `principal`, because Ray has no users. `ask`: a function that passes
+        a request to the head, which calls `replied` now or later. `gangs`: a function that returns
+        the cluster's gangs, which are created on first use.
         """
         self._ask = ask
         self._gangs = gangs
@@ -99,7 +97,6 @@ class SchedulerRequests:
         self._ask(ForwardedAsk(token, origin, kind, raw, principal=self._principal))
 
     def tick(self, now: float) -> None:
-        """Act on the passing of time."""
         self._batch_requests.tick(now)
 
     def replied(self, reply: ForwardedReply) -> None:
@@ -111,8 +108,8 @@ class SchedulerRequests:
     # ---- requests answered here --------------------------------------------------------------
 
     def _explain(self, asker: Asker[Explanation], request: Explain) -> Explanation:
-        """Explain why a gang waits. The answer adds the reason that Ray refused the planned places,
-        which the head does not know.
+        """Explain why a gang waits. If Ray has refused the planned places, which the head does not
+        know, this reason is added.
         """
         explanations = self._gangs().explanations
         answer = explanations.explain(request.name)

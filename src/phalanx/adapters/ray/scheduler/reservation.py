@@ -2,10 +2,10 @@
 
 The messages between the head and the node agents pass through this machine. When the head asks the
 first node to prepare bundles of an attempt, the machine asks Ray for all bundles of the attempt, so
-that both steps run at the same time. The machine passes the last node's answer on to the head only
+that both steps run at the same time. The machine passes the last node's answer to the head only
 when Ray has granted the reservation. If Ray does not grant it, the head receives a refusal, gives
 all bundles back and plans again. The machine removes a placement group when the last of its bundles
-was given back. It reports this last bundle to the head as free when Ray reports the resources as
+is given back. It reports this bundle to the head as free when Ray reports the resources as
 available.
 """
 
@@ -24,25 +24,24 @@ Amounts = dict[str, float]
 
 
 class ReservationEffects(Protocol):
-    """The effects on Ray and on the head. The answer to an effect comes only after the call of the
-    effect has returned.
+    """The effects on Ray and on the head. An effect is answered only after its call has
+    returned.
     """
 
     def whole(self, key: AttemptId) -> Whole | None:
-        """Return an attempt whose nodes have not all prepared their bundles; None if all have, or
-        if the attempt is over.
+        """Return an attempt for which some nodes have not prepared their bundles yet; None if all
+        nodes have, or if the attempt is over.
         """
         ...
 
     def reserve(self, key: AttemptId, bundles: list[tuple[bytes, Amounts]]) -> None:
-        """Ask Ray to reserve these bundles, each given as (prefix of the node, amounts).
-
-        The answer is a call of `granted` or `refused`.
+        """Ask Ray to reserve these bundles, each given as (prefix of the node, amounts). The answer
+        is `granted` or `refused`.
         """
         ...
 
     def withdraw(self, key: AttemptId) -> None:
-        """Remove a reservation, which may be granted or not. `freed` is called when its resources
+        """Remove a reservation, whether it was granted or not. `freed` is called when its resources
         are free.
         """
         ...
@@ -61,7 +60,7 @@ class ReservationEffects(Protocol):
 
 
 class Whole(NamedTuple):
-    """All bundles of an attempt. Nodes that are not connected now are asked later."""
+    """All bundles of an attempt. Nodes that are not connected are asked later."""
 
     bundles: dict[bytes, dict[int, Amounts]]
     """The amounts of each bundle, by node and by the bundle's index."""
@@ -70,10 +69,8 @@ class Whole(NamedTuple):
 
 
 class Row(msgspec.Struct, kw_only=True):
-    """A reservation in the store.
-
-    It has the node and index of each bundle, and the bundle's place among the bundles of Ray's
-    group. The place is -1 for a bundle without amounts, which Ray's group lacks.
+    """A reservation in the store: the node and the index of each bundle, and its index in Ray's
+    group. The index is -1 for a bundle without amounts, which Ray's group does not contain.
     """
 
     group: GroupId
@@ -82,30 +79,30 @@ class Row(msgspec.Struct, kw_only=True):
 
 
 class _Asked(msgspec.Struct, kw_only=True, eq=False):
-    """An attempt for which Ray was asked, but has not answered."""
+    """An attempt about which Ray was asked, and has not answered yet."""
 
     bundles: dict[bytes, dict[int, Amounts]]
     row: Row
     prepared: set[bytes] = set()
     is_granted: bool = False
     last: tuple[bytes, Prepared] | None = None
-    """The nodes' last answer, while it is held back from the head."""
+    """The last node's answer, while it is held back from the head."""
 
 
 class Reservations:
-    """All reservations, and the messages about them that are held back."""
+    """Keeps all reservations, and holds back messages about them."""
 
     def __init__(self, effects: ReservationEffects) -> None:
         self._effects = effects
         self._asked: dict[AttemptId, _Asked] = {}
         self._held: dict[AttemptId, dict[tuple[bytes, int], int]] = {}
         """For each attempt: the bundles that were not given back yet, by (prefix, index), with
-        their places among the bundles of Ray's group.
+        their indices in Ray's group.
         """
         self._going: dict[tuple[bytes, GroupId, int], GiveBackBundles] = {}
-        """The bundles that a node was asked to give back, by (prefix, group, attempt)."""
+        """The bundles that nodes were asked to give back, by (prefix, group, attempt)."""
         self._leaving: dict[AttemptId, list[tuple[bytes, BundlesGone]]] = {}
-        """The messages for the head that are delivered when a withdrawn reservation is free."""
+        """The messages that are delivered to the head when a withdrawn reservation is free."""
         self._refusals: dict[GroupId, int] = {}
 
     def restore(self, held: Mapping[AttemptId, Mapping[tuple[bytes, int], int]]) -> None:
@@ -113,7 +110,7 @@ class Reservations:
         self._held = {key: dict(places) for key, places in held.items()}
 
     def places(self, group: GroupId) -> dict[int, tuple[int, int]]:
-        """Return, for each bundle of a group that Ray holds, the attempt and the place in Ray's
+        """Return the attempt and the index in Ray's group of each bundle that Ray holds for a
         group.
         """
         return {
@@ -124,11 +121,11 @@ class Reservations:
         }
 
     def refusals(self, group: GroupId) -> int:
-        """Return the number of successive refusals of a gang's reservation by Ray."""
+        """Return how often in a row Ray has refused a gang's reservation."""
         return self._refusals.get(group, 0)
 
     def forget_all_but(self, groups: Container[bytes]) -> None:
-        """Drop the counts of refusals of all gangs except these."""
+        """Forget the refusals of all gangs except these."""
         self._refusals = {g: count for g, count in self._refusals.items() if g in groups}
 
     @property
@@ -144,7 +141,7 @@ class Reservations:
     # ---- messages in both directions ---------------------------------------------------------
 
     def outgoing(self, prefix: bytes, message: Any) -> None:
-        """Act on a message from the head to a node, as far as it concerns reservations."""
+        """Update the reservations for a message from the head to a node."""
         if isinstance(message, PrepareBundles):
             key = (message.group, message.attempt)
             if key not in self._held and key not in self._asked:
@@ -171,7 +168,9 @@ class Reservations:
         return asked
 
     def incoming(self, prefix: bytes, message: Any) -> Any:
-        """Act on a node's message. Returns the message that the head receives now, or None."""
+        """Update the reservations for a node's message. Returns the message to pass to the head
+        now, or None.
+        """
         if isinstance(message, Prepared):
             return self._prepared(prefix, message)
         if isinstance(message, BundlesGone):
@@ -201,7 +200,7 @@ class Reservations:
         return None
 
     def _hold(self, key: AttemptId, asked: _Asked) -> None:
-        """Note that Ray and all nodes have prepared the bundles."""
+        """Note that an attempt's bundles are reserved in Ray and prepared on all nodes."""
         del self._asked[key]
         self._held[key] = {(node, index): at for node, index, at in asked.row.bundles}
         self._refusals.pop(key[0], None)
@@ -222,9 +221,8 @@ class Reservations:
     def _drop(
         self, group: GroupId, gone: Iterable[tuple[bytes, int]], last: float = float("inf")
     ) -> list[AttemptId]:
-        """Drop bundles that attempts up to `last` no longer hold.
-
-        Withdraws the reservations that have no bundle left, and returns their keys.
+        """Remove bundles that attempts up to `last` no longer hold. Withdraw reservations without
+        bundles, and return their keys.
         """
         emptied = []
         for key in [key for key in self._held if key[0] == group and key[1] <= last]:
@@ -279,9 +277,8 @@ class Reservations:
             self._effects.deliver(prefix, message)
 
     def joined(self, prefix: bytes, there: set[BundleId]) -> None:
-        """Note that a node joined, for the first time or again.
-
-        `there` has the bundles (group, index) on the node; all its other bundles are gone.
+        """Note that a node has joined (again). `there` has the bundles (group, index) on the node;
+        all its other bundles are gone.
         """
         self._lose(prefix, there)
 
@@ -304,9 +301,7 @@ class Reservations:
 
 
 def _places(bundles: Mapping[bytes, Mapping[int, Amounts]]) -> list[tuple[bytes, int, int]]:
-    """Return (node, index, place among the bundles of Ray's group) of every bundle, sorted by
-    index.
-    """
+    """Return the node, the index, and the index in Ray's group of every bundle, sorted by index."""
     found = sorted((index, node) for node, there in bundles.items() for index in there)
     numbers = itertools.count()
     return [

@@ -53,12 +53,12 @@ cluster's nodes.
 """
 SWEEP_EVERY_S = 30.0
 MAX_UNDER_WAY = 2_000
-"""No cycle runs while Ray has to reserve places for more than this number of gangs. Ray reserves
-places more slowly than cycles assign them, and nodes do not keep prepared bundles for ever.
+"""No cycle runs while Ray has reservations to make for more than this number of gangs. Ray reserves
+places more slowly than cycles assign them, and nodes do not keep prepared bundles forever.
 """
 NEVER = float("inf")
 JOB_BYTES = 4
-"""The number of bytes at the end of a process's id that are the id of its Ray job."""
+"""The number of bytes at the end of a process's id that identify its Ray job."""
 KV_NAMESPACE = b"phalanx-scheduler"
 RESERVATIONS = "ray_reservations"
 
@@ -66,10 +66,7 @@ OnTakenIn = Callable[[bool], None]
 
 
 class SchedulerThread:
-    """The scheduler's loop.
-
-    All methods run in the scheduler's thread, except those that say otherwise.
-    """
+    """The scheduler's loop. All methods run in the scheduler's thread unless they say otherwise."""
 
     def __init__(self, options: SchedulerOptions) -> None:
         self._options = options
@@ -86,7 +83,8 @@ class SchedulerThread:
         self._epoch = 0
         self._ready_at = self._sweep_at = NEVER
         self._defect: WireError | None = None
-        """The error that prevents a head with these options; None: there is a head."""
+        """The error that prevented the start of a head with these options; None if there is a head.
+        """
 
     # ---- from other threads ------------------------------------------------------------------
 
@@ -103,9 +101,8 @@ class SchedulerThread:
         self._loop.call(lambda: self._ask(origin, kind, body, replied))
 
     def from_node(self, prefix: bytes, body: bytes, agent: Any, taken_in: OnTakenIn) -> None:
-        """Take in messages of a node agent, and report whether its node has joined.
-
-        May be called from any thread.
+        """Handle messages of a node agent, and report whether its node has joined. May be called
+        from any thread.
         """
         self._loop.call(lambda: self._from_node(prefix, body, agent, taken_in))
 
@@ -172,7 +169,7 @@ class SchedulerThread:
             self._requests.begin()
 
     def _adopt(self, rows: list[Row]) -> None:
-        """Keep the reservations of Ray for places that gangs hold, and give the others back."""
+        """Keep Ray's reservations for places that gangs hold, and give all others back."""
         there = self._groups.adopt()
         held: dict[AttemptId, dict[tuple[bytes, int], int]] = {}
         for row in rows:
@@ -196,9 +193,8 @@ class SchedulerThread:
             self._groups.withdraw(key, lambda: None)
 
     def _give_up(self, error: Exception) -> None:
-        """End the process, because the scheduler must not decide anything that is not stored.
-
-        Ray restarts the scheduler, unless another one is in charge.
+        """End the process, because the scheduler must not act on decisions that are not stored. Ray
+        restarts the scheduler, unless another scheduler has taken over.
         """
         print(f"phalanx: the scheduler ends: {error}", file=sys.stderr, flush=True)
         os._exit(1)
@@ -276,12 +272,12 @@ class SchedulerThread:
     # ---- between the head and its nodes and programs -----------------------------------------
 
     def send(self, prefix: bytes, message: Any) -> None:
-        """Send a message to a node, after the reservations have acted on it."""
+        """Update the reservations, and send a message to a node."""
         self._reservations.outgoing(prefix, message)
         self._agents.post(prefix, message)
 
     def incoming(self, prefix: bytes, message: Any, take_in: Callable[[Any], None]) -> None:
-        """Pass on a message of a node to the head, after the reservations have acted on it."""
+        """Update the reservations, and pass a message of a node to the head."""
         if isinstance(message, NodeReport):
             message = self._agents.reported(prefix, message)
         passed = self._reservations.incoming(prefix, message)
@@ -302,7 +298,6 @@ class SchedulerThread:
     # ---- effects of reservations -------------------------------------------------------------
 
     def deliver(self, prefix: bytes, message: Any) -> None:
-        """Give a node's message to the head now."""
         self._control.take_in(prefix, message)
 
     def whole(self, key: AttemptId) -> Whole | None:
@@ -329,7 +324,6 @@ class SchedulerThread:
             self._reservations.refused(key)
 
     def withdraw(self, key: AttemptId) -> None:
-        """Remove a placement group."""
         self._groups.withdraw(key, lambda: self._loop.call(lambda: self._reservations.freed(key)))
 
     def keep(self, key: AttemptId, row: Row | None) -> None:

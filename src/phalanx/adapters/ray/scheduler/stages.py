@@ -9,8 +9,8 @@ from phalanx.model.ids import GroupId
 KEPT = 4_096
 """The number of gangs whose times are kept."""
 DECIDED, RESERVED = "decided", "reserved"
-"""The steps. DECIDED: a cycle has decided, and nodes and Ray are asked for the places. RESERVED:
-Ray has reserved the places.
+"""The steps of a gang. DECIDED: a cycle has chosen the places, and nodes and Ray are asked for
+them. RESERVED: Ray has reserved the places.
 """
 
 

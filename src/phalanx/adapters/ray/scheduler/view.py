@@ -1,8 +1,6 @@
-"""Ray's nodes as the head knows nodes: the resources that gangs can request, and their
-availability.
-
-Ray's own resource names for one node or one placement group are left out. The resource for devices
-is called GPU, even if dedicated nodes have another name for it.
+"""Converts Ray's data about nodes for the head: the resources that gangs can request, and their
+availability. Ray's special resources for a single node or placement group are left out. The
+resource for devices is called GPU, even if dedicated nodes have another name for it.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ class RayNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Naming:
-    """The translation between Ray's names of resources and Phalanx's."""
+    """Translates between Ray's and Phalanx's names of resources."""
 
     def __init__(self, gpu_resource: str) -> None:
         self._gpu = gpu_resource

@@ -37,8 +37,8 @@ def ask_cluster(address: str, request: Request[R], timeout_s: float) -> R:
 
     `address`: `ray:auto`, `ray:HOST:PORT` or `ray://HOST:PORT`.
 
-    Connects this process to Ray with the first request. Raises ConnectionError when no such cluster
-    exists or no scheduler runs on it, GetTimeoutError, and the error that the scheduler answers.
+    The first request connects this process to Ray. Raises ConnectionError if the cluster or its
+    scheduler does not exist, GetTimeoutError, and the error that the scheduler answers.
     """
     _connect(address)
     starts = isinstance(request, STARTS)
@@ -47,10 +47,9 @@ def ask_cluster(address: str, request: Request[R], timeout_s: float) -> R:
 
 
 def start_scheduler(address: str, options: SchedulerOptions) -> bool:
-    """Start the scheduler of a Ray cluster with these options.
-
-    Returns False when one already runs, which keeps its own options. Raises ConnectionError, and
-    the error that prevents the scheduler's start.
+    """Start the scheduler of a Ray cluster with these options. Returns False if a scheduler already
+    runs, which keeps its own options. Raises ConnectionError, and the error that prevents the
+    scheduler's start.
     """
     _connect(address)
     try:

@@ -74,7 +74,7 @@ def sacctmgr(words: Sequence[str]) -> None:
 
 
 def _wanted(operands: Sequence[str]) -> tuple[dict[str, set[str]], str]:
-    """Return the values that fields of rows must have, and the columns to show."""
+    """Return the required values of fields of rows, and the columns to show."""
     found: dict[str, set[str]] = {}
     format = ""
     for word in operands:

@@ -1,4 +1,6 @@
-"""Rows of arrays in squeue: one for each running array task, and one for all waiting ones."""
+"""Rows of arrays in squeue: one for each running array task, and one for all waiting array
+tasks.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from phalanx.model.rows.work import ArrayTaskInfo, JobInfo
 from phalanx.protocol.requests.jobs import GetJob, ListElements
 
 _FIRST = {st.WAITING: 0, st.PENDING: 1}
-"""The number of starts that are counted for an array task that has never begun, by its state. A
-task that waits for resources has one counted start already.
+"""The number of starts recorded for an array task that has never begun, by its state. A task that
+waits for resources already has one recorded start.
 """
 
 
@@ -41,7 +43,7 @@ def with_array_tasks(jobs: Iterable[JobInfo], ids: Sequence[str], one_each: bool
 
 
 def _array_tasks(array: JobInfo, rows: Sequence[ArrayTaskInfo], one_each: bool) -> list[JobInfo]:
-    """Return one job for each array task that has begun, and one job for all that have not."""
+    """Return one job for each array task that has begun, and one job for all other array tasks."""
     living = [row for row in rows if row.state not in st.FINISHED]
     waiting = [row for row in living if _has_not_begun(row)]
     found: list[JobInfo] = []

@@ -16,10 +16,12 @@ _CHOICES = ("nodelist", "exclude", "exclusive")
 
 
 class AskedNodes:
-    """The meaning of options about nodes. The cluster is asked only if such options are given."""
+    """Options about nodes, resolved with the cluster's nodes. The cluster is asked only if such
+    options are given.
+    """
 
     def __init__(self, asked: Mapping[str, str]) -> None:
-        """Read the options. Raises OptionError for an unknown host."""
+        """Raises OptionError for an unknown host."""
         is_needed = any(option in asked for option in _CHOICES)
         nodes = [n for n in ask(address(), GetStatus()).nodes if n.state != "DEAD"] if (
             is_needed

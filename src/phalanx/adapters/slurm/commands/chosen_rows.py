@@ -1,4 +1,4 @@
-"""The choice of `sacct`'s rows by its options."""
+"""Chooses `sacct`'s rows by its options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHOICES = {
     "nnodes": "nodes",
     "ncpus": "cpus",
 }
-"""The options, with the field that each option compares."""
+"""The options, and the field that each option compares."""
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 

@@ -236,7 +236,7 @@ def _unknown(text: str) -> NoReturn:
 
 
 _NOTES = {"jobname": "name", "name": "name", "comment": "comment", "nice": "nice", "wckey": "wckey"}
-"""The notes of a job that NAME=VALUE arguments set, by NAME in lower case."""
+"""The notes of a job that arguments NAME=VALUE set, by NAME in lower case."""
 _UPDATES = ("jobid", "job", "partition", "priority", "timelimit", *_NOTES)
 
 
@@ -264,7 +264,9 @@ def _update(operands: Sequence[str]) -> None:
 
 
 def _limit(pairs: Mapping[str, str], now_s: float | None) -> float | None:
-    """Return the new time limit; `+10` and `-10` change the present limit. Raises ValueError."""
+    """Return the new time limit. `+10` and `-10` are added to the present limit. Raises
+    ValueError.
+    """
     given = pairs.get("timelimit")
     if given is None:
         return None

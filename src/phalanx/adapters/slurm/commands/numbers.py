@@ -1,4 +1,4 @@
-"""The numbers of jobs. Programs for Slurm know jobs by number, so jobs that they submit have a
+"""Numbers of jobs. Programs for Slurm expect jobs to have numbers, so jobs that they submit have a
 number as their name.
 """
 
@@ -36,10 +36,9 @@ def slurm_id(name: str) -> str:
 
 
 def with_number(address: str | None, submit: Callable[[int], JobSpec]) -> JobSpec:
-    """Submit a job under a new number and return the result of `submit`.
-
-    This user has not used the number before, and no job that the cluster knows has it. Only one
-    command of a user at a time chooses a number.
+    """Submit a job under a new number, and return the result of `submit`. A new number is one that
+    this user has not used, and that no known job of the cluster has. Only one command of a user at
+    a time chooses a number.
     """
     directory = os.path.join(os.path.expanduser("~"), ".phalanx")
     path = os.path.join(directory, "slurm-job-number")

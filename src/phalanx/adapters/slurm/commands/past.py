@@ -26,20 +26,20 @@ from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery
 from phalanx.protocol.requests.accounting import ListAttempts
 
 NO_OWN_LIMIT = "Partition_Limit"
-"""Slurm's word for a job without its own time limit. It stands for the limit of every job here,
-because the history records no limits.
+"""Slurm's word for a job without its own time limit. It is shown for every job, because the history
+does not record limits.
 """
 _HOLDING = shlex.join(HOLDER)
 """The command of a member that only holds resources for steps."""
 _OTHER_STATES = {at.PREEMPTED: st.FAILED, at.NODE_LOST: st.FAILED, at.RESTARTED: st.FAILED}
-"""The state under which a job is listed, for each state of attempts that is no state of jobs."""
+"""The job's state for each state of attempts that jobs do not have."""
 
 
 class PastJob:
     """One job of the history."""
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
-        """Set up the job. `attempts`: all known attempts of the job; at least one."""
+        """`attempts`: all known attempts of the job; at least one."""
         self._attempts = attempts
         self._last = max(attempts, key=lambda one: one.ended)
         self._sum: Efficiency = efficiency(attempts)
@@ -107,10 +107,8 @@ class PastJob:
         return any(one.command.replace("$$", "$") != _HOLDING for one in self._attempts)
 
     def batch(self, row: Mapping[str, str], steps: Sequence[Step]) -> dict[str, str]:
-        """Return the row of the members' own commands.
-
-        Its CPU time does not include the CPU time of steps. The row has the memory peak of the
-        whole job, because no other is known.
+        """Return the row of the members' own commands. Its CPU time does not include that of steps.
+        Its memory peak is the whole job's, because the peak without steps is not known.
         """
         most = self._sum.memory_max
         means = [one.used.memory_mean for one in self._attempts if one.used and one.used.samples]

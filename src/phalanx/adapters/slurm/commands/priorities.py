@@ -76,8 +76,8 @@ def sprio(words: Sequence[str]) -> None:
 
 
 def totals() -> dict[str, float]:
-    """Return the priority that the plugin `multifactor` computes for each waiting job; for an
-    array, the priority of its next array task.
+    """Return the priority that the plugin `multifactor` computes for each waiting job. An array has
+    the priority of its next array task.
     """
     found: dict[str, float] = {}
     for one in waiting_groups(one_snapshot(None, address())):
@@ -100,10 +100,9 @@ def one_of_each_array(found: Iterable[WaitingGroup]) -> list[WaitingGroup]:
 
 
 def _factors(one: WaitingGroup) -> dict[str, str]:
-    """Return a job's factors.
-
-    With the plugin `multifactor` they are its weighted factors. Otherwise they are its priority,
-    the seconds that it has waited, and its rank divided by the number of waiting jobs.
+    """Return a job's factors. With the plugin `multifactor` they are the weighted factors.
+    Otherwise they are the job's priority, the seconds for which it has waited, and its rank divided
+    by the number of waiting jobs.
     """
     found = one.factors
     if "total" in found:

@@ -19,9 +19,8 @@ _MIB = 1 << 20
 
 
 def job_record(job: JobInfo, row: Mapping[str, str], has_details: bool = False) -> Record:
-    """Return the record of a job.
-
-    `row`: its fields in listings. `has_details`: add a line with the GPUs of all its nodes.
+    """Return the record of a job. `row`: its fields in listings. `has_details`: add a line with its
+    GPUs on all nodes.
     """
     is_waiting = job.state == st.PENDING
     array = ""

@@ -42,7 +42,9 @@ _BY_TERM = (st.TERMINATED, st.TIMED_OUT)
 
 
 def jobs_wanted(ids: Sequence[str], name: str | None) -> list[JobInfo]:
-    """Return all jobs, or those with these ids (without parts such as `.batch`) and this name."""
+    """Return the jobs with these ids and this name; without ids or name, all jobs. Parts such as
+    `.batch` of ids are ignored.
+    """
     wanted = {one.partition("_")[0].partition(".")[0] for one in ids}
     rows = ask(address(), ListJobs())
     rows = [row for row in rows if not ids or row.name in wanted]
@@ -66,8 +68,8 @@ def job_name(row: JobInfo) -> str:
 
 
 def user_of(row: JobInfo) -> str:
-    """Return the owner of a job. It is the user that the head knows or else the user in the job's
-    note, which its submitter wrote, or else this user.
+    """Return the owner of a job: the user that the head knows, or else the user in the job's note,
+    which its submitter wrote, or else this user.
     """
     return row.user or row.annotations.get(f"{NOTE}user") or user_name()
 
@@ -76,9 +78,8 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """An attribute that is computed when it is first read.
-
-    functools.cached_property takes a lock each time (before Python 3.12), and queues may be long.
+    """An attribute that is computed when it is first read. functools.cached_property is not used,
+    because it takes a lock before Python 3.12, and queues may be long.
     """
 
     def __init__(self, find: Callable[[Any], T]) -> None:
@@ -178,7 +179,7 @@ class _One:
 
     @property
     def no_end(self) -> str:
-        """Slurm's word for the end of a job that has a known start but no time limit; "" for other
+        """Slurm's word for the end of a job with a known start but no time limit; "" for other
         jobs.
         """
         has_start = self.job.state == st.RUNNING or (self.is_waiting and self.start is not None)
@@ -304,20 +305,19 @@ _FIELDS: dict[str, Callable[[_One], str]] = {
     ),
     "stdin": lambda one: one.file("input", "/dev/null"),
 }  # fmt: skip
-"""The functions that compute a row's fields. Only listed fields are computed, because queues may be
-long.
+"""The functions that compute a row's fields. Only the shown fields are computed, because queues may
+be long.
 """
 
 
 class Shown:
-    """The maker of rows of jobs. It asks the head for a job's places only when a row needs them."""
+    """Makes rows of jobs. The head is asked for a job's places only if a row needs them."""
 
     def __init__(
         self, fields: Collection[str] | None = None, needs_places: bool | None = None
     ) -> None:
-        """`fields`: the fields to show; None for all.
-
-        `needs_places`: whether to ask the head where each job runs; None: when a field needs it.
+        """`fields`: the fields to show; None for all fields. `needs_places`: whether to ask the
+        head where each job runs; None: only if a field needs it.
         """
         self._fields = list(_FIELDS) if fields is None else [f for f in fields if f in _FIELDS]
         found = fields is None or not PLACES.isdisjoint(fields)
@@ -384,7 +384,7 @@ class Shown:
 
 
 def planned(job: JobInfo, now: float) -> dict[str, str]:
-    """Return the time for which a job has waited, in sacct's form."""
+    """Return how long a job has waited, in sacct's form."""
     begun = job.started or job.finished or now
     waited = max(begun - (job.submitted if job.queued is None else job.queued), 0.0)
     cpus = float(job.annotations.get(f"{NOTE}cpus", job.replicas))

@@ -117,7 +117,7 @@ _OF_JOBS = dict.fromkeys(
      "reservation", "stdin", "stdout", "stderr", "eligible", "planned", "planned_cpu",
      "planned_cpu_raw"), ""
 )  # fmt: skip
-"""The fields that only jobs have, and steps do not."""
+"""The fields that jobs have, and steps do not have."""
 
 
 def sacct(words: Sequence[str]) -> None:
@@ -202,15 +202,13 @@ _ALWAYS = frozenset(
     {"id", "name", "user", "uid", "partition", "account", "state", "code", "cpus", "memory", "tres",
      "seconds", "elapsed", "nodes", "nodelist", "tasks", "submit", "start", "end", "timelimit"}
 )  # fmt: skip
-"""The fields that are always computed, because rows of steps and the choice of rows need them."""
+"""The fields that are always computed, because choosing rows, and rows of steps, need them."""
 _SIZES = ("reqmem", "maxrss", "averss", "tres", "usage_max", "usage_ave", "usage_tot")
 
 
 def _tell_ends(row: dict[str, str], below: Sequence[dict[str, str]]) -> None:
-    """Set the exit codes by Slurm's rules.
-
-    A job that was cancelled, or that reached its time limit, has code 0, and its script has the
-    signal SIGTERM.
+    """Set the exit codes by Slurm's rules: a job that was cancelled, or that reached its time
+    limit, has code 0, and its script has the signal SIGTERM.
     """
     if row["state"] in ("CANCELLED", "TIMEOUT"):
         row["code"] = "0:0"
@@ -222,7 +220,9 @@ def _tell_ends(row: dict[str, str], below: Sequence[dict[str, str]]) -> None:
 
 
 def _so_far(job: JobInfo) -> dict[str, str]:
-    """Return the fields of a job without expected times, because a history has only past times."""
+    """Return the fields of a job without expected times, because a history has only times in the
+    past.
+    """
     if job.finished is not None:
         return {}
     return {"end": "Unknown"} | ({"start": "Unknown"} if job.state == st.PENDING else {})
@@ -244,10 +244,8 @@ def _below(
 
 
 def _is_meant(id: str, ids: Sequence[str]) -> bool:
-    """Whether the given ids select a row.
-
-    An id such as 12.0 selects only this step. The id of an array task without a row of its own
-    selects the row of its array.
+    """Whether the given ids select a row. An id such as 12.0 selects only that step. The id of an
+    array task that has no row selects the row of its array.
     """
     job = id.partition(".")[0]
     arrays = {one.partition("_")[0] for one in ids if "." not in one}

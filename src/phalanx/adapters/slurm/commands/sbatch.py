@@ -41,9 +41,8 @@ if ! grep -qs '{OURS}' "$(command -v srun)"; then
   export PATH="$b:$PATH"
 fi
 """
-"""Shell lines that put Phalanx's versions of Slurm's commands first on a script's PATH.
-
-Real commands of Slurm on the machine would ask another cluster.
+"""Shell lines that put Phalanx's versions of Slurm's commands first on a script's PATH. Slurm's own
+commands, if the machine has them, would ask another cluster.
 """
 _STARTER = """\
 f="$PHALANX_FILES/slurm_script"; [ -x "$f" ] || chmod 700 "$f" || exit 1
@@ -73,9 +72,7 @@ exec <"$in" || exit 1
 export SLURM_TASK_PID=$$
 exec "$f" "$@"
 """
-"""Shell lines that open the script's files on the node, and then replace themselves by the
-script.
-"""
+"""Shell lines that open the script's files on the node, and then execute the script."""
 HOLDER = ("sleep", "infinity")
 _MAX_LINE = 1_000
 
@@ -128,7 +125,7 @@ def _script(asked: Mapping[str, str], rest: Sequence[str]) -> tuple[str, list[st
 
 
 class _Wanted(NamedTuple):
-    """A job to submit, without its number."""
+    """A job to submit, which has no number yet."""
 
     asked: dict[str, str]
     shape: Shape
@@ -212,7 +209,7 @@ def _code_of(job: JobDescription) -> int:
 
 
 def _code_of_array(array: JobDescription, uid: str) -> int:
-    """Return the largest exit code of the array tasks; an array task that a signal ended counts as
+    """Return the largest exit code of the array tasks. An array task that a signal ended counts as
     1.
     """
     codes = [FAILED]

@@ -102,10 +102,8 @@ def scancel(words: Sequence[str]) -> None:
 
 
 def _tell_unknown(named: Sequence[str], known: Collection[str], is_wordy: bool) -> int:
-    """Report the names that no job has.
-
-    Returns the exit code. An unknown number is no error, because its job may be forgotten; any
-    other unknown name is an error.
+    """Report unknown names. Returns the exit code. An unknown number is not an error, because its
+    job may be forgotten; any other unknown name is.
     """
     unknown = [one for one in named if one.partition("_")[0] not in known]
     for one in unknown if is_wordy else ():
@@ -118,7 +116,7 @@ def _tell_unknown(named: Sequence[str], known: Collection[str], is_wordy: bool) 
 
 
 def _end(job: JobInfo, asked: Mapping[str, str], named: Sequence[str], number: int | None) -> int:
-    """End a job or its named parts, or send the signal to them. Returns the exit code."""
+    """End a job or its named array tasks, or send the signal to them. Returns the exit code."""
     is_wordy = "verbose" in asked
     if job.state in st.FINISHED:
         return _on_ended(job, named, number, is_wordy)
@@ -138,9 +136,7 @@ def _end(job: JobInfo, asked: Mapping[str, str], named: Sequence[str], number: i
 
 
 def _on_ended(job: JobInfo, named: Sequence[str], number: int | None, is_wordy: bool) -> int:
-    """Return the exit code for a job that is over already. This is an error only if a signal should
-    be sent.
-    """
+    """Return the exit code for a job that is already over. It is an error only with --signal."""
     if not any(one.partition("_")[0] == job.name for one in named):
         return 0
     if number is None and not is_wordy:
@@ -171,7 +167,7 @@ def _on_nodes(jobs: Sequence[JobInfo], written: str) -> list[JobInfo]:
 
 
 def _signal(asked: Mapping[str, str]) -> int | None:
-    """Return the signal to send to jobs, which then go on; None if jobs are to be ended."""
+    """Return the signal to send to jobs; None if the jobs are to be ended."""
     if "batch" in asked and "full" in asked:
         refuse("scancel", "--batch and --full cannot be combined")
     if "signal" not in asked:
@@ -199,17 +195,15 @@ def _is_meant(job: JobInfo, asked: Mapping[str, str], states: Collection[str]) -
 
 
 def _names(job: JobInfo, ids: Sequence[str]) -> list[str]:
-    """Return the job, or its named array tasks: 12_7, 12_[1-3]."""
+    """Return the names of a job's named array tasks (12_7, 12_[1-3]), or else the job's name."""
     elements = [array_task_or_job(one) for one in ids if one.startswith(f"{job.name}_")]
     names = [job.name] if job.name in ids or not elements else elements
     return [f"{job.namespace}/{name}" for name in names]
 
 
 def _send(job: JobInfo, name: str, number: int, asked: Mapping[str, str]) -> None:
-    """Send a signal as Slurm does.
-
-    The steps get it; with --full the batch script gets it, too, and with --batch only the script
-    does.
+    """Send a signal as Slurm does: to the steps, with --full also to the batch script, and with
+    --batch only to the script.
     """
     is_ours, has_script = f"{NOTE}name" in job.annotations, f"{NOTE}script" in job.annotations
     if "batch" in asked and is_ours and not has_script:

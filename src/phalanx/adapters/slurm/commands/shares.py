@@ -93,7 +93,7 @@ def _share(row: ShareInfo, most: int) -> dict[str, str]:
 
 
 def open_queues(wanted: Collection[str] = ()) -> list[str]:
-    """Return the names of the queues to which users can submit, the default queue first."""
+    """Return the names of the queues to which users can submit, with the default queue first."""
     names = sorted(row.name for row in ask(address(), ListQueues()) if row.name != "root")
     names.sort(key=lambda name: name != "default")
     return [name for name in names if not wanted or name in wanted]

@@ -71,7 +71,7 @@ _REASONS = "%20E %9u %19H %N"
 _STATES = {"idle": "idle", "mixed": "mix", "allocated": "alloc", "down": "down", "draining": "drng",
            "drained": "drain"}  # fmt: skip
 _BOTH = {"drain": ("draining", "drained")}
-"""The words of `--states` that mean several states."""
+"""The words of `--states` that stand for several states."""
 _NEVER = (
     "blocked", "cloud", "comp", "completing", "fail", "failing", "fail*", "futr", "future",
     "inval", "maint", "no_respond", "npc", "perfctrs", "planned", "plnd", "power_down",
@@ -80,9 +80,7 @@ _NEVER = (
 )  # fmt: skip
 """The states of Slurm that no node of Phalanx has. A listing of nodes in such a state is empty."""
 _ALIKE = frozenset({"short", "state", "cpus", "memory", "gres", "reason", "features", "sct"})
-"""The fields by which rows are split: if such a field is shown, nodes with different values have
-different rows.
-"""
+"""If one of these fields is shown, nodes with different values get different rows."""
 _MIB = 1 << 20
 
 
@@ -158,7 +156,7 @@ def _sinfo(asked: Mapping[str, str]) -> None:
 def _wide_enough(
     columns: Sequence[formats.Column], rows: Sequence[Mapping[str, str]]
 ) -> list[formats.Column]:
-    """Return the default columns, made wide enough for the names of nodes and partitions, because
+    """Return the default columns, wide enough for the names of nodes and partitions, because
     programs read these names.
     """
     return [

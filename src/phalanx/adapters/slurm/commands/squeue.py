@@ -178,7 +178,9 @@ def _steps(jobs: Sequence[JobInfo]) -> list[dict[str, str]]:
 
 
 def _ids(asked: Mapping[str, str]) -> list[str]:
-    """Return the ids of the named jobs and of the jobs of the named steps. Blanks are ignored."""
+    """Return the ids of the jobs, and of the steps' jobs, that the options name. Blanks are
+    ignored.
+    """
     steps = [one.partition(".")[0] for one in parts(asked.get("steps", ""))]
     return [*ids_in(asked), *steps]
 

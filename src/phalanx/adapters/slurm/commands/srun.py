@@ -1,4 +1,4 @@
-"""The commands `srun` and `salloc`: tasks inside the members of a running job or of a new one."""
+"""The commands `srun` and `salloc`: tasks inside the members of a running job or of a new job."""
 
 from __future__ import annotations
 
@@ -72,9 +72,7 @@ _OF_STEPS = frozenset(
     {"label", "kill-on-bad-exit", "output", "error", "input", "open-mode", "wait", "mpi",
      "unbuffered"}
 )  # fmt: skip
-"""The options that variables can set inside a job. Other variables inside a job describe the
-job.
-"""
+"""The options that variables can set inside a job. Other variables there describe the job."""
 
 
 class _Held(Allocation):
@@ -110,7 +108,7 @@ class _Held(Allocation):
 
 @contextmanager
 def allocation(command: str, asked: dict[str, str]) -> Iterator[tuple[Allocation, Places]]:
-    """Hold an allocation for these options, and release it at the end."""
+    """Hold an allocation for these options during the block."""
     try:
         nodes = AskedNodes(asked)
         asked = nodes.asked
@@ -148,8 +146,8 @@ def salloc(words: Sequence[str]) -> None:
 
 
 def own_path(variables: Mapping[str, str]) -> str:
-    """Return PATH with the directory of these commands first, because the machine may have Slurm's
-    own commands.
+    """Return PATH with the directory of these commands first, because the machine may also have
+    Slurm's own commands.
     """
     path = variables.get("PATH", os.defpath)
     own = os.path.dirname(os.path.abspath(sys.argv[0]))
@@ -219,34 +217,31 @@ def srun(words: Sequence[str]) -> None:
 
 
 def _without_amounts(asked: Mapping[str, str]) -> dict[str, str]:
-    """Return the options without those by which the job's places were chosen, because the first
-    step uses all these places.
+    """Return the options without those that chose the job's places, because the first step uses all
+    of these places.
     """
     of_jobs = ("nodelist", "exclude", "gres", "gpus", "gpus-per-node", "time", "nodes")
     return {name: value for name, value in asked.items() if name not in of_jobs}
 
 
 def _job_around(environ: Mapping[str, str]) -> str:
-    """Return the job or array task that this command runs in; "" outside of jobs."""
+    """Return the job or array task in which this command runs; "" outside of jobs."""
     job = environ.get("SLURM_JOB_ID", "")
     is_element = job and environ.get("SLURM_ARRAY_JOB_ID") == job
     return array_task_or_job(f"{job}_{environ['SLURM_ARRAY_TASK_ID']}") if is_element else job
 
 
 def _leave_warnings_to_tasks() -> None:
-    """Ignore the signals of `--signal` in this process.
-
-    Such a signal goes to all processes of a batch script. Tasks get it from their nodes, and this
-    command goes on until the tasks have ended.
+    """Ignore the signals of `--signal` in this process. All processes of a batch script get such a
+    signal. Tasks get it from their nodes, and this command goes on until the tasks have ended.
     """
     for name in WARNINGS:
         signal.signal(name, signal.SIG_IGN)
 
 
 def _run(asked: Mapping[str, str], places: Places, argv: Sequence[str], *, is_within: bool) -> int:
-    """Run a step; return the largest exit code of its tasks.
-
-    `is_within`: the job goes on after the step, so a SIGTERM is passed on to the tasks.
+    """Run a step. Returns the largest exit code of its tasks. `is_within`: the job goes on after
+    the step, so a SIGTERM is passed on to the tasks.
     """
     try:
         members = chosen_members(asked, places)
@@ -277,8 +272,8 @@ def _run(asked: Mapping[str, str], places: Places, argv: Sequence[str], *, is_wi
 
 
 def _input(asked: Mapping[str, str], count: int) -> Input:
-    """Return the source of the tasks' input: this command's input, for all tasks or for one, or a
-    file.
+    """Return the source of the tasks' input: this command's input, for all tasks or for one task,
+    or a file.
     """
     wanted = asked.get("input", "all")
     if wanted == "all":

@@ -48,7 +48,7 @@ class StepLimits:
             self._end_after(seconds, "its first task has ended (--wait)")
 
     def close(self) -> None:
-        """End the watch, because the step has ended."""
+        """Stop watching, because the step has ended."""
         self._is_over.set()
 
 

@@ -19,7 +19,7 @@ NO_INDEX = "4294967294"
 
 
 class Places(msgspec.Struct, frozen=True):
-    """A running job, with the values of the variables by which Slurm describes it."""
+    """A running job, and the values of Slurm's variables that describe it."""
 
     job: JobDescription
     tasks_per_member: int
@@ -47,7 +47,7 @@ class Places(msgspec.Struct, frozen=True):
 
     @property
     def tasks(self) -> int:
-        """The number of tasks for which the job was submitted."""
+        """The number of tasks with which the job was submitted."""
         return int(self.job.annotations.get("slurm/tasks", 0)) or len(self.nodes)
 
 

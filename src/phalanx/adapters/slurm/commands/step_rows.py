@@ -27,10 +27,8 @@ def by_job(steps: Iterable[Step]) -> dict[Name, list[Step]]:
 
 
 def steps_of(found: dict[Name, list[Step]], job: Name, others: Iterable[Name]) -> list[Step]:
-    """Remove and return the steps of a job in `found`.
-
-    An array also gets the steps of its array tasks, except of those in `others`, which have their
-    own rows.
+    """Remove the steps of a job from `found`, and return them. For an array, this includes the
+    steps of its array tasks, except for array tasks in `others`, which have their own rows.
     """
     namespace, name, submitted = job
     apart = set(others)

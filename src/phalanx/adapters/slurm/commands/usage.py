@@ -1,4 +1,4 @@
-"""Functions that Slurm's commands share: errors in their form, `--help` and `--version`."""
+"""Functions that Slurm's commands share: errors in Slurm's form, `--help` and `--version`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def words_of(asked: Mapping[str, str], option: str) -> set[str]:
 
 
 def complain(command: str, texts: Sequence[str]) -> None:
-    """Print errors after which the command goes on, as Slurm does."""
+    """Print errors in Slurm's form. The command goes on."""
     for text in texts:
         say(f"{command}: error: {text}", err=True)
 

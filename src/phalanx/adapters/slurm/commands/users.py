@@ -1,4 +1,4 @@
-"""The users of this machine. Slurm's commands accept their names and their numbers."""
+"""The users of this machine. Slurm's commands accept names and numbers of users."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def user_names(words: set[str]) -> set[str]:
 
 
 def fields_of(user: str) -> dict[str, str]:
-    """Return a user's number and group, if this machine knows them."""
+    """Return the fields with a user's number and group, if this machine knows the user."""
     account = account_of(user)
     if account is None:
         return {}

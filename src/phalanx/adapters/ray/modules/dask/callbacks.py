@@ -35,10 +35,10 @@ class RayCallback(NamedTuple):
 class RayDaskCallback(Callback):  # type: ignore[misc]  # Dask's is untyped
     """Dask's `Callback` with Ray's additional functions.
 
-    These functions are given as arguments without the underscore, or as methods of a derived class.
-    A callback is active inside its `with` block, or after it was registered. The program's process
-    calls Dask's own functions (`start`, `pretask`, `posttask`, `finish`); `ray_pretask` and
-    `ray_posttask` run in workers.
+    These functions are arguments without the underscore, or methods of a derived class. A callback
+    is active inside its `with` block, or after `register`. Dask's own functions (`start`,
+    `pretask`, `posttask`, `finish`) run in the program's process; `ray_pretask` and `ray_posttask`
+    run in workers.
     """
 
     ray_active: ClassVar[set[RayCallback]] = set()
@@ -55,8 +55,8 @@ class RayDaskCallback(Callback):  # type: ignore[misc]  # Dask's is untyped
         return RayCallback(*(self._own(f"_{field}") for field in RayCallback._fields))
 
     def _own(self, name: str) -> Hook | None:
-        """Return the callback's function with this name. Returns None if a derived class has not
-        defined it.
+        """Return the callback's function with this name; None if neither an argument nor a derived
+        class defines it.
         """
         if name in vars(self) or getattr(type(self), name) is not getattr(RayDaskCallback, name):
             found: Hook = getattr(self, name)
@@ -83,30 +83,29 @@ class RayDaskCallback(Callback):  # type: ignore[misc]  # Dask's is untyped
         super().unregister()
 
     def _ray_presubmit(self, task: Any, key: Any, deps: Any) -> Any:
-        """Handle a task that is about to be submitted.
-
-        A result of this method other than None becomes the task's result, and no task runs.
+        """Called before a task is submitted. A result other than None becomes the task's result,
+        and no task runs.
         """
 
     def _ray_postsubmit(self, task: Any, key: Any, deps: Any, object_ref: Any) -> None:
-        """Handle a task that was submitted."""
+        """Called after a task was submitted."""
 
     def _ray_pretask(self, key: Any, object_refs: Any) -> Any:
-        """Prepare a task in its worker. The result goes to `_ray_posttask`."""
+        """Called in the worker before a task runs. The result is passed to `_ray_posttask`."""
 
     def _ray_posttask(self, key: Any, result: Any, pre_state: Any) -> None:
-        """Handle the end of a task in its worker."""
+        """Called in the worker after a task has run."""
 
     def _ray_postsubmit_all(self, object_refs: Any, dsk: Any) -> None:
-        """Handle the moment when all tasks were submitted."""
+        """Called after all tasks were submitted."""
 
     def _ray_finish(self, result: Any) -> None:
-        """Handle the end of the computation."""
+        """Called at the end of the computation."""
 
 
 class add_ray_callbacks:  # Ray's name
-    """A call that makes callbacks active at once. As a context manager it makes them inactive again
-    at the end of the block. Raises TypeError for values that are no callbacks.
+    """Makes callbacks active when it is called. As a context manager, it makes them inactive again
+    at the end of the block. Raises TypeError for values that are not callbacks.
     """
 
     def __init__(self, *callbacks: RayDaskCallback | RayCallback) -> None:
@@ -134,10 +133,8 @@ def _normal(one: RayDaskCallback | RayCallback) -> RayCallback:
 def local_ray_callbacks(
     callbacks: Sequence[RayDaskCallback | RayCallback] | None = None,
 ) -> Iterator[Iterable[RayCallback]]:
-    """Yield the given callbacks, or the active ones if none are given.
-
-    Inside the context no callback is active, so a computation that a task or a callback starts does
-    not call them.
+    """Yield the given callbacks or, without any, the active callbacks. Inside the context no
+    callback is active, so computations that tasks or callbacks start do not call them.
     """
     if callbacks is not None:
         yield [_normal(one) for one in callbacks]
@@ -150,9 +147,8 @@ def local_ray_callbacks(
 
 
 def unpack_ray_callbacks(cbs: Iterable[RayCallback]) -> Hooks:
-    """Return the functions of several callbacks by kind.
-
-    For workers, each `posttask` gets a `pretask` at the same place.
+    """Return the functions of several callbacks by kind. Each `posttask` has a `pretask` with the
+    same index, for workers.
     """
     each = list(cbs)
     presubmit, postsubmit, pretask, posttask, postsubmit_all, finish = (
