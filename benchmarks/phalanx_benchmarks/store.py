@@ -58,7 +58,8 @@ def _addresses(directory: str, stack: contextlib.ExitStack) -> Iterator[tuple[st
     primary = RedisServer(
         os.path.join(directory, "primary"),
         port=port,
-        settings="repl-diskless-sync-delay 0",  # else the first replica waits five seconds for others
+        # else the first replica waits five seconds for others
+        settings="repl-diskless-sync-delay 0",
     )
     stack.enter_context(primary)
     yield "redis, each write to disk", primary.url

@@ -106,7 +106,7 @@ class Place:
                 **outside,
                 **files,
             ),
-            MembershipOptions(head="head", hostname="n"),
+            MembershipOptions(heads=("head",), hostname="n"),
             head,
             SpillOptions(),
             random.Random(1),

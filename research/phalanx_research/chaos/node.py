@@ -128,7 +128,7 @@ class SimNode:
                 keeping=self.commands if self.commands.keeps else NotKeeping(),
             ),
             MembershipOptions(
-                head="head",
+                heads=("head",),
                 hostname=self.commands.name,
                 name=self.commands.name if self.commands.keeps else "",
                 patience_s=options.patience_s,
@@ -251,11 +251,11 @@ class SimNode:
 
     # ---- HeadEffects -------------------------------------------------------------------------
 
-    def dial_head(self) -> End | None:
+    def dial_head(self, address: str) -> End | None:
         """Connect to the head; None while it cannot be reached."""
         return self.dial(CONTROL) if self.host.can_dial else None
 
-    def joined(self, cluster: str) -> None:
+    def joined(self, cluster: str, address: str, standbys: tuple[str, ...]) -> None:
         """Note that the head knows the members under the id of this process."""
         self.commands.formers.clear()
 

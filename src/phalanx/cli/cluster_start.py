@@ -15,6 +15,7 @@ from phalanx.cli.reach import FAILED, USAGE, fail
 from phalanx.cli.start_text import shared_text, what_next
 from phalanx.cli.table import report
 from phalanx.model.readable import amount, size
+from phalanx.runtime.daemons.daemon_files import STANDBY
 from phalanx.storage.naming import storage_name
 
 if TYPE_CHECKING:
@@ -46,12 +47,13 @@ def start_head(given: values.StartOptions, parent_fd: int) -> list[Daemon]:
     if options.settings.memory_limit is not None:
         node["memory_limit"] = options.settings.memory_limit
     of_node = None if given.no_node else _amounts(given, is_first=True)
-    running = [one for _, one in local_daemons() if one.kind == "head"]
+    running = [one for _, one in local_daemons() if one.kind in ("head", STANDBY)]
     if running:
         fail(
-            f"A head runs here already, at {running[0].address}: `phalanx status` shows it, "
-            "`phalanx stop` ends it."
+            f"A {running[0].kind} runs here already, at {running[0].address}: `phalanx status` "
+            "shows it, `phalanx stop` ends it."
         )
+    values.check_standby(given.standby, given.store)
     is_again = not given.store and exists(default_store())
     try:
         started = starting.start_head(options, parent_fd)
@@ -60,8 +62,8 @@ def start_head(given: values.StartOptions, parent_fd: int) -> list[Daemon]:
             with contextlib.suppress(StorageInUseError):
                 delete(default_store())  # else the next head would continue an empty store
         raise
-    where = started.announcement.address
-    report(f"Head at {where}; its store is {storage_name(options.store)}.")
+    where, is_standby = started.announcement.address, started.announcement.kind == STANDBY
+    _report_head(where, is_standby, options)
     if is_again:
         report("It continues with the state of the previous head: queues, jobs, names, groups.")
     here = [one for _, one in local_daemons(where) if one.kind == "node"]
@@ -71,20 +73,34 @@ def start_head(given: values.StartOptions, parent_fd: int) -> list[Daemon]:
     elif of_node is not None:
         if node["launch"]:
             node["shared_dir"] = os.path.dirname(started.announcement.shared)
+        heads = (*options.standbys, where) if is_standby else (where, *options.standbys)
         try:
-            daemons.append(_start_node(where, node, of_node, parent_fd))
+            daemons.append(_start_node(heads, node, of_node, parent_fd))
         except BaseException:
             started.stop()
             raise
-    token = node["token_file"] or default_path()
-    report(what_next(where, token, node["insecure"]))
+    if not is_standby:
+        report(what_next(where, node["token_file"] or default_path(), node["insecure"]))
     if started.announcement.shared:
         report(shared_text(started.announcement.shared, given.group, options.launch_keys))
     return daemons
 
 
+def _report_head(where: str, is_standby: bool, options: HeadOptions) -> None:
+    store = storage_name(options.store)
+    if not is_standby:
+        report(f"Head at {where}; its store is {store}.")
+        return
+    from phalanx.storage.lease import LEASE_S
+
+    report(
+        f"A standby waits at {where}, because another head holds the store {store}. The standby "
+        f"takes over {LEASE_S:g} s after that head has stopped writing."
+    )
+
+
 def _head_options(given: values.StartOptions, node: dict[str, Any]) -> HeadOptions:
-    from phalanx.runtime.daemons.local import local_daemons
+    from phalanx.runtime.daemons.local import local_daemons, numeric_address
     from phalanx.runtime.daemons.starting import HeadOptions
     from phalanx.storage.opening import audit_path, history_path
 
@@ -109,26 +125,27 @@ def _head_options(given: values.StartOptions, node: dict[str, Any]) -> HeadOptio
         is_shared=given.shared,
         group=given.group,
         launch_keys=_launch_keys() if node["launch"] else "",
+        standbys=tuple(map(numeric_address, given.standby)),
     )
 
 
 def join(given: values.StartOptions, parent_fd: int) -> list[Daemon]:
     """Start a node that joins a head. `parent_fd` is as in `start_head`."""
-    from phalanx.runtime.daemons.local import numeric_address, split_address
+    from phalanx.runtime.daemons.local import numeric_addresses, split_address
 
     assert given.address is not None
     node = _node_settings(given)
-    where = _head_here() if given.address == "auto" else numeric_address(given.address)
-    is_far = not ipaddress.ip_address(split_address(where)[0]).is_loopback
-    if is_far and ipaddress.ip_address(node["host"]).is_loopback:
+    heads = (_head_here(),) if given.address == "auto" else numeric_addresses(given.address)
+    far = [one for one in heads if not ipaddress.ip_address(split_address(one)[0]).is_loopback]
+    if far and ipaddress.ip_address(node["host"]).is_loopback:
         fail(
-            f"The head at {where} is on another machine, and this node would listen on "
+            f"The head at {far[0]} is on another machine, and this node would listen on "
             f"{node['host']}, where the other nodes cannot reach it: give this machine's address "
             "with --host.",
             USAGE,
         )
     of_node = _amounts(given, is_first=False)
-    return [_start_node(where, {**node, "port": given.port or 0}, of_node, parent_fd)]
+    return [_start_node(heads, {**node, "port": given.port or 0}, of_node, parent_fd)]
 
 
 def _head_here() -> str:
@@ -140,12 +157,15 @@ def _head_here() -> str:
     return heads[-1]
 
 
-def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts, parent_fd: int) -> Daemon:
+def _start_node(
+    heads: tuple[str, ...], node: dict[str, Any], amounts: NodeAmounts, parent_fd: int
+) -> Daemon:
     from phalanx.runtime.daemons.starting import NodeOptions, start_node
 
     started = start_node(
         NodeOptions(
-            head=where,
+            head=heads[0],
+            standbys=heads[1:],
             resources=amounts.resources,
             object_store_bytes=amounts.object_store_bytes,
             topology=amounts.topology,
@@ -159,7 +179,8 @@ def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts, parent_f
         for name, value in amounts.resources.items()
         if not name.startswith("node:")
     )
-    report(f"Node {started.announcement.name} joined the cluster at {where}: {has}.")
+    joined = started.announcement
+    report(f"Node {joined.name} joined the cluster at {joined.address}: {has}.")
     return started
 
 

@@ -29,6 +29,7 @@ def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
         "version": version,
         "address": status.address,
         "store": status.store,
+        "standbys": status.standbys,
         "troubles": status.troubles,
         "nodes": [node_data(row, status) for row in status.nodes],
         "resources": {
@@ -53,7 +54,8 @@ def status_text(status: StatusInfo, version: str) -> str:
     silent = sum(is_silent(row) for row in status.nodes)
     amiss = status.troubles + status.lost_nodes
     lines = [
-        f"Phalanx {version}, head at {status.address}, store {status.store}",
+        f"Phalanx {version}, head at {status.address}, store {status.store}"
+        + (f", standby at {', '.join(status.standbys)}" if status.standbys else ""),
         *(f"health: {said}" for said in amiss or ["all is well"]),
         f"nodes: {states[ALIVE]} alive, {states[DRAINING]} draining, {states[DEAD]} dead"
         + (f"; {silent} have not reported since the head restarted" if silent else ""),

@@ -26,7 +26,8 @@ def start(
         str | None,
         Option(
             help="Address of the head that a node of this machine joins: HOST:PORT, or auto for a "
-            "head on this machine. ray:auto starts the scheduler on a Ray cluster instead."
+            "head on this machine. With standbys: HOST:PORT,HOST:PORT. ray:auto starts the "
+            "scheduler on a Ray cluster instead."
         ),
     ] = None,
     no_node: Annotated[
@@ -64,6 +65,15 @@ def start(
             rich_help_panel=panels.HEAD,
             help="Store of the head: path of a file, redis://HOST:PORT or memory. If the option is "
             "repeated, the head divides its data among the stores.",
+        ),
+    ] = None,
+    standby: Annotated[
+        list[str] | None,
+        Option(
+            rich_help_panel=panels.HEAD,
+            help="Address of another head of the same store, as HOST:PORT. While the other head "
+            "serves, this one stands by, and it takes over when the other is gone. May be "
+            "repeated.",
         ),
     ] = None,
     accept_loss: Annotated[
@@ -298,8 +308,8 @@ def _start(options: values.StartOptions) -> None:
         return
     if address is not None and any(getattr(options, name) for name in values.OF_HEAD):
         belong = (
-            "--no-node, --store, --accept-loss, --limit, --history, --system-config, --placement, "
-            "--shared and --group"
+            "--no-node, --store, --standby, --accept-loss, --limit, --history, --system-config, "
+            "--placement, --shared and --group"
         )
         fail(f"{belong} are only for --head.", USAGE)
     if options.group and not options.shared:

@@ -59,7 +59,7 @@ def stop(
             fail("Nothing was ended or deleted. `phalanx stop --forget --yes` asks no question.")
     ended = stop_all(force=force)
     for one in ended:
-        name = f"node {one.name}" if one.kind == "node" else "head"
+        name = f"node {one.name}" if one.kind == "node" else one.kind
         report(f"Ended the {name} of the cluster at {one.address}.")
     if not ended:
         report("No head and no node runs on this machine under this user.")

@@ -121,6 +121,7 @@ class Head:
         )
         self.group_table = self.groups.table
         self.settings = setup.settings
+        self.standbys = setup.standbys
         self.placement = setup.placement.spreading(self.settings.spread_threshold)
         self.actors = ActorControl(
             effects,
@@ -180,6 +181,7 @@ class Head:
             internal_errors=self.internal_errors,
             stranded=Stranded(self.clock, self.nodes, self.group_table, self._waiting_gangs),
             lost_nodes=self._node_recorder.lost_lately,
+            standbys=self.standbys,
         )
         health = Health(
             self._effects,

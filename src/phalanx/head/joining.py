@@ -54,6 +54,7 @@ class Parts(Protocol):
     unplaceable: Unplaceable
     placement: PlacementPolicy
     settings: SystemSettings
+    standbys: tuple[str, ...]
 
     def node_changed(self, record: NodeRecord) -> None:
         """Store and publish a node whose totals have changed."""
@@ -178,7 +179,8 @@ class Joining:
         for former in message.formers:
             self._succeed(former, record, message)
         self._note(record)
-        head.outbox.send(prefix, Joined(record.epoch, head.placement, self._cluster, head.settings))
+        joined = Joined(record.epoch, head.placement, self._cluster, head.settings, head.standbys)
+        head.outbox.send(prefix, joined)
         _, rows = head.nodes.changes_since(0)
         head.outbox.send(prefix, View(rows, is_whole=True))
         self._lower_memory(record)

@@ -58,6 +58,8 @@ from phalanx.protocol.cluster_messages import (
     NodeLogRead,
     NodeNumbers,
     NodeReport,
+    Probe,
+    Probed,
     ProcessEnded,
     Reported,
     StateReported,
@@ -134,6 +136,8 @@ class NodeMessages:
                 head.state_store.when_written(
                     lambda: head.outbox.send(prefix, Acked(message.token))
                 )
+            case Probe():
+                head.outbox.send(prefix, Probed())
             case MemberNews() | MemberUsed() | RunNews() | StepEnded():
                 head.gangs.member_news(self._node_id(prefix), message)
             case Prepared():

@@ -52,6 +52,8 @@ class HeadSetup(msgspec.Struct, frozen=True, kw_only=True):
     placement: PlacementPolicy = PlacementPolicy()
     """The policy that chooses nodes for work."""
     settings: SystemSettings = DEFAULT_SETTINGS
+    standbys: tuple[str, ...] = ()
+    """HOST:PORT of each other process that may be the head of this cluster."""
 
 
 DEFAULT_SETUP = HeadSetup()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from phalanx.head.actors.table import ActorTable
 from phalanx.head.drivers import Drivers
@@ -39,6 +39,7 @@ class Status:
         internal_errors: InternalErrors,
         stranded: Stranded,
         lost_nodes: Callable[[], list[str]],
+        standbys: Sequence[str],
     ) -> None:
         """`whereabouts` returns the address of the head, the address of its store ("" if it has
         none), and a sentence for each problem of the head. `lost_nodes` is
@@ -53,6 +54,7 @@ class Status:
         self._internal_errors = internal_errors
         self._stranded = stranded
         self._lost_nodes = lost_nodes
+        self._standbys = standbys
 
     def entries(self) -> list[Entry]:
         """Return the requests that this object answers, each with its handler."""
@@ -72,6 +74,7 @@ class Status:
             troubles=troubles,
             stranded=self._stranded.amounts(),
             lost_nodes=self._lost_nodes(),
+            standbys=list(self._standbys),
         )
 
 

@@ -13,6 +13,7 @@ from phalanx.model.ids import CONTROL, node_process_id
 from phalanx.model.machines import MachineShare
 from phalanx.model.system_settings import SystemSettings
 from phalanx.node.dispatch import MessageTable
+from phalanx.node.head_addresses import HeadAddresses, HeadSilence
 from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.options import PATIENCE_S
 from phalanx.node.peers import HEAD, Peer
@@ -25,6 +26,8 @@ from phalanx.protocol.cluster_messages import (
     Join,
     Joined,
     Leave,
+    Probe,
+    Probed,
     ViewRow,
 )
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
@@ -42,8 +45,8 @@ bundles.
 class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a node's membership in its cluster."""
 
-    head: str
-    """The address of the head, for display."""
+    heads: tuple[str, ...]
+    """HOST:PORT of the head, then of each standby."""
     hostname: str
     """The host name of the node's machine."""
     name: str = ""
@@ -111,20 +114,26 @@ class MemberNode(Protocol):
         """Note that no head can be reached."""
         ...
 
+    def lose(self, connection: Peer) -> None:
+        """End a connection as if its other end had ended it."""
+        ...
+
 
 class HeadEffects(Protocol):
     """Connects to the head, writes the node's log, and ends the process, for the membership."""
 
-    def dial_head(self) -> Peer | None:
-        """Return a new connection to the head. Messages that are posted on it wait until it is
-        connected.
+    def dial_head(self, address: str) -> Peer | None:
+        """Return a new connection to the head at this address. Messages posted on the connection
+        wait until it is made.
 
         Returns None if no connection can be begun now.
         """
         ...
 
-    def joined(self, cluster: str) -> None:
-        """Note that the node belongs to the cluster of this name, for the first time or again."""
+    def joined(self, cluster: str, address: str, standbys: tuple[str, ...]) -> None:
+        """Note that the node belongs to the cluster of this name, for the first time or again. The
+        head is at `address`, and may later be at one of the `standbys`.
+        """
         ...
 
     def note(self, text: str) -> None:
@@ -155,6 +164,8 @@ class ClusterMembership:
         self._options = options
         self._link = link
         self._effects = effects
+        self._heads = HeadAddresses(options.heads)
+        self._silence = HeadSilence()
         self._head: Peer | None = None
         self._address: tuple[str, int] | None = None
         self._dial_at = float("-inf")
@@ -174,12 +185,15 @@ class ClusterMembership:
         node.
         """
         self.trouble = ""
-        """Why the head cannot be reached, as it was last noted; "" while it can."""
+        """Why the head cannot be reached; empty while it can."""
+        self._noted: set[str] = set()
+        """The reasons for which the head could not be reached since the node last joined."""
 
     def handle_in(self, table: MessageTable) -> None:
         """Register the handlers for the head's answers."""
         table.on(Acked, self._link.acked)
         table.on(Joined, self._joined)
+        table.on(Probed, lambda message: None)
         table.on(Expelled, self._expelled)
         table.on(ForwardedReply, self._link.replied)
 
@@ -203,7 +217,8 @@ class ClusterMembership:
         return connection is self._head
 
     def _dial(self) -> None:
-        head = self._effects.dial_head()
+        head = self._effects.dial_head(self._heads.current)
+        self._silence.heard(self._clock())
         if head is None:
             self._dial_at = self._clock() + self._options.retry_s
             return
@@ -242,9 +257,10 @@ class ClusterMembership:
         """
         if is_given_up:
             self.is_stale = True
-            self._end(f"The head at {self._options.head} refuses this node: {refusal}.")
+            self._end(f"The head at {self._heads.current} refuses this node: {refusal}.")
             return
-        now = self._clock()
+        now, address = self._clock(), self._heads.current
+        self._heads.failed()
         self._head = None
         self._refusal = ""
         self._link.disconnected()
@@ -254,11 +270,14 @@ class ClusterMembership:
         self._node.on_head_lost()
         why = (refusal or "the connection ended").rstrip(".")
         if not self._was_joined:
-            self._end(f"The head at {self._options.head} cannot be reached: {why}.", is_about_token)
-        elif why != self.trouble:
-            self.trouble = why
+            if self._heads.are_all_tried or is_about_token:
+                self._end(f"The head at {address} cannot be reached: {why}.", is_about_token)
+            return
+        self.trouble = why
+        if why not in self._noted:
+            self._noted.add(why)
             self._effects.note(
-                f"The head at {self._options.head} cannot be reached: {why}. The node keeps trying."
+                f"The head at {address} cannot be reached: {why}. The node keeps trying."
             )
 
     def _expelled(self, message: Expelled) -> None:
@@ -273,12 +292,12 @@ class ClusterMembership:
             if message.reason != self.trouble:
                 self.trouble = message.reason
                 self._effects.note(
-                    f"The head at {self._options.head} refuses this node: {message.reason}. While "
+                    f"The head at {self._heads.current} refuses this node: {message.reason}. While "
                     "the node has work it waits for its own head, which needs its own store."
                 )
         else:
             self.is_stale = message.is_stale
-            self._end(f"The head at {self._options.head} refuses this node: {message.reason}")
+            self._end(f"The head at {self._heads.current} refuses this node: {message.reason}")
 
     def _joined(self, message: Joined) -> None:
         if self._is_over:
@@ -288,23 +307,40 @@ class ClusterMembership:
         self._cluster = message.cluster
         self._headless_since = None
         self._was_joined = True
+        self._heads.joined(message.standbys)
         self._link.connected(self._head)
         self._node.on_head_joined(message.placement, message.settings)
         if self.trouble:
             self.trouble = ""
-            self._effects.note("The head is back.")
-        self._effects.joined(message.cluster)
+            self._noted.clear()
+            self._effects.note(f"The head is back, at {self._heads.current}.")
+        self._effects.joined(message.cluster, self._heads.current, self._heads.others)
+
+    def heard(self) -> None:
+        """Note that a message of the head has come."""
+        self._silence.heard(self._clock())
+
+    def _watch_silence(self, head: Peer, now: float) -> None:
+        """Ask a silent head for an answer, and give up a head that sends none."""
+        if self._silence.is_too_long(now, is_joined=self._headless_since is None):
+            self._node.lose(head)
+        elif self._silence.is_probe_due(now):
+            head.post(Probe())
 
     def tick(self, now: float) -> None:
         """Connect to the head again if it is time. End the node if it has waited for the head too
         long.
         """
-        if self._headless_since is None or self._is_over:
+        if self._is_over:
+            return
+        if self._head is not None and self._heads.are_several:
+            self._watch_silence(self._head, now)
+        if self._headless_since is None:
             return
         lasted_s = now - self._headless_since
         if self._refusal and not (self._node.has_work() or self._node.has_places()):
             self.is_stale = True
-            self._end(f"The head at {self._options.head} refuses this node: {self._refusal}")
+            self._end(f"The head at {self._heads.current} refuses this node: {self._refusal}")
         elif lasted_s > self._options.patience_s and lasted_s > self._patience_s():
             self._end(f"No head could be reached for {lasted_s:.0f} s.")
         elif self._head is None and self._address is not None and now >= self._dial_at:

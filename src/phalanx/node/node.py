@@ -94,6 +94,10 @@ class Membership(Protocol):
         """Whether this is the connection to the head."""
         ...
 
+    def heard(self) -> None:
+        """Note that a message has come over the connection to the head."""
+        ...
+
     def connection_lost(self, refusal: str, is_about_token: bool, is_given_up: bool) -> None:
         """Handle the end of the connection to the head. `refusal`: why it could not be made, if it
         could not.
@@ -457,6 +461,7 @@ class Node(Generic[M_co]):
         if connection.tag == NODE:
             self.others.on_message(connection, message)
         elif self.membership.is_head(connection):
+            self.membership.heard()
             try:
                 self.from_head.handle(message)
             except Exception as error:  # the head would repeat its order to a node that comes back
@@ -548,6 +553,10 @@ class Node(Generic[M_co]):
         for it.
         """
         self.view.head_lost()
+
+    def lose(self, connection: Peer) -> None:
+        """End a connection as if its other end had ended it."""
+        self._connections.lose(connection)
 
     def own_row(self) -> ViewRow:
         """Return the node's row for other nodes, without its address."""

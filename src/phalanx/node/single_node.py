@@ -174,6 +174,9 @@ class SingleNodeMembership:
         """Return False: the node has no connection to its head."""
         return False
 
+    def heard(self) -> None:
+        """Do nothing: the node has no connection to its head."""
+
     def connection_lost(self, refusal: str, is_about_token: bool, is_given_up: bool) -> None:
         """Do nothing: the node has no connection to its head."""
 

@@ -333,6 +333,16 @@ class Acked(msgspec.Struct, array_like=True, tag=96):
     token: int
 
 
+class Probe(msgspec.Struct, array_like=True, tag=148):
+    """Node to head: answer with Probed at once. Nodes of a cluster with a standby ask when the head
+    has been silent.
+    """
+
+
+class Probed(msgspec.Struct, array_like=True, tag=149):
+    """Head to node: the answer to Probe."""
+
+
 class SetTotals(msgspec.Struct, array_like=True, tag=91):
     """Head to node: the node has these totals from now on."""
 
@@ -455,6 +465,8 @@ class Joined(msgspec.Struct, array_like=True, tag=110):
     placement: PlacementPolicy
     cluster: str = ""
     settings: SystemSettings = SystemSettings()
+    standbys: tuple[str, ...] = ()
+    """HOST:PORT of each other process that may be the head of this cluster."""
 
 
 class Expelled(msgspec.Struct, array_like=True, tag=111):
@@ -567,6 +579,8 @@ ClusterMessage = (
     | Prefetch
     | Reported
     | Acked
+    | Probe
+    | Probed
     | Happened
     | GatherEvents
     | EventsReported

@@ -20,6 +20,8 @@ from phalanx.storage.storage import Storage
 
 AUDIT = ".audit"
 """The ending of the name of the audit log, which lies next to the store."""
+MEMORY = "memory"
+"""The address of a store that ends with its head."""
 _SQLITE = "sqlite:"
 _FORMS = "memory, a path or sqlite:PATH, redis://, rediss:// or unix:// and a server"
 
@@ -49,7 +51,7 @@ def open_storage(
     with contextlib.ExitStack() as opened:
         shards, found = [], []
         for text in texts:
-            shard = _open_shard(text)
+            shard = open_shard(text)
             opened.callback(shard.close)
             shards.append(shard)
             path = mark_path(text, marks)
@@ -78,11 +80,19 @@ def mark_path(text: str, directory: str) -> str:
     """Return the path of the mark of the shard at this address; empty for a shard without a
     mark.
     """
-    if text == "memory":
+    if text == MEMORY:
         return ""
-    if not _is_server(text):
-        return os.path.abspath(text.removeprefix(_SQLITE)) + MARK
+    path = file_of(text)
+    if path:
+        return path + MARK
     return os.path.join(directory, parse_redis_url(text).file_name + MARK) if directory else ""
+
+
+def file_of(text: str) -> str:
+    """Return the absolute path of the file of a shard; empty for a shard that is no file."""
+    if text == MEMORY or _is_server(text):
+        return ""
+    return os.path.abspath(text.removeprefix(_SQLITE))
 
 
 def history_path(text: str, directory: str) -> str:
@@ -112,8 +122,9 @@ def _is_server(text: str) -> bool:
     return bool(colon) and scheme in SCHEMES
 
 
-def _open_shard(text: str) -> Shard:
-    if text == "memory":
+def open_shard(text: str) -> Shard:
+    """Return the shard at an address, which is not claimed yet. Raises StorageError."""
+    if text == MEMORY:
         return MemoryShard()
     scheme, colon, _ = text.partition("://")
     if _is_server(text):

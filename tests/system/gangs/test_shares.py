@@ -53,7 +53,7 @@ def running(rows):
 
 
 def brief(row):
-    """What a row tells of its gang's places, and when."""
+    """The time, the event and the places of a gang in a row of the history."""
     members = row.get("members") or [index for index, *_ in row.get("places", ())]
     return f"{row['at']:.3f} {row['event']} {row['queue']} {row['gang']} {members}"
 

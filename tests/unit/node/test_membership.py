@@ -6,10 +6,19 @@ import pytest
 
 from phalanx.model.lifecycle import ALIVE
 from phalanx.node.dispatch import MessageTable
+from phalanx.node.head_addresses import JOINING_S, SILENCE_S
 from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.membership import ClusterMembership, MembershipOptions
 from phalanx.protocol.bundle_messages import BundleInventory
-from phalanx.protocol.cluster_messages import Acked, Expelled, Join, Joined, ViewRow
+from phalanx.protocol.cluster_messages import (
+    Acked,
+    Expelled,
+    Join,
+    Joined,
+    Probe,
+    Probed,
+    ViewRow,
+)
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 MINUTE, DAY = 60.0, 86_400.0
@@ -35,12 +44,14 @@ class Place:
         self.now = 1000.0
         self.works = self.holds = False
         self.dialled = []
+        self.addresses = []
+        self.lost = []
         self.ends = []
         self.table = MessageTable()
         self.membership = ClusterMembership(
             self,
             lambda: self.now,
-            options=MembershipOptions(head="head", hostname="n1", **options),
+            options=MembershipOptions(hostname="n1", **{"heads": ("head",), **options}),
             link=RemoteHeadLink(),
             effects=self,
         )
@@ -71,12 +82,17 @@ class Place:
     def has_places(self):
         return self.holds
 
-    def dial_head(self):
+    def lose(self, connection):
+        self.lost.append(connection)
+        self.membership.connection_lost("")
+
+    def dial_head(self, address):
+        self.addresses.append(address)
         self.dialled.append(Connection())
         return self.dialled[-1]
 
-    def joined(self, cluster):
-        pass
+    def joined(self, cluster, address, standbys):
+        self.known = (address, standbys)
 
     def note(self, text):
         pass
@@ -86,11 +102,15 @@ class Place:
 
     # ---- what happens
 
-    def joins(self):
+    def joins(self, standbys=()):
         if not self.dialled:
             self.membership.join("host", 1)
-        self.table.handle(Joined(1, PlacementPolicy(), "ours"))
+        self.hears(Joined(1, PlacementPolicy(), "ours", standbys=standbys))
         return self
+
+    def hears(self, message):
+        self.membership.heard()
+        self.table.handle(message)
 
     def passes(self, seconds):
         until = self.now + seconds
@@ -223,3 +243,83 @@ def test_a_node_that_holds_nothing_comes_to_another_cluster_as_a_new_node(node):
     node.passes(1.0)
     assert node.ends == ["The head at head refuses this node: " + FOREIGN.reason]
     assert node.membership.is_stale
+
+
+# ---- heads with a standby ------------------------------------------------------------------------
+
+
+def probes(connection):
+    return sum(isinstance(message, Probe) for message in connection.posted)
+
+
+def test_without_a_standby_a_silent_head_is_neither_asked_nor_given_up(node):
+    node.passes(10 * MINUTE)
+    assert probes(node.dialled[-1]) == 0
+    assert not node.lost
+
+
+def test_a_lost_head_is_looked_for_at_each_address_in_turn():
+    node = Place(heads=("a", "b", "c")).joins()
+    node.loses_head()
+    for _ in range(4):
+        node.passes(1.0)
+        node.loses_head()
+    assert node.addresses == ["a", "b", "c", "a", "b"]
+    node.passes(1.0)
+    node.joins()
+    assert node.known == ("c", ("a", "b"))
+
+
+def test_a_node_learns_of_standbys_from_its_head():
+    node = Place(heads=("a",)).joins(standbys=("b",))
+    assert node.known == ("a", ("b",))
+    node.loses_head()
+    node.passes(1.0)
+    assert node.addresses == ["a", "b"]
+
+
+def test_a_node_joins_whichever_of_the_heads_serves():
+    node = Place(heads=("a", "b"))
+    node.membership.join("host", 1)
+    node.membership.connection_lost("nothing listens")
+    assert not node.ends
+    node.passes(1.0)
+    assert node.addresses == ["a", "b"]
+    node.joins()
+    assert node.known == ("b", ("a",))
+
+
+def test_a_node_that_finds_no_head_at_any_address_ends():
+    node = Place(heads=("a", "b"))
+    node.membership.join("host", 1)
+    node.membership.connection_lost("nothing listens")
+    node.passes(1.0)
+    node.membership.connection_lost("nothing listens")
+    assert node.ends == ["The head at b cannot be reached: nothing listens."]
+
+
+def test_a_head_that_answers_is_kept():
+    node = Place(heads=("a", "b")).joins()
+    for _ in range(60):
+        node.passes(1.0)
+        if probes(node.dialled[-1]):
+            node.hears(Probed())
+    assert probes(node.dialled[-1]) > 10
+    assert not node.lost
+
+
+def test_a_head_that_stands_still_is_given_up_for_the_standby():
+    node = Place(heads=("a", "b")).joins()
+    node.passes(SILENCE_S)
+    assert not node.lost
+    node.passes(2.0)
+    assert len(node.lost) == 1
+    assert node.addresses[-1] == "b"
+
+
+def test_a_head_that_does_not_let_the_node_join_is_given_up_sooner():
+    node = Place(heads=("a", "b")).joins()
+    node.loses_head()
+    node.passes(1.0)
+    node.passes(JOINING_S + 2.0)
+    assert node.addresses[:3] == ["a", "b", "a"]

@@ -37,7 +37,7 @@ def test_the_last_of_many_tasks_are_listed_with_their_times():
     ends = [row["end_time_ms"] for row in part.rows]
     assert len(ends) == 30
     assert ends == sorted(ends, reverse=True)
-    # Tasks of two names may have ended in the same millisecond: their order among themselves is open.
+    # Tasks of two names may have ended in the same millisecond, in any order among themselves.
     everyone = sorted(ends_of("early") + ends_of("later") + ends_of("last"), reverse=True)
     assert ends == everyone[:30]
     of_last = [row for row in part.rows if row["name"] == "last"]

@@ -27,6 +27,7 @@ class StartOptions(msgspec.Struct, kw_only=True):
     host: str = "127.0.0.1"
     port: int | None = None
     store: list[str] = []
+    standby: list[str] = []
     accept_loss: bool = False
     history: list[str] = []
     limit: list[str] = []
@@ -55,8 +56,8 @@ class StartOptions(msgspec.Struct, kw_only=True):
 
 
 OF_HEAD = (
-    "no_node", "store", "limit", "placement", "accept_loss", "history", "system_config", "shared",
-    "group",
+    "no_node", "store", "standby", "limit", "placement", "accept_loss", "history", "system_config",
+    "shared", "group",
 )  # fmt: skip
 """The options that only `--head` takes."""
 
@@ -73,6 +74,17 @@ def check_host(host: str) -> None:
         raise ValueError(
             f"--host takes an address at which other nodes reach this one, and {host} is none."
         )
+
+
+def check_standby(standby: list[str], store: list[str]) -> None:
+    """Check the addresses of `--standby`, and that the other heads can reach the store."""
+    from phalanx.runtime.daemons.local import split_address
+    from phalanx.storage.lease import NO_SERVER, needs_beats
+
+    for address in standby:
+        split_address(address)
+    if standby and not all(needs_beats([one]) for one in store or [""]):
+        raise ValueError(f"--standby: {NO_SERVER}")
 
 
 def read_labels(texts: list[str]) -> dict[str, str]:

@@ -139,6 +139,8 @@ class StatusInfo(Row, frozen=True):
     """
     lost_nodes: list[str] = msgspec.field(default_factory=list)
     """The nodes that died unexpectedly within the last hour, each with its reason."""
+    standbys: list[str] = msgspec.field(default_factory=list)
+    """HOST:PORT of each standby that the head was given."""
 
 
 class HyperNodeInfo(Row, frozen=True):

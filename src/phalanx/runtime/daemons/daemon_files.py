@@ -21,6 +21,8 @@ OF_SOCKET = "unix:"
 """The prefix of the address of a head that is named by the directory of its socket for other
 users.
 """
+STANDBY = "standby"
+"""The kind of a head's process that waits until no other head holds the store."""
 REMOTE = "remote"
 """The kind of a head that programs reach over the network, with a token."""
 
@@ -31,12 +33,14 @@ class Announcement(msgspec.Struct, kw_only=True):
     """
 
     kind: str
-    """The kind of daemon: head or node."""
+    """The kind of daemon: head, standby or node."""
     pid: int
     started: str
     address: str
-    """HOST:PORT of the cluster's head."""
+    """HOST:PORT of the cluster's head; of a standby, the address at which it would be the head."""
     token_file: str
+    standbys: tuple[str, ...] = ()
+    """HOST:PORT of each other machine that may have the head later."""
     node_id: str = ""
     name: str = ""
     """The name under which a node is shown."""

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from phalanx.protocol.requests.request import Request
-from phalanx.runtime.daemons.daemon_files import OF_PROGRAM, OF_SOCKET, REMOTE, Announcement
-from phalanx.runtime.daemons.local import local_daemons, numeric_address
+from phalanx.runtime.daemons.daemon_files import (
+    OF_PROGRAM,
+    OF_SOCKET,
+    REMOTE,
+    STANDBY,
+    Announcement,
+)
+from phalanx.runtime.daemons.local import local_daemons, numeric_addresses
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.session import Session
 
@@ -34,26 +41,43 @@ def find_daemons(address: str | None, with_programs: bool = False) -> Found:
         return program_of(address)
     if address is not None and address.startswith(OF_SOCKET):
         return _shared(address)
-    wanted = None if address in (None, "auto", "local") else numeric_address(str(address))
-    found = local_daemons(wanted)
-    if not found and with_programs and wanted is None:
+    is_any = address in (None, "auto", "local")
+    wanted: tuple[str | None, ...] = (None,) if is_any else numeric_addresses(str(address))
+    here = first_found(local_daemons, wanted)
+    found = [one for one in here if one[1].kind != STANDBY]
+    if not found and with_programs and is_any:
         found = programs()
     if not found:
-        found = _of_others(wanted)
+        found = first_found(_of_others, wanted)
     if not found:
-        of = f" of the cluster at {wanted}" if wanted else ""
+        if here:
+            raise NoClusterError(_only_standby(here[0][1]))
+        of = "" if is_any else f" of the cluster at {address}"
         raise NoClusterError(
             f"No head and no node{of} runs on this machine under this user. `phalanx start --head` "
             "starts a cluster, `phalanx start --address HOST:PORT` joins one."
         )
     clusters = sorted({one.address for _, one in found})
-    if len(clusters) > 1:
+    if len(clusters) > 1 and not set(clusters) <= {found[0][1].address, *found[0][1].standbys}:
         what = "Programs" if clusters[0].startswith(OF_PROGRAM) else "Nodes"
         raise ValueError(
             f"{what} of {len(clusters)} clusters run here: choose one with --address, one of "
             f"{', '.join(clusters)}."
         )
     return found
+
+
+def first_found(find: Callable[[str | None], Found], addresses: Iterable[str | None]) -> Found:
+    """Return the daemons at the first of these addresses at which there are any."""
+    return next(filter(None, map(find, addresses)), [])
+
+
+def _only_standby(one: Announcement) -> str:
+    others = " or ".join(one.standbys)
+    return (
+        f"Only a standby runs here, at {one.address}: the head is at {others}. Run the command "
+        "there, or on a machine with a node of the cluster."
+    )
 
 
 def _of_others(address: str | None) -> Found:

@@ -32,6 +32,13 @@ def numeric_address(text: str) -> str:
     return f"{found}:{port}"
 
 
+def numeric_addresses(text: str) -> tuple[str, ...]:
+    """Return the addresses of a head and its standbys, which are separated by commas, as
+    `numeric_address` does.
+    """
+    return tuple(dict.fromkeys(numeric_address(one.strip()) for one in text.split(",")))
+
+
 def local_nodes(
     address: str | None = None, temp_dir: str | None = None
 ) -> list[tuple[Session, Announcement]]:
@@ -85,4 +92,6 @@ def _linked_root(root: str, address: str) -> str | None:
 
 
 def _is_meant(one: Announcement, address: str | None) -> bool:
-    return not one.is_private if address is None else one.address == address
+    if address is None:
+        return not one.is_private
+    return address == one.address or address in one.standbys

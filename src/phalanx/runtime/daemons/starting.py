@@ -67,6 +67,7 @@ class HeadOptions(msgspec.Struct, kw_only=True):
     limits: dict[str, Any] = {}
     placement: PlacementPolicy = PlacementPolicy()
     settings: SystemSettings = SystemSettings()
+    standbys: tuple[str, ...] = ()
     temp_dir: str | None = None
     is_private: bool = False
 
@@ -76,6 +77,8 @@ class NodeOptions(msgspec.Struct, kw_only=True):
 
     head: str
     """HOST:PORT of the head that was started."""
+    standbys: tuple[str, ...] = ()
+    """HOST:PORT of each standby of the head."""
     resources: dict[str, float]
     labels: dict[str, str] = {}
     object_store_bytes: int
@@ -137,7 +140,7 @@ class Daemon:
 
 
 def start_head(options: HeadOptions, parent_fd: int = -1) -> Daemon:
-    """Start a head, and wait until it serves.
+    """Start a head, and wait until it serves, or stands by because another head serves.
 
     Raises AuthenticationError for a token that cannot be used, and SystemFailureError for all other
     failures.
@@ -165,6 +168,7 @@ def start_head(options: HeadOptions, parent_fd: int = -1) -> Daemon:
         "placement": msgspec.to_builtins(options.placement),
         "settings": msgspec.to_builtins(options.settings),
         "is_private": options.is_private,
+        "standbys": options.standbys,
     }
     return _start("phalanx.runtime.head.process", [], config, session, parent_fd)
 
@@ -201,7 +205,8 @@ def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
             "and '.', beginning and ending with a letter or digit."
         )
     node_id = os.urandom(28).hex()
-    host, port = split_address(options.head)
+    for address in (options.head, *options.standbys):
+        split_address(address)
     return {
         "session": msgspec.to_builtins(session),
         "resources": options.resources,
@@ -214,14 +219,13 @@ def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
         "memory_limit": options.memory_limit,
         "topology": options.topology,
         "lives_with_driver": False,
-        "address": options.head,
+        "addresses": (options.head, *options.standbys),
         "ports": options.ports,
         "devices": options.devices,
         "checks": options.checks,
         "check_rules": msgspec.to_builtins(options.check_rules),
         "spilling": {"threshold": options.spill_threshold},
         "member": {
-            "head": (host, port),
             "host": options.host,
             "port": options.port,
             "token_file": options.token_file or cluster_token.default_path(),

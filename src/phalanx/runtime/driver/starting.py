@@ -20,7 +20,7 @@ from phalanx.runtime.daemons.finding import find_daemons, program_of, programs
 from phalanx.runtime.daemons.local import (
     local_daemons,
     local_nodes,
-    numeric_address,
+    numeric_addresses,
     split_address,
 )
 from phalanx.runtime.daemons.starting import PRIVATE_ADDRESS
@@ -183,7 +183,9 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
     if address not in (None, "", "auto"):
         if str(address).startswith(OF_PROGRAM):
             return program_of(str(address), temp_dir)[0][0]
-        return _node_of(numeric_address(str(address)), temp_dir)
+        wanted = numeric_addresses(str(address))
+        here = (one for one in wanted if local_nodes(one, temp_dir))
+        return _node_of(next(here, wanted[0]), temp_dir)
     private = os.environ.get(PRIVATE_ADDRESS)
     # the Cluster that this program has made, if no address was given
     if private and spoken is not None:
@@ -219,17 +221,17 @@ def head_to_visit(address: str | None, temp_dir: str | None = None) -> str | Non
         return None
     if str(address).startswith(OF_SOCKET):
         return address
-    wanted = None
+    wanted: tuple[str | None, ...] = (None,)
     if address != "auto":
         if ":" not in str(address) or not str(address).rpartition(":")[2].isdecimal():
             return None
-        wanted = numeric_address(str(address))
+        wanted = numeric_addresses(str(address))
     elif os.environ.get(PRIVATE_ADDRESS) or (dialect.current() is not None and programs(temp_dir)):
         return None  # this is as in find_node
-    if local_daemons(wanted, temp_dir):
+    if any(local_daemons(one, temp_dir) for one in wanted):
         return None
     with contextlib.suppress(ConnectionError):
-        found = find_daemons(wanted or "auto")
+        found = find_daemons(address)
         return found[0][1].address if _is_others(found[0][1]) else None
     return None
 

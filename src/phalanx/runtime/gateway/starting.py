@@ -58,6 +58,10 @@ class GatewayStarter:
             self.pid = start_helper(__name__, again, (number,))
         return ours
 
+    def end(self) -> None:
+        """End the gateway, so that its port is free."""
+        end_helper(self.pid)
+
 
 def main() -> NoReturn:
     """Read the configuration from standard input, and serve."""

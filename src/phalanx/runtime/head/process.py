@@ -15,7 +15,6 @@ import msgspec
 
 from phalanx.errors import AuthenticationError
 from phalanx.head.head import NOTHING_STORED, Head
-from phalanx.head.nodes.liveness import HealthLimits
 from phalanx.head.outbox import Outbox
 from phalanx.head.rights.control import RightsSetup
 from phalanx.head.rights.tokens import Hashes
@@ -23,7 +22,6 @@ from phalanx.head.setup import HeadSetup, HeadShell
 from phalanx.head.state_store import StateStore, StoredState, read_state
 from phalanx.model.garbage import made_to_stay
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
-from phalanx.model.system_settings import SystemSettings
 from phalanx.observe.log_lines import ERROR, WARNING
 from phalanx.observe.metrics.catalogue import HEAD
 from phalanx.observe.metrics.meter import Meter
@@ -44,7 +42,9 @@ from phalanx.runtime.daemons.shared_sockets import SharedSocket
 from phalanx.runtime.gateway.config import GatewayConfig
 from phalanx.runtime.gateway.starting import GatewayStarter
 from phalanx.runtime.head.audit_file import AuditFile
+from phalanx.runtime.head.config import HeadConfig
 from phalanx.runtime.head.ledger_thread import LedgerThread
+from phalanx.runtime.head.standby import LOST_TO_ANOTHER, stand_by_again, wait_for_turn
 from phalanx.runtime.head.warming import Warming
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.connection import Connection, listen
@@ -59,59 +59,14 @@ from phalanx.runtime.os.process_names import HEAD as HEAD_NAME
 from phalanx.runtime.os.process_names import name_process
 from phalanx.runtime.os.session_keeper import SessionKeeper
 from phalanx.runtime.os.system import SystemClock, boot_id, log_defect, say, unforeseeable
-from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 from phalanx.storage.errors import StorageCorruptError, StorageError, StorageFullError
 from phalanx.storage.journal import Journal
-from phalanx.storage.ledger import HistoryLimits
+from phalanx.storage.lease import BEAT_S, needs_beats
 from phalanx.storage.naming import storage_name
 from phalanx.storage.storage import Storage
 
 if TYPE_CHECKING:
     from phalanx.runtime.head.signing import SignedGrants
-
-
-class HeadConfig(msgspec.Struct, kw_only=True):
-    """The configuration of a head. Times are in seconds."""
-
-    session: sessions.Session
-    host: str = "127.0.0.1"
-    port: int = 0
-    token_file: str
-    insecure: bool = False
-    store: tuple[str, ...] = ("memory",)
-    """The addresses of the store's shards, see `phalanx.storage`."""
-    marks: str = ""
-    """The marks of the store, as in `open_storage`."""
-    cluster: str = ""
-    """The name of the cluster to which the store must belong, as nodes of this machine know it;
-    empty for any.
-    """
-    accept_loss: bool = False
-    """Whether to continue with a store that has lost confirmed changes."""
-    history: str = ""
-    """The file of the history of jobs; empty: a file that is deleted with the session."""
-    history_limits: HistoryLimits = HistoryLimits()
-    is_shared: bool = False
-    """Whether other users of the machine reach the head (the mode *shared*)."""
-    group: str = ""
-    """The group of accounts that may reach a shared head; empty for everybody."""
-    launch_keys: str = ""
-    """The directory of the key with which the head lets work run under the accounts of its owners.
-    Empty if work runs under the accounts of its nodes.
-    """
-    audit: str = ""
-    """The file of the audit log; empty: a file that is deleted with the session."""
-    limits: HealthLimits = HealthLimits()
-    placement: PlacementPolicy = PlacementPolicy()
-    settings: SystemSettings = SystemSettings()
-    ready_fd: int = -1
-    """The descriptor to which the head writes that it serves, or why it cannot serve."""
-    parent_fd: int = -1
-    """A pipe whose other end keeps the head alive: when that end closes, the head ends."""
-    log: str
-    """The file of the head's log."""
-    is_private: bool = False
-    """Whether `init(address="auto")` skips this daemon."""
 
 
 class HeadProcess:
@@ -137,6 +92,10 @@ class HeadProcess:
         self._shared: SharedSocket | None = None
         self._is_quiet = False
         """Whether no message has come since the last tick."""
+        self.has_lost_store = False
+        """Whether the head ends because another head holds its store."""
+        self._beats = needs_beats(config.store)
+        self._beat_at = 0.0
         storage = _open(config)
         with made_to_stay():  # stored rows are many, and are kept in a queue for long
             stored = NOTHING_STORED if storage is None else _read(storage)
@@ -162,6 +121,7 @@ class HeadProcess:
                     limits=config.limits,
                     placement=config.placement,
                     settings=config.settings,
+                    standbys=config.standbys,
                 ),
                 rights=RightsSetup(
                     is_shared=config.is_shared,
@@ -194,6 +154,7 @@ class HeadProcess:
         try:
             write()
         except StorageError as error:
+            self.has_lost_store = isinstance(error, LOST_TO_ANOTHER)
             say(f"the head ends, as its store fails: {error}")
             self._stop()
 
@@ -208,6 +169,8 @@ class HeadProcess:
             # changes that were not written were not confirmed either
             except StorageFullError as error:
                 say(f"the head ends while its store is full: {error}")
+            except LOST_TO_ANOTHER:
+                self.has_lost_store = True
 
     def _committed(self, seconds: float) -> None:
         self._control.meter.observe("phalanx_store_commit_seconds", seconds)
@@ -297,6 +260,7 @@ class HeadProcess:
                     address=address,
                     token_file=self._config.token_file,
                     is_private=self._config.is_private,
+                    standbys=self._config.standbys,
                 )
                 if self._shared is not None:
                     me = msgspec.structs.replace(me, shared=self._shared.directory)
@@ -358,6 +322,9 @@ class HeadProcess:
         """Do the work that is due."""
         self._keeper.tick(now)
         self._control.on_tick(now)
+        if self._beats and now >= self._beat_at:
+            self._beat_at = now + BEAT_S
+            self._control.state_store.beat()
         if self._is_quiet:
             self._warming.step()
         self._is_quiet = True
@@ -406,34 +373,55 @@ def _read(storage: Storage) -> StoredState:
 
 
 def main() -> NoReturn:
-    """Read the configuration from standard input, fork the gateway, serve."""
+    """Read the configuration from standard input, wait if another head serves, and serve."""
     keep_private()
     config = msgspec.convert(json.loads(sys.stdin.readline()), HeadConfig)
     LOG.keep(config.log, "head")
     sessions.own(config.session, os.getpid())
-    code = 1
+    code, has_lost_store = 1, False
     try:
-        starter = GatewayStarter(
-            GatewayConfig(
-                prefixes=(CONTROL[:PREFIX_BYTES],),
-                token_file=config.token_file,
-                host=config.host,
-                port=config.port,
-                insecure=config.insecure,
-            ),
-            config.session,
-        )
-        gateway = starter.start()
-        name_process(HEAD_NAME)
-        HeadProcess(config, gateway, starter).serve()
+        if config.standbys:
+            config = wait_for_turn(config)
+        has_lost_store = _serve(config)
+        code = int(has_lost_store)
+    except SystemExit:
         code = 0
     except BaseException as error:
         log_defect(error)
         with contextlib.suppress(OSError):
             announce(config.session, config.ready_fd, Failure(str(error)))
-    finally:
-        sessions.remove(config.session)
+    if has_lost_store and config.standbys:
+        stand_by_again(config)
+    sessions.remove(config.session)
     os._exit(code)
+
+
+def _serve(config: HeadConfig) -> bool:
+    """Fork the gateway and serve. Returns whether another head has the store now."""
+    starter = GatewayStarter(
+        GatewayConfig(
+            prefixes=(CONTROL[:PREFIX_BYTES],),
+            token_file=config.token_file,
+            host=config.host,
+            port=config.port,
+            insecure=config.insecure,
+        ),
+        config.session,
+    )
+    gateway = starter.start()
+    name_process(HEAD_NAME)
+    try:
+        head = HeadProcess(config, gateway, starter)
+    except LOST_TO_ANOTHER:
+        if not config.standbys:
+            raise
+        has_lost_store = True  # two standbys took over in the same moment
+    else:
+        head.serve()
+        has_lost_store = head.has_lost_store
+    if has_lost_store:
+        starter.end()
+    return has_lost_store
 
 
 if __name__ == "__main__":

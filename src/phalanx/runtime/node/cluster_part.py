@@ -25,6 +25,7 @@ from phalanx.protocol.gateway_messages import (
     Unable,
     decode_body,
 )
+from phalanx.runtime.daemons.local import split_address
 from phalanx.runtime.gateway.config import GatewayConfig
 from phalanx.runtime.gateway.gate import request_dial
 from phalanx.runtime.gateway.starting import GatewayStarter
@@ -37,6 +38,8 @@ from phalanx.runtime.os.own_time import own_time
 
 LEAVE_S = 1.0
 """Seconds for which an ending node waits until its goodbye is sent."""
+_HEAD = CONTROL[:PREFIX_BYTES].hex()
+"""The head's name among the addresses of nodes."""
 KILLED = "the gateway was killed"
 ENDED_WITH = "its {} was killed, most likely by something that ran there"
 """The reason of a node that ends because one of its parts was killed and cannot be started
@@ -60,7 +63,7 @@ class ClusterReach:
         )
         self._gateway = GatewayStarter(gateway, config.session)
         self._deaths = Deaths(own_time)
-        self._book = {CONTROL[:PREFIX_BYTES].hex(): member.head}
+        self._book = {_HEAD: split_address(config.addresses[0])}
         self._pulls: dict[str, None] = {}
         self._use(self._gateway.start())
 
@@ -99,6 +102,13 @@ class ClusterReach:
         self._loop.watch(connection)
         return connection
 
+    def dial_head(self, address: tuple[str, int]) -> Connection:
+        """Begin a connection to the head at this address. Raises OSError."""
+        if self._book[_HEAD] != address:
+            self._book[_HEAD] = address
+            self.channel.send(AddressBook({_HEAD: address}))
+        return self.dial(CONTROL)
+
     def know_addresses(self, rows: Iterable[ViewRow]) -> None:
         """Give the gateway the addresses of other nodes in these rows."""
         book = {row.prefix.hex(): (row.host, row.port) for row in rows}
@@ -136,7 +146,7 @@ class ClusterPart:
         setup: NodeSetup,
         effects: NodeEffects,
     ) -> None:
-        self._head = HeadLink(config, member, reach.dial, loop.stop)
+        self._head = HeadLink(config, member, reach.dial_head, loop.stop)
         self._reach = reach
         self._listens: tuple[str, int] | None = None
         """The address on which the gateway listens, once it does."""
@@ -146,7 +156,7 @@ class ClusterPart:
             setup,
             effects,
             MembershipOptions(
-                head=config.address,
+                heads=tuple(config.addresses),
                 hostname=socket.gethostname(),
                 name=config.node_name,
                 machine=config.machine,

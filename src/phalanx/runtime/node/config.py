@@ -16,8 +16,6 @@ from phalanx.scheduler.placement.memory_pressure import MEMORY_LIMIT
 class MemberConfig(msgspec.Struct, kw_only=True):
     """The settings of a node's membership in a cluster. Times are in seconds."""
 
-    head: tuple[str, int]
-    """The address of the head."""
     host: str = "127.0.0.1"
     """The address on which this node's own gateway listens."""
     port: int = 0
@@ -64,8 +62,14 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     """The system settings, if this node alone is the cluster."""
     member: MemberConfig | None = None
     """The cluster that the node joins; None if the node is a cluster by itself."""
-    address: str = ""
-    """HOST:PORT of the cluster's head; empty for a cluster of one machine."""
+    addresses: list[str] = []
+    """HOST:PORT of the cluster's head, then of each standby; empty for a cluster of one machine."""
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT of the cluster's first head; empty for a cluster of one machine."""
+        return self.addresses[0] if self.addresses else ""
+
     ready_fd: int = -1
     """The descriptor to which a daemon writes that it has joined, or why it cannot join."""
     parent_fd: int = -1

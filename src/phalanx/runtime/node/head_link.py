@@ -8,9 +8,9 @@ import os
 import socket
 from collections.abc import Callable
 
-from phalanx.model.ids import CONTROL
 from phalanx.runtime.daemon_registry import register
 from phalanx.runtime.daemons.daemon_files import Announcement, Failure, announce
+from phalanx.runtime.daemons.local import split_address
 from phalanx.runtime.node.config import MemberConfig, NodeConfig
 from phalanx.runtime.os import kept_records
 from phalanx.runtime.os.connection import Connection
@@ -25,25 +25,34 @@ class HeadLink:
         self,
         config: NodeConfig,
         member: MemberConfig,
-        dial: Callable[[bytes], Connection],
+        dial_head: Callable[[tuple[str, int]], Connection],
         stop: Callable[[], None],
     ) -> None:
-        """`dial` begins a connection to a process, and may raise OSError. `stop` ends the node."""
+        """`dial_head` begins a connection to the head at an address, and may raise OSError. `stop`
+        ends the node.
+        """
         self._config = config
         self._member = member
-        self._dial = dial
+        self._dial_head = dial_head
         self._stop = stop
         self._is_announced = False
+        self._ready_fd = config.ready_fd
+        self._address = ""
+        """HOST:PORT of the head that the node has joined."""
 
-    def dial_head(self) -> Connection | None:
-        """Begin a connection to the head. Returns None if that is not possible now."""
+    def dial_head(self, address: str) -> Connection | None:
+        """Begin a connection to the head at this address. Returns None if that is not possible
+        now.
+        """
         try:
-            return self._dial(CONTROL)
+            return self._dial_head(split_address(address))
         except OSError:
             return None
 
-    def joined(self, cluster: str) -> None:
-        """Announce that the node belongs to the cluster of this name."""
+    def joined(self, cluster: str, address: str, standbys: tuple[str, ...]) -> None:
+        """Announce the cluster of the node, with the addresses of its head and of the standbys."""
+        self._is_announced = self._is_announced and address == self._address
+        self._address = address
         if self._config.keeps_commands:
             kept_records.settle(self._config.session.kept)
         self._announce(
@@ -51,7 +60,8 @@ class HeadLink:
                 kind="node",
                 pid=os.getpid(),
                 started=started_at(os.getpid()) or "",
-                address=self._config.address,
+                address=address,
+                standbys=standbys,
                 token_file=self._member.token_file,
                 node_id=self._config.node_id,
                 name=self._config.node_name or socket.gethostname(),
@@ -75,4 +85,5 @@ class HeadLink:
             self._is_announced = True
             if isinstance(what, Announcement):
                 register(self._config.session, what)
-            announce(self._config.session, self._config.ready_fd, what)
+            announce(self._config.session, self._ready_fd, what)
+            self._ready_fd = -1  # it is closed, and its number may belong to a socket by now

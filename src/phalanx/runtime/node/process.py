@@ -19,7 +19,8 @@ from phalanx.runtime.os import kept_records, kept_sessions
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.daemon_log import LOG
-from phalanx.runtime.os.file_modes import keep_private, mask_of_work
+from phalanx.runtime.os.exec_again import exec_again
+from phalanx.runtime.os.file_modes import keep_private
 from phalanx.runtime.os.kept_identity import has_members
 from phalanx.runtime.os.process_names import NODE, name_process
 from phalanx.runtime.os.process_tree import end_orphans, keep_descendants
@@ -145,16 +146,8 @@ def come_back(config: NodeConfig) -> NoReturn:
         session = sessions.create(root, has_users=bool(config.launch))
         if config.keeps_commands:
             os.mkdir(session.kept, 0o700)
-    again = as_another(config, session)
-    text = json.dumps(msgspec.to_builtins(again)).encode() + b"\n"
-    source = os.memfd_create("phalanx-node")
-    os.write(source, text)
-    os.lseek(source, 0, os.SEEK_SET)
-    os.dup2(source, 0)
-    if config.parent_fd >= 0:
-        os.set_inheritable(config.parent_fd, True)
-    os.umask(mask_of_work())  # the new process must find the mask of this process's starter
-    os.execv(sys.executable, [sys.executable, "-m", __spec__.name, "-1"])
+    assert __spec__ is not None
+    exec_again(__spec__.name, as_another(config, session), ["-1"], config.parent_fd)
 
 
 def as_another(config: NodeConfig, session: sessions.Session) -> NodeConfig:
