@@ -1,3 +1,3 @@
-"""The benchmark: the rows of Ray's benchmarks and Phalanx's own rows, measured on Phalanx and, in
-the same run, on Ray.
+"""The benchmark: rows of Ray's benchmarks and Phalanx's own rows, measured in the same run on
+Phalanx and on Ray.
 """

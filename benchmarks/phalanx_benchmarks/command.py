@@ -1,4 +1,4 @@
-"""The work of `phalanx bench`: it chooses rows, measures them, and prints the results."""
+"""Chooses the rows of `phalanx bench`, measures them, and prints the results."""
 
 from __future__ import annotations
 
@@ -60,13 +60,12 @@ def run(
     quick: bool = False,
     group: str = "engine",
 ) -> int:
-    """Measure rows and print the results.
-
-    Returns the exit code: 0, or 1 if a row failed, or 2 if the measurement could not start. `rows`
-    selects the rows whose names contain one of these texts. `peer` names the systems for the
-    comparison, for instance "ray,dask". Each row is measured on all systems alternately. Without
-    Ray, only the rows of pools are measured. `group` is one of GROUPS; `all` leaves out the groups
-    that take minutes or much memory (LONG of `deciding`).
+    """Measure rows, and print the results. Returns the exit code: 0; 1 if a row failed; or 2 if the
+    measurement could not start. `rows` selects the rows whose names contain one of these texts.
+    `peer` names the systems to compare with, such as "ray,dask". Each row is measured on all
+    systems alternately. If `peer` does not contain Ray, only the rows of pools are measured.
+    `group` is one of GROUPS; `all` leaves out groups that take minutes or much memory (LONG of
+    `deciding`).
     """
     complaint = _complaint(group, rows)
     names = [name.strip() for name in (peer or "").split(",") if name.strip()]
@@ -116,7 +115,7 @@ def _complaint(group: str, rows: Sequence[str] | None) -> str | None:
 
 def _choose(group: str, rows: Sequence[str] | None) -> list[Row]:
     """Return the group's rows whose names contain one of the texts. Rows of Ray's release
-    benchmarks are returned only if they are named.
+    benchmarks are only returned if they are named.
     """
     if group not in ("engine", "all", RELEASE):
         return []
@@ -131,7 +130,7 @@ def _failed(result: Result) -> bool:
 def _measure(
     chosen: Sequence[Row], ours: Side, peers: Sequence[Side], effort_name: str
 ) -> list[Result]:
-    """Measure the rows, and print a plain line on standard error as soon as a row is done."""
+    """Measure the rows. A line on standard error is printed after each row."""
     results = []
     for count, result in enumerate(
         compare(chosen, ours=ours, peers=peers, effort_name=effort_name), start=1

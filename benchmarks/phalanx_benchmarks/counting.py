@@ -2,10 +2,10 @@
 
 `run(clock)` measures this. One program runs batches of empty tasks in three ways alternately: as
 usual, without the counts for metrics, and without both the counts and the records for listings. The
-measure is the CPU time of the program's own process, which counts and records. Other work on the
-machine can only make a batch more expensive, and affects all ways alike. Therefore a row shows the
-lower quartile of the batches of each way. The time for counting is also measured directly, in the
-same batches.
+measure is the CPU time of the program's process, which counts and records. Other work on the
+machine can only make a batch more expensive, and affects all three ways equally. Therefore a row
+shows the lower quartile of the batches of each way. The time for counting is also measured
+directly, in the same batches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ USUAL, UNCOUNTED, UNRECORDED = "as always", "without metrics", "without metrics 
 
 
 class _Timed:
-    """Metrics that count as usual, and that measure how long counting takes in this thread."""
+    """Metrics that count as usual, and measure how long counting takes in this thread."""
 
     def __init__(self, counts: OwnerMetrics) -> None:
         self._counts = counts
@@ -48,7 +48,7 @@ class _Timed:
 
 
 def nothing() -> None:
-    """Do nothing: the task that is measured."""
+    """Do nothing. This is the measured task."""
 
 
 def _pid() -> int:

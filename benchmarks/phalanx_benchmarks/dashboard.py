@@ -1,9 +1,9 @@
 """The cost of the web page for a head, and the time until its pages appear.
 
-`run(clock)` measures this. The machines of a real head run in this process, with a thousand nodes
-of eight GPUs and ten thousand jobs. As many of the jobs run as have room. Each second a hundred
-nodes report a change, and fifty jobs change. A real page is served over real sockets to viewers,
-who read their streams. The nodes are simulated: they carry out orders at once.
+`run(clock)` measures this. A real head's code runs in this process, with a thousand simulated nodes
+of eight GPUs and ten thousand jobs. The cluster is full of running jobs, and the others wait. Each
+second a hundred nodes report a change, and fifty jobs change. A real page is served over real
+sockets to viewers, who read their streams. Simulated nodes carry out orders at once.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _PAINTED = """() => new Promise((done) => {
   };
   look();
 })"""
-"""A script that waits for the first paint and returns its time, in milliseconds since the page was
+"""A script that waits for the first paint, and returns its time in milliseconds since the page was
 opened.
 """
 
 
 class _Head(FedHead):
-    """A head that two threads call."""
+    """A head that two threads may call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class _Head(FedHead):
         self.answering_s = 0.0
 
     def ask(self, request: Request[R], process: bytes = b"") -> R:
-        """Answer a request as FedHead does, and measure the time that the answer takes."""
+        """Answer a request like FedHead, and measure how long the answer takes."""
         with self.lock:
             begun = time.thread_time()
             answer = super().ask(request, process)
@@ -70,7 +70,7 @@ class _Head(FedHead):
         return answer
 
     def fill(self) -> None:
-        """Let all nodes join, submit all jobs, and start those that fit."""
+        """Make all nodes join, submit all jobs, and start the jobs that fit."""
         for node in range(1, NODES + 1):
             self.join(node)
         assert GPUS * NODES < JOBS, "some have to wait"
@@ -92,8 +92,8 @@ class _Head(FedHead):
 
 
 def run(clock: Clock) -> list[Row]:
-    """Return the rows: the cost of viewers for the head, and the time that each page and its
-    changes take.
+    """Return rows with the cost of viewers for the head, and the times of each page and its
+    changes.
     """
     head = _Head()
     head.fill()
@@ -140,8 +140,8 @@ def run(clock: Clock) -> list[Row]:
 
 
 def first_paints(base: str, session: str) -> dict[str, list[float]]:
-    """Return the milliseconds until Chromium first shows a part of each page; empty without
-    Chromium or Playwright.
+    """Return the milliseconds until Chromium first paints each page; empty without Chromium or
+    Playwright.
     """
     chromium = shutil.which("chromium")
     if chromium is None or find_spec("playwright") is None:
@@ -164,7 +164,7 @@ def first_paints(base: str, session: str) -> dict[str, list[float]]:
 
 @contextlib.contextmanager
 def _served(head: _Head) -> Iterator[tuple[int, str]]:
-    """Yield (port, cookie) of a page of this head, served in its own thread."""
+    """Serve this head's page in a thread. Yields the port and a session's cookie."""
     import uvicorn
 
     from phalanx.dashboard.app import Dashboard
@@ -243,7 +243,6 @@ class _Viewer:
                         is_first = False
 
     def close(self) -> None:
-        """Close the page."""
         self._stream.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._stream.close()

@@ -1,8 +1,6 @@
-"""The benchmarks below the engine: placement, batch cycles, the head, spilling, clusters,
-transfers.
-
-Each is a module with `run(clock)`. The clock is passed in because the deciding core has none. `run`
-returns rows. A row maps the name of each figure to the figure.
+"""Benchmarks without an engine: placement, batch cycles, the head, spilling, clusters, transfers.
+Each is a module with `run(clock)`, which returns rows. A row maps names of figures to figures. The
+clock is an argument because the deciding core has no clock.
 """
 
 from __future__ import annotations
@@ -41,10 +39,8 @@ MODULES = {
 LONG = ("day", "history", "scale", "processes", "objects", "jobs", "short-commands")
 """The groups that are left out unless they are named."""
 PURE = ("placement", "batch", "plan", "cluster")
-"""The groups that compute in one thread and wait for nothing.
-
-They are measured in CPU time, because other work on the machine affects CPU time less than elapsed
-time.
+"""The groups that only compute, in one thread. They are measured in CPU time, which other work on
+the machine affects less than elapsed time.
 """
 NEEDS = {"ray-engine": "ray", "ray-calls": "ray", "dashboard": "uvicorn"}
 """The module that must be installed for each of these groups."""
@@ -53,7 +49,7 @@ Figures = dict[str, Any]
 
 
 def decision_groups(group: str) -> list[str]:
-    """Return the groups that `group` stands for and that can run here, in a fixed order."""
+    """Return the groups in `group` that can run here, in a fixed order."""
     return [
         name
         for name, module in MODULES.items()

@@ -1,8 +1,6 @@
-"""The time that a cycle takes, on clusters of several sizes: `run(clock)` returns one row for each
-measurement.
-
-Nothing here reads a clock or draws random numbers: the caller passes `clock` (seconds), and shapes,
-sizes and loads come from fixed arithmetic.
+"""The time that a cycle takes on clusters of several sizes. `run(clock)` returns a row for each
+measurement. The caller passes `clock`, in seconds. Shapes, sizes and loads are computed, and not
+random.
 """
 
 from __future__ import annotations
@@ -54,10 +52,8 @@ tiers:
 
 
 def run(clock: Clock, sizes: Sequence[int] = SIZES) -> list[Row]:
-    """Return the rows of the whole table.
-
-    For each size, these are a full cycle, a steady cycle, a steady cycle on columns that are kept
-    from the cycle before (as in a head), a cycle that preempts, and one that reclaims.
+    """Return five rows for each size: a full cycle, a steady cycle, a steady cycle on columns that
+    are kept from the cycle before (as in a head), a cycle that preempts, and a cycle that reclaims.
     """
     rows = []
     for nodes in sizes:
@@ -95,10 +91,8 @@ def _row(name: str, snapshot: Snapshot, plan: Plan, took: float) -> Row:
 
 
 def _measure_kept(clock: Clock, name: str, before: Snapshot, now: Snapshot) -> Row:
-    """Measure a cycle on kept columns.
-
-    Before the cycle, the columns are updated with all that `now` has in addition to `before`. After
-    the cycle, its promises are withdrawn.
+    """Measure a cycle on kept columns. Before the cycle, everything that `now` has in addition to
+    `before` is added to the columns. After the cycle, its promises are withdrawn.
     """
     kept = KeptCluster(before)
     kept.take_back(run_cycle(before, cluster=kept, explains=False))
@@ -154,7 +148,7 @@ def shapes(count: int = SHAPES) -> list[Shape]:
 
 
 def gang_sizes(total: int) -> list[int]:
-    """Return gang sizes from 1 to 512 that sum to `total`; small sizes are frequent."""
+    """Return gang sizes from 1 to 512 that sum to `total`. Small sizes are more frequent."""
     out: list[int] = []
     left, step = total, 0
     while left > 0:
@@ -215,8 +209,8 @@ def evicting(nodes: int, action: str, victims: int) -> Snapshot:
     """Return a full cluster, in which each task fills a node, and waiting gangs that need `victims`
     evictions.
 
-    For preempt, the victims are in the same queue and have lower priority. For reclaim, they are in
-    a queue that exceeds its share.
+    With preempt, the victims are in the same queue and have lower priority. With reclaim, they are
+    in a queue that exceeds its share.
     """
     capacity = (("cpu", 8.0), ("memory", 32e9), ("pods", 16.0))
     shape = Shape(request=(("cpu", 8.0), ("memory", 32e9)), namespace="bench")

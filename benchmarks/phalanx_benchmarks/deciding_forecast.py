@@ -1,8 +1,5 @@
-"""The time that a plan takes, on clusters of several sizes: `run(clock)` returns one row for each
-measurement.
-
-Nothing here reads a clock or draws random numbers: the caller passes `clock` (seconds), and sizes
-and lengths come from fixed arithmetic.
+"""The time that a plan takes on clusters of several sizes. `run(clock)` returns a row for each
+measurement. The caller passes `clock`, in seconds. Sizes and lengths are computed, and not random.
 """
 
 from __future__ import annotations
@@ -50,8 +47,8 @@ _KEEPING = "  - name: reservation\n"
 def run(clock: Clock, sizes: Sequence[tuple[int, int]] = SIZES) -> list[Row]:
     """Measure plans and cycles for each size.
 
-    The rows are a whole plan, the promises of a first cycle and of the next one, and whole cycles
-    with and without promises. `count` is the number of planned or started gangs.
+    The rows are a whole plan, the promises of a first and of a second cycle, and whole cycles with
+    and without promises. `count` is the number of planned or started gangs.
     """
     return [row for nodes, gangs in sizes for row in _rows(clock, nodes, gangs)]
 
@@ -93,9 +90,8 @@ def _opened(snapshot: Snapshot) -> Session:
 
 
 def backlog(nodes: int, gangs: int, *, actions: str = "backfill", keeps: bool = False) -> Snapshot:
-    """Return a nearly full cluster and its backlog.
-
-    Gangs of 1 to 64 GPUs, which run from a minute to two days, wait for the few free GPUs.
+    """Return a nearly full cluster with its backlog: gangs of 1 to 64 GPUs, with run times from a
+    minute to two days, wait for the few free GPUs.
     """
     config = parse_volcano(
         _CONFIG.format(actions=actions, keeping=_KEEPING if keeps else ""), known_plugins()

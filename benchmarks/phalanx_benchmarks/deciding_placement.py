@@ -1,5 +1,5 @@
-"""The speed of choices of places: strategies and bundles on clusters of several sizes, and the rule
-for devices.
+"""The speed of placement: strategies and bundles on clusters of several sizes, and the rule for
+devices.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from phalanx.scheduler.placement.two_pass import TwoPassRandom
 from phalanx.scheduler.placement.waiting_time import LeastWaiting
 
 Clock = Callable[[], float]
-"""A function that returns seconds on any clock that only rises."""
+"""A function that returns the seconds of a monotonic clock."""
 
 Row = dict[str, str | float]
 """One line of the table: the name of the measurement, and the figures by column."""
@@ -44,8 +44,8 @@ def run(clock: Clock) -> list[Row]:
     """Return decisions per second by strategy and number of nodes, then the times of the device
     rule.
 
-    Each decision is for a known class of requests, after `_CHANGED` nodes have reported again. The
-    time for these reports is included. Figures are medians.
+    Each decision is for a known class of requests, after `_CHANGED` nodes have reported again, and
+    includes the time for these reports. Figures are medians.
     """
     rows: list[Row] = []
     for name, strategy in _strategies().items():
@@ -89,9 +89,7 @@ def _strategies() -> dict[str, Strategy]:
 
 
 def _decisions(strategy: Strategy, size: int) -> list[Callable[[], object]]:
-    """Return decisions that are run one after another, each after a few nodes have reported
-    again.
-    """
+    """Return functions that each make a decision after a few nodes have reported again."""
     rng = Seeded(size)
     view = ClusterView(NodeTable(_node(at, rng) for at in range(size)))
     request = Request(resources=ResourceSet.from_mapping({"CPU": 4, "memory": 1000}))
@@ -129,8 +127,8 @@ def _node(at: int, rng: Seeded) -> NodeState:
 
 
 def _device_rows(clock: Clock, name: str) -> Iterator[Row]:
-    """Yield the times of the first picks from each set of free devices. No cache speeds up these
-    picks.
+    """Yield rows with the times of the first picks from each set of free devices, without a
+    cache.
     """
     wiring = machine(name)
     count = wiring.device_count

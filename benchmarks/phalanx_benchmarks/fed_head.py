@@ -1,6 +1,5 @@
-"""A head's machines in this process, fed by simulated nodes that carry out orders at once.
-
-Time passes only when the benchmark advances it.
+"""A head in this process with simulated nodes, which carry out orders at once. Time passes only
+when the benchmark advances it.
 """
 
 from __future__ import annotations
@@ -49,19 +48,18 @@ from phalanx_research.virtual_time import VirtualClock, VirtualTime
 
 R = TypeVar("R")
 Clock = Callable[[], float]
-"""A function that returns seconds on any clock that only rises."""
+"""A function that returns the seconds of a monotonic clock."""
 
 GPUS = 8
 TOTAL = {"CPU": 64.0, "GPU": float(GPUS), "memory": 512 * 2.0**30}
 _ORDERS = (PrepareBundles, CommitBundles, StartMember, PlaceActor)
 _TURN_S = 0.001
-"""The seconds of one turn, which are too few for a silent node to be declared dead."""
+"""The seconds of one turn. They are too few for a silent node to be declared dead."""
 
 
 class FedHead:
-    """A head with nodes 1, 2, … of 64 CPUs and 8 GPUs each. The nodes never give anything back.
-
-    `store` is the file of the head's tables; empty: nothing is stored.
+    """A head with nodes 1, 2, … of 64 CPUs and 8 GPUs each, whose jobs never end. `store` is the
+    file of the head's tables; empty: nothing is stored.
     """
 
     def __init__(self, store: str = "") -> None:
@@ -107,7 +105,7 @@ class FedHead:
         return read_result(request, *replies[0])
 
     def join(self, node: int) -> None:
-        """Let a node join the head and send its first report."""
+        """Make a node join the head and send its first report."""
         prefix = prefix_of(node)
         row = ViewRow(
             node_id=prefix.hex().ljust(56, "0"), prefix=prefix, host="10.0.0.1", port=7000,
@@ -118,13 +116,13 @@ class FedHead:
         self.report(node, 0)
 
     def report(self, node: int, second: int) -> None:
-        """Let a node report its available resources. Tasks use a number of its CPUs that changes
+        """Make a node report its available resources. The number of CPUs that tasks use changes
         from second to second.
         """
         self.control.on_message(prefix_of(node), self.reported(node, second))
 
     def reported(self, node: int, second: int) -> NodeReport:
-        """Return the node's report at this second."""
+        """Return a node's report at this second."""
         held = self._held.get(prefix_of(node), 0)
         free = {**TOTAL, "GPU": float(GPUS - held), "CPU": TOTAL["CPU"] - held - second % 8}
         return NodeReport(available=free, devices={"GPU": [0] * held + [SCALE] * (GPUS - held)})
@@ -134,7 +132,7 @@ class FedHead:
             self._sent.append((prefix, message))
 
     def settle(self) -> None:
-        """Let time pass until no node receives a message any more."""
+        """Let time pass until no node receives further messages."""
         while self._turn():
             pass
 
@@ -185,7 +183,7 @@ def prefix_of(node: int) -> bytes:
 
 
 def gpu_job(name: str, members: int = 1) -> JobSpec:
-    """Return a job whose members hold one CPU and one GPU each. All of its members have to run."""
+    """Return a job whose members hold one CPU and one GPU each, and start together."""
     process = Process(command=("train",), requests=(("CPU", 1.0), ("GPU", 1.0)))
     group = TaskGroup(
         name="worker",

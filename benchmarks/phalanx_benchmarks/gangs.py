@@ -1,8 +1,7 @@
-"""Gangs and jobs from submission to end, measured on one machine.
-
-A gang has four members that do nothing, on a machine that claims 16 CPUs. A job is one `true`. `cpu
-s` is the CPU time of this process and of all processes that the session started. `submit ms` is the
-part of a gang's time until the submitting call returned.
+"""Gangs and jobs from submission to end, measured on one machine. A gang has four members that do
+nothing, on a node that declares 16 CPUs. A job is one `true`. `cpu s` is the CPU time of this
+process and of all processes that the session started. `submit ms` is the time until the call that
+submits a gang returned.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ PATIENCE_S = 600.0
 
 @phalanx.remote
 def nothing() -> None:
-    """Do nothing: a member's work."""
+    """Do nothing, as a member's work."""
 
 
 def run(
@@ -61,8 +60,8 @@ def _gangs(clock: Clock, count: int) -> Row:
 
 
 def _starts(clock: Clock, count: int) -> Row:
-    """Measure the time from the call of `submit` to the start of the member. The two times come
-    from the clocks of two processes.
+    """Measure the time from the call of `submit` to the start of the member. The member's process
+    reads its own clock.
     """
     import time
 

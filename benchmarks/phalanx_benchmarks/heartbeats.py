@@ -1,9 +1,8 @@
 """The cost of nodes' heartbeats for the head, without the network.
 
-`run(clock)` measures this. Every simulated node reports once a second. `a core` is the part of one
-core that the head needs to take in the reports, to look for silent nodes, and to compute the
-changes for the other nodes. Each report is first read from its bytes, as in a real head. Nothing
-here reads a clock or draws random numbers.
+`run(clock)` measures this. Every simulated node reports once a second. `a core` is the fraction of
+a core that the head needs to handle the reports, to look for silent nodes, and to compute the
+changes for the other nodes. Each report is first decoded from bytes, as in a real head.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from phalanx.runtime.os.usage_meter import look_at
 from phalanx.storage.ledger import HistoryLimits, SqliteLedger
 
 Clock = Callable[[], float]
-"""A function that returns seconds on any clock that only rises."""
+"""A function that returns the seconds of a monotonic clock."""
 
 Figures = dict[str, str | float]
 
@@ -37,9 +37,9 @@ _AGAIN = 9
 def run(clock: Clock) -> list[Figures]:
     """Return the rows of the history and of sampling.
 
-    First, a year's attempts by 120 users in 8 queues are written in batches of 10,000. Then queries
-    run; each figure is the median of nine. At the end, the processes of a node with 100 members are
-    sampled.
+    First, a year's attempts of 120 users in 8 queues are written in batches of 10,000. Then queries
+    run; each figure is the median of nine runs. At the end, the processes of a node with 100
+    members are sampled.
     """
     directory = tempfile.mkdtemp(prefix="phx-")
     try:
@@ -112,8 +112,8 @@ def _median(ask: Callable[[], object], clock: Clock) -> float:
 
 
 def _sampling(clock: Clock) -> list[Figures]:
-    """Measure one sampling of 100 members: in the thread that samples, and its handling in the
-    node's loop.
+    """Measure one sampling of 100 members: the sampling thread, and the handling in the node's
+    loop.
     """
     commands = [subprocess.Popen(("sleep", "600")) for _ in range(_MEMBERS)]
     try:

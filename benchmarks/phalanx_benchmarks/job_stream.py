@@ -1,12 +1,11 @@
 """Jobs that arrive at a steady rate, measured on real processes.
 
-`run(clock)` measures this. A head with an SQLite file as its store, one node and this program are
-three processes with their children. Each job is a command that does nothing, `true`, on one of the
-512 CPUs that the node claims, so that there is always room. The head forgets a job a while after
-its end. The program submits each job at its time, by a request of its own, from a few threads. It
-never waits for the end of a job. If it is late, it submits at once. The latency of a job is the
-time from the call that submits it to its end as the head recorded it. It is measured for one in
-`_ONE_IN` jobs.
+`run(clock)` measures this. The processes are a head with an SQLite file as its store, a node, this
+program, and their children. Each job is a command that does nothing, `true`, on one of the 512 CPUs
+that the node declares, so that there is always room. The head forgets a job a while after its end.
+The program submits each job at its time, in a separate request, from a few threads. It never waits
+for the end of a job. If it is late, it submits at once. The latency of a job is the time from the
+submitting call to the end that the head recorded. It is measured for one in `_ONE_IN` jobs.
 """
 
 from __future__ import annotations
@@ -122,7 +121,7 @@ def _look(
     latencies: list[float],
     after_s: float = _LOOK_AFTER_S,
 ) -> None:
-    """Record the latencies of the jobs that were submitted at least `after_s` seconds ago and have
+    """Record the latencies of jobs that were submitted at least `after_s` seconds ago and have
     ended.
     """
     for _ in range(len(looked_at)):
@@ -138,10 +137,8 @@ def _look(
 
 
 def _cpu_s(pids: dict[str, int]) -> dict[str, float]:
-    """Return the CPU seconds of each of these processes, and of the node's helper processes with
-    their commands.
-
-    The time of the fork server includes the time of ended commands.
+    """Return the CPU seconds of these processes, and of the node's helper processes. The fork
+    server's time includes that of ended commands.
     """
     import psutil
 

@@ -1,8 +1,8 @@
 """The speed of a large object that many nodes need, and of more objects than memory holds.
 
-`run(clock)` measures this. A broadcast sends one array to every node of a cluster at once. In a
-shuffle, each of many tasks makes a part for each of many other tasks. All parts together exceed the
-object store. The peak of memory is found by a look every 0.2 s.
+`run(clock)` measures this. A broadcast sends one array to every node of a cluster at the same time.
+In a shuffle, each of many tasks makes a part for each of many other tasks. All parts together
+exceed the object store. Memory is measured every 0.2 s to find its peak.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def run(
 
 @phalanx.remote(num_cpus=1)
 def length(array: Any) -> int:
-    """Return the length of an array, to show that it arrived."""
+    """Return the length of an array, as proof that it has arrived."""
     return len(array)
 
 

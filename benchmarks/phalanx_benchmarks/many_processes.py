@@ -1,8 +1,6 @@
-"""The number of nodes, actors and waiting tasks that one machine carries as real processes.
-
-`run(clock)` measures this. `MiB` is the private memory of all processes of the session; shared
-pages do not count. Each row stops adding processes when this memory reaches `MOST_MIB`, and reports
-how many there were.
+"""How many nodes, actors and waiting tasks one machine can hold with real processes. `run(clock)`
+measures this. `MiB` is the private memory of all processes of the session, without shared pages. A
+row adds no further processes when this memory reaches `MOST_MIB`, and reports their number.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ class Idle:
 
 @phalanx.remote
 def nothing() -> None:
-    """Do nothing: an empty task."""
+    """Do nothing, as an empty task."""
 
 
 @phalanx.remote
@@ -123,7 +121,7 @@ def _actors(clock: Clock, count: int) -> Row:
 
 
 def _tasks(clock: Clock, count: int) -> Row:
-    """Queue tasks for the only CPU, which another task holds until all of them are submitted."""
+    """Queue tasks for the only CPU, which another task holds until all tasks are submitted."""
     with _named_pipe() as pipe, phalanx.init(num_cpus=1, log_to_driver=False):
         holding = hold.remote(pipe)
         begun = clock()
@@ -138,7 +136,7 @@ def _tasks(clock: Clock, count: int) -> Row:
 
 
 def _owners(clock: Clock, count: int, each: int) -> Row:
-    """Queue tasks of many owners at once. Each owner is a process."""
+    """Queue tasks of many owners at the same time. Each owner is a process."""
     with _named_pipe() as pipe, phalanx.init(num_cpus=1, log_to_driver=False):
         holding = hold.remote(pipe)
         made = [Owner.remote() for _ in range(count)]
@@ -167,9 +165,8 @@ def _named_pipe() -> Iterator[str]:
 
 
 def _until_full(count: int, often: int) -> Iterator[int]:
-    """Yield 1 to `count`, but stop earlier if memory is full.
-
-    Memory is measured after every `often` numbers.
+    """Yield 1 to `count`, but stop when memory is full. Memory is measured after every `often`
+    numbers.
     """
     for number in range(1, count + 1):
         if number % often == 0 and _memory_mib() > MOST_MIB:

@@ -1,4 +1,4 @@
-"""The summary of a run in a few numbers, and the rows that these numbers leave out."""
+"""Summarizes a run in a few numbers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ IN_MEANS = (MICROBENCHMARK, PROGRAMS)
 
 
 def geometric_means(results: Sequence[Result], peer: str) -> dict[str, tuple[float, int]]:
-    """Return the geometric means of the ratios to a peer, each with the number of its rows.
-
-    The first mean is over the rows of calls and of values that pass between processes, without rows
-    that are `aside`. The second mean also includes the gigabyte rows, whose limit is the speed of
-    memory.
+    """Return two geometric means of the ratios to a peer, with their numbers of rows. The first
+    mean is over rows of calls and of values between processes, without rows that are `aside`. The
+    second mean also includes the gigabyte rows, which the speed of memory limits.
     """
     ratios = [
         (result.row.unit, ratio.median)
@@ -36,8 +34,8 @@ def geometric_means(results: Sequence[Result], peer: str) -> dict[str, tuple[flo
 
 
 def shares_of_floor(results: Sequence[Result]) -> list[tuple[str, str, float]]:
-    """Return the name of each row, the name of each of its floors that this run has measured, and
-    the row's share of that floor.
+    """Return, for each row and each of its floors that this run has measured, their names and the
+    row's fraction of the floor.
     """
     medians = {result.row.name: result.phalanx.median for result in results}
     shares = []

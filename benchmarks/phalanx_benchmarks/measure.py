@@ -1,4 +1,4 @@
-"""The measurement of a row: a warm-up, and then repetitions, all of whose samples are kept."""
+"""Measures a row: a warm-up, and then repetitions, of which all samples are kept."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """The effort of measurements.
-
-    `warm_up_s` and `repetition_s` are seconds. `limit_s` is the time in seconds after which a row
-    with at least one repetition starts no further repetition. `scale` reduces large counts, such as
-    a million tasks. `rounds` is the number of times that each side measures a row, each time in a
-    new process.
+    """How much is measured. `warm_up_s` and `repetition_s` are the seconds of a warm-up and of a
+    repetition. After `limit_s` seconds, a row with at least one repetition starts no further
+    repetition. `scale` reduces large counts, such as a million tasks. `rounds` is the number of
+    times that each side measures a row, each time in a new process.
     """
 
     rounds: int
@@ -45,12 +43,10 @@ def rates(
     warm_up_calls: int = 1,
     clock: Clock = time.perf_counter,
 ) -> list[float]:
-    """Return units per second of `work`, which does `per_call` units: one sample for each
-    repetition.
-
-    The warm-up takes `effort.warm_up_s` and at least `warm_up_calls` calls. It shows how many calls
-    fit into a tenth of its time. The clock is read once for this number of calls, so that reading
-    the clock does not slow short calls.
+    """Return one sample for each repetition: the units per second of `work`, a call of which does
+    `per_call` units. The warm-up lasts for `effort.warm_up_s` seconds and at least `warm_up_calls`
+    calls. The clock is then read only once for as many calls as fit into a tenth of the warm-up, so
+    that reading the clock does not slow down short calls.
     """
     began = clock()
     calls = 0
@@ -79,8 +75,8 @@ def seconds(
     after: Callable[[], object] | None = None,
     clock: Clock = time.perf_counter,
 ) -> list[float]:
-    """Return the seconds that each of `times` runs of `work` took. `after` cleans up outside the
-    measured time.
+    """Return the seconds of each of `times` runs of `work`. `after` cleans up outside the measured
+    time.
     """
     samples: list[float] = []
     for _ in range(times):

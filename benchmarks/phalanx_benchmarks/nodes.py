@@ -1,4 +1,4 @@
-"""The cost of a cluster for a program that would need only one node.
+"""The cost of a cluster for a program for which one node is enough.
 
 `run(clock)` measures this. The same work runs on one machine without a head, on a cluster of one
 node, and on clusters whose other nodes are idle. The layouts alternate several times.
@@ -21,14 +21,14 @@ CPUS = 2
 TASKS = 1000
 EFFORT = Effort(rounds=1, warm_up_s=0.3, repetitions=3, repetition_s=0.3, limit_s=30.0, scale=1.0)
 LAYOUTS = {"no head": 0, "1 node": 1, "2 nodes": 2}
-"""The number of nodes for each layout; 0 stands for a plain `init()`."""
+"""The number of nodes for each layout; 0 means a plain `init()`."""
 
 Clock = Callable[[], float]
 
 
 def run(clock: Clock) -> list[dict[str, Any]]:
-    """Return the rows of the group `nodes`: medians of calls per second, and the share of the rate
-    without a head.
+    """Return the rows of the group `nodes`: medians of calls per second, also as fractions of the
+    rate without a head.
     """
     samples: dict[str, dict[str, list[float]]] = {name: {} for name in LAYOUTS}
     for _ in range(ROUNDS):

@@ -1,9 +1,7 @@
 """A peer's side of the comparison, for any Python that can import the peer, with or without
-Phalanx.
-
-The module must be run as a file. It imports only modules of `phalanx_benchmarks`, through an empty
-package of that name. So the peer's Python needs the peer, numpy and psutil, and no package that
-Phalanx needs.
+Phalanx. This module must be run as a file. It imports modules of `phalanx_benchmarks` through an
+empty package of that name. So the peer's Python needs the peer, numpy and psutil, but none of
+Phalanx's packages.
 """
 
 from __future__ import annotations

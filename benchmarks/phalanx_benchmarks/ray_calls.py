@@ -1,5 +1,5 @@
-"""The cost of Phalanx for a program on Ray: its calls and Ray's own calls, measured alternately in
-one run.
+"""The cost of Phalanx for a program on Ray: calls through Phalanx and Ray's own calls, measured
+alternately.
 
 `run(clock)` returns rows for a task that returns nothing, submitted many at once and one by one: by
 Ray itself, through Phalanx without a queue, and as a task of a queue. Figures are medians of all
@@ -29,7 +29,7 @@ PLAIN, THROUGH, OF_QUEUE = "Ray's own", "Phalanx, no queue", "Phalanx, of a queu
 def run(
     clock: Clock, rounds: int = ROUNDS, at_once: int = AT_ONCE, one_by_one: int = ONE_BY_ONE
 ) -> list[Row]:
-    """Return the microseconds of a task in each way of calling: for its submission, until its
+    """Return the microseconds of a task for each kind of call: for its submission, until its
     result, and for one task at a time.
     """
     with _tasks() as (ways, get):

@@ -41,12 +41,12 @@ POLL_S = 0.01
 STORE_BYTES = 80 << 20
 SMALL = {"CPU": 0.01}
 ME = b"phalanx-bench".ljust(16)
-"""The id of the process that sends requests, as the scheduler knows it."""
+"""The id of this process in its requests to the scheduler."""
 
 
 def run(clock: Clock, gangs: int = GANGS, jobs: int = JOBS, repeated: int = REPEATED) -> list[Row]:
-    """Return the rows: the stages of one gang on all nodes, queued gangs per second, and the
-    recovery of a killed scheduler.
+    """Return rows with the stages of one gang on all nodes, the rate of queued gangs, and the
+    recovery after the scheduler was killed.
 
     `clock` must be the machine's monotonic clock, because the scheduler's own times are compared
     with it.
@@ -107,7 +107,7 @@ def _wait_for_none(client: Any) -> None:
 
 
 def _one_gang(clock: Clock, client: Any, repeated: int) -> list[Row]:
-    """Measure the time from the call that creates a gang to the message that all its members may
+    """Measure the time from the creation of a gang to the message that all its members may
     start.
     """
     needs = [{"CPU": CPUS / 2}] * MEMBERS
@@ -145,8 +145,8 @@ def _one_gang(clock: Clock, client: Any, repeated: int) -> list[Row]:
 
 
 def _many_gangs(clock: Clock, client: Any, count: int) -> list[Row]:
-    """Let gangs wait behind a gang that holds every node. Measure the time from the end of that
-    gang to the last gang's reservation.
+    """Make gangs wait behind a gang that holds every node. Measure the time from the end of that
+    gang to the reservation of the last gang.
     """
     blocker = _create(client, [{"CPU": float(CPUS)}] * NODES)
     client.ask(WaitGroup(blocker), timeout_s=PATIENCE_S, origin=ME)
@@ -186,8 +186,8 @@ def _workers() -> list[str]:
 
 
 def _rays_own(nodes: list[str], needs: list[dict[str, float]]) -> Any:
-    """Create a placement group that is pinned to nodes like a gang's, with as many bundles on each
-    node.
+    """Create a placement group that is pinned to nodes like a gang's, with the same number of
+    bundles on each node.
     """
     from ray.util.placement_group import placement_group
 
@@ -212,7 +212,9 @@ def _remove(made: list[Any]) -> None:
 
 
 def _recovery(clock: Clock, client: Any, count: int) -> list[Row]:
-    """Kill the scheduler's process while jobs wait behind a gang that holds every node."""
+    """Measure the recovery after the scheduler's process was killed while jobs wait behind a gang
+    that holds every node.
+    """
     import ray
 
     blocker = _create(client, [{"CPU": float(CPUS)}] * NODES)

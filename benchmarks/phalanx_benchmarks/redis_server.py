@@ -16,8 +16,8 @@ _START_S = 20.0
 class RedisServer:
     """Debian's redis-server on a Unix socket, or a loopback port, with a random password.
 
-    The server keeps its data under `directory` and writes each change to disk before it answers, so
-    that it may be killed and restarted. It is a context manager: at the end, the process is killed.
+    The server keeps its data in `directory`, and writes each change to disk before it answers, so
+    that it may be killed and restarted. As a context manager, it kills the process at the end.
     """
 
     def __init__(
@@ -28,9 +28,8 @@ class RedisServer:
         password: str | None = None,
         settings: str = "",
     ) -> None:
-        """Prepare a server without starting it.
-
-        `settings` are additional lines of the server's configuration file.
+        """Does not start the server. `settings` are additional lines of the server's configuration
+        file.
         """
         program = shutil.which("redis-server")
         if program is None:

@@ -18,7 +18,7 @@ from phalanx_benchmarks.sides import Side
 
 
 def machine() -> dict[str, Any]:
-    """Return the facts about this machine that affect the figures."""
+    """Return facts about this machine that affect the figures."""
     model = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
@@ -48,9 +48,7 @@ def shown(value: float | None, unit: str) -> str:
 
 
 def _cell(outcome: Outcome | None, unit: str) -> str:
-    """Return a cell with the median, and the distance from it to which the middle half of the
-    samples reaches.
-    """
+    """Return a cell with the median and the spread of the samples."""
     if outcome is None:
         return "–"
     if outcome.error:
@@ -60,9 +58,7 @@ def _cell(outcome: Outcome | None, unit: str) -> str:
 
 
 def times(ratio: Ratio | None) -> str:
-    """Return a ratio as text: how many times better a side is, with the worst and the best round in
-    brackets.
-    """
+    """Return a ratio as text, with the worst and the best round in brackets."""
     if ratio is None:
         return "–"
     if ratio.low == ratio.high:
@@ -75,9 +71,7 @@ def _title(side: Side) -> str:
 
 
 def _split(results: Sequence[Result]) -> tuple[list[Result], list[Result]]:
-    """Divide results into results of systems and results of plain work, with which the systems are
-    compared.
-    """
+    """Divide results into those of systems and those of plain work."""
     systems = [result for result in results if result.row.group != FLOOR]
     return systems, [result for result in results if result.row.group == FLOOR]
 
@@ -130,7 +124,7 @@ def _system_table(results: Sequence[Result], peers: Sequence[Side]) -> Table:
 
 
 def closing_lines(results: Sequence[Result], peers: Sequence[Side]) -> list[str]:
-    """Return lines with the geometric means, the rows that no mean includes, and the shares of a
+    """Return lines with the geometric means, the rows that are in no mean, and the fractions of a
     plain memory copy.
     """
     lines = [

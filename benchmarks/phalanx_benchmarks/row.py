@@ -1,4 +1,4 @@
-"""The definition of a row of the benchmark: a name, a unit, and how to take its samples."""
+"""Defines rows of the benchmark: their names, their units, and how to take samples."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any
 from phalanx_benchmarks.measure import Effort, rates
 
 Api = Any
-"""The module under test: `phalanx` or `ray`, which have the same names.
-
-A row of the group POOLS gets a function instead, which creates a pool (`pools/pool.py`).
+"""The module under test: `phalanx` or `ray`, which have the same names. For a row of the group
+POOLS it is a function that creates a pool (`pools/pool.py`).
 """
 
 Build = Callable[[Api], Callable[[], object]]
-"""A function that prepares a running session and returns the call to repeat."""
+"""A function that prepares a session for a row, and returns the call to repeat."""
 
 MICROBENCHMARK = "microbenchmark"
 """The group of the rows of Ray's own microbenchmark."""
@@ -32,13 +31,11 @@ FLOOR = "floor"
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of the table.
-
-    `sample(api, effort)` returns the samples, in `unit`. `session`: whether a session with the
-    options `init` is started first. `peers`: whether the row runs on systems other than Phalanx.
-    `floors` names rows of plain work with which to compare this row. `aside`, if not empty, is the
-    reason why no mean includes the row: the two sides do different things, or another row measures
-    the same. `most_rounds` limits the rounds of rows that take long.
+    """One line of the table. `sample(api, effort)` returns the samples, in `unit`. `session`:
+    whether a session with the options `init` is started first. `peers`: whether the row also runs
+    on systems other than Phalanx. `floors` names rows of plain work with which this row is
+    compared. `aside`, if not empty, is the reason why the row is in no mean: the sides do different
+    work, or another row measures the same. `most_rounds` limits the rounds of rows that take long.
     """
 
     name: str
@@ -73,10 +70,8 @@ def loop(
     warm_up_calls: int = 1,
     aside: str = "",
 ) -> Row:
-    """Return a row that repeats a call of `per_call` units.
-
-    `warm_up_calls` is the least number of calls in the warm-up, for rows whose speed becomes steady
-    late.
+    """Return a row that repeats a call of `per_call` units. `warm_up_calls` is the smallest number
+    of calls in the warm-up, for rows that reach a steady speed late.
     """
 
     def sample(api: Api, effort: Effort) -> list[float]:
@@ -100,7 +95,7 @@ def release(
     session: bool = True,
     init: Mapping[str, Any] | None = None,
 ) -> Row:
-    """Return a row of RELEASE: the seconds of a single run, because a run takes long."""
+    """Return a row of RELEASE, with the seconds of a single run, because a run takes long."""
     return Row(
         name=name,
         unit="s",

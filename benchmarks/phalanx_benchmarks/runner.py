@@ -1,7 +1,5 @@
-"""The measurement of each row in new processes, on all sides alternately, in a different order in
-each round.
-
-So no row affects the next row, and no side gets the better moments of the machine.
+"""Measures each row in new processes, on all sides alternately, in a different order in each round.
+So no row affects the next row, and no side gets the machine's better moments.
 """
 
 from __future__ import annotations
@@ -40,10 +38,8 @@ class Outcome:
 
     @property
     def spread(self) -> float | None:
-        """The distance to which the middle half of the samples reaches on either side of the
-        median, as a part of the median.
-
-        None if there are fewer than four samples, or if the median is 0.
+        """Half the distance between the quartiles of the samples, as a fraction of the median. None
+        if there are fewer than four samples, or if the median is 0.
         """
         if len(self.samples) < 4 or not self.median:
             return None
@@ -53,9 +49,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """The ratio that tells how many times better than a peer a row is. For every unit, a ratio
-    above one is better.
-
+    """How many times better a row is than on a peer. For every unit, a ratio above one is better.
     `low` and `high` are the ratios of the worst and the best round.
     """
 
@@ -66,7 +60,7 @@ class Ratio:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One row with the outcome of each side; the peers have their names as keys."""
+    """One row with the outcome of each side. The peers' outcomes are found by the peers' names."""
 
     row: Row
     phalanx: Outcome
@@ -142,9 +136,8 @@ def compare(
     effort_name: str,
     run: Callable[[Side, Row, str], Outcome] = measure,
 ) -> Iterator[Result]:
-    """Measure row by row on all sides, so that all sides use the machine at nearly the same time.
-
-    A side that failed at a row does not measure this row again.
+    """Measure row by row on all sides, so that all sides use the machine at nearly the same time. A
+    side that has failed at a row does not measure it again.
     """
     for row in rows:
         sides = [side for side in (ours, *peers) if side.can(row)]

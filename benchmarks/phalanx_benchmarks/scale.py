@@ -1,6 +1,5 @@
-"""The largest cluster for one head, measured on the machines of a real head with simulated nodes.
-
-`run(clock)` measures this. There are no sockets: received messages are decoded from bytes, and sent
+"""How large a cluster one head can manage, measured on a real head's code with simulated nodes.
+`run(clock)` measures this. There are no sockets. Received messages are decoded from bytes, but sent
 messages are not encoded. All times are CPU time of the head's thread. `latency` is the CPU time
 between a gang's submission and the start of its last member; the gang's nodes answer at once.
 """
@@ -41,9 +40,9 @@ GANGS_PER_S = 1_000 / 60
 MEMBERS = 4
 WAITING = (10_000, 100_000)
 ACTORS = ((1_000, 100), (10_000, 1_000))
-"""The sizes of rows about actors: pairs of the number of actors and the number of their nodes."""
+"""The sizes of rows about actors, as pairs of the number of actors and the number of nodes."""
 FULL = ((1_000, 10, 800, 2_000), (10_000, 100, 800, 20_000))
-"""The sizes of a full cluster: the number of nodes, of gangs that fill them, of members of each
+"""The sizes of full clusters: the numbers of nodes, of gangs that fill them, of members of each
 gang, and of waiting jobs.
 """
 _TOGETHER = 1_000
@@ -58,10 +57,9 @@ def run(
     actors: Sequence[tuple[int, int]] = ACTORS,
     full: Sequence[tuple[int, int, int, int]] = FULL,
 ) -> list[Row]:
-    """Return rows by the numbers of nodes, waiting jobs and actors, and rows of full clusters.
-
-    The rows measure heartbeats and gangs, a restart with waiting jobs, actors, and explanations.
-    `clock` is not used, because CPU time is measured.
+    """Return rows about heartbeats and gangs for each number of nodes, about a restart for each
+    number of waiting jobs, about actors, and about explanations on full clusters. `clock` is not
+    used, because CPU time is measured.
     """
     del clock
     rows = [row for count in nodes for row in _nodes(count)]
@@ -129,7 +127,7 @@ def _submit(head: FedHead, names: Iterable[str], members: int = 1) -> None:
 
 
 def _waiting(count: int) -> list[Row]:
-    """Submit jobs that wait behind jobs that fill ten nodes. The store is on disk."""
+    """Submit jobs that wait behind jobs that fill ten nodes, with a store on disk."""
     directory = tempfile.mkdtemp(prefix="phx-")
     names = [f"job-{number}" for number in range(count)]
     try:
@@ -146,7 +144,7 @@ def _waiting(count: int) -> list[Row]:
 
 
 def _in_its_own_process(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run work in a new process, because the heap of a process that has held another head is
+    """Run work in a new process, because the heap of a process that has already had a head is
     fragmented.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
@@ -189,7 +187,7 @@ def _fill(store: str, names: Sequence[str]) -> list[Row]:
 
 
 def _restart_s(store: str, name: str) -> float:
-    """Return the CPU seconds that a process needs to become the next head, including the first
+    """Return the CPU seconds that a process needs to become the next head and to give its first
     answer.
     """
     begun = time.thread_time()
@@ -202,7 +200,7 @@ def _restart_s(store: str, name: str) -> float:
 
 
 def _actors(count: int, nodes: int) -> list[Row]:
-    """Create actors of one owner, which hold one CPU each. Returns when all are ready."""
+    """Create actors of one owner that hold one CPU each. Returns when all actors are ready."""
     head = FedHead()
     _each(head.join, range(1, nodes + 1))
     owner = prefix_of(1) + b"\xff" * (PROCESS_ID_BYTES - 6)

@@ -2,9 +2,9 @@
 
 `run(clock)` measures this. An array of commands that do nothing, `/bin/true`, runs on a node that
 declares two CPUs, and on a node that declares sixteen. The head's store is an SQLite file. The
-peers are xargs with the same number of processes and, if they are installed, GNU parallel and
-HyperQueue. The programs run alternately for some rounds, so that other work on the machine affects
-all of them equally. A row has the median of each program.
+peers are xargs with the same number of processes and, if installed, GNU parallel and HyperQueue.
+The programs run alternately in several rounds, so that other work on the machine affects all of
+them equally. A row has the median of each program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""One side of the comparison: a process that measures one row on one system and prints samples."""
+"""One side of the comparison: a process that measures one row on one system, and prints the
+samples.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The systems under test: Phalanx in this interpreter, and the peers in this one or in another
-interpreter if one is named.
+"""The systems under test: Phalanx in this interpreter, and peers in this interpreter or in another,
+if one is named.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PEERS = {
     "dask": ("distributed", "distributed"),
     "parsl": ("parsl", "parsl"),
 }
-"""The module and the distribution of each peer, by its name; Python's own pools have no
+"""The module and the distribution of each peer, by its name. Python's own pools have no
 distribution.
 """
 
@@ -68,8 +68,7 @@ def peer_sides(names: Iterable[str]) -> list[Side]:
 
 
 def peer_side(name: str) -> Side:
-    """Return a peer, which the Python that `PHALANX_BENCH_PYTHON` names runs, or else this Python.
-
+    """Return a peer. The Python that `PHALANX_BENCH_PYTHON` names runs it, or else this Python.
     Raises PeerMissing if that Python cannot import the peer.
     """
     module, distribution = PEERS[name]

@@ -1,8 +1,6 @@
 """The speed of the simulator with inputs of several sizes: the arrival experiment, and a synthetic
-day.
-
-Nothing here reads a clock: the caller passes `clock` (seconds). The day of a million tasks is a
-separate benchmark, `phalanx_research.timed.benchmark`.
+day. The caller passes `clock`, in seconds. The day of a million tasks is a separate benchmark,
+`phalanx_research.timed.benchmark`.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ def run(
 
 
 def _arrivals(clock: Callable[[], float], traces: Path, part: int) -> list[Row]:
-    """Run the whole experiment, which includes reading the files and measuring fragmentation."""
+    """Run the whole experiment, including reading the files and measuring fragmentation."""
     nodes_file = traces / "openb_node_list_gpu_node.csv.gz"
     if not nodes_file.exists():
         return []

@@ -1,13 +1,10 @@
-"""The comparison of the two global schedulers on one stream of tasks, with the machines of many
-nodes and no network.
-
-Each node has its lease machine and its replica of the global scheduler, whose view is at most a
-tenth of a second old, as in a cluster. Messages take no time. Nodes have 4 to 32 CPUs. As with
-drivers, tasks are submitted in bursts on a few nodes only. A task holds 1, 2 or 4 CPUs. Run times
-have a long tail. Half of the bursts have an argument of 100 MB or 1 GB on some node; if the task
-runs on another node, it first fetches this argument at 1 GB a second. `load` is the share of all
-CPUs that the arriving tasks request. Time is virtual; the given clock measures how long the plans
-took.
+"""Compares the two global schedulers on one stream of tasks, with the code of many nodes and no
+network. Each node has its lease machine and its replica of the global scheduler, whose view is at
+most a tenth of a second old, as in a cluster. Messages take no time. Nodes have 4 to 32 CPUs. Tasks
+are submitted in bursts on a few nodes, as drivers do. A task holds 1, 2 or 4 CPUs. Run times have a
+long tail. Half of the bursts have an argument of 100 MB or 1 GB on some node. A task on another
+node first fetches this argument at 1 GB a second. `load` is the fraction of all CPUs that the
+arriving tasks request. Time is virtual; the given clock measures how long plans take.
 """
 
 from __future__ import annotations
@@ -48,7 +45,7 @@ _BANDWIDTH = 1e9
 
 
 class _Class(NamedTuple):
-    """The request of one kind of tasks of a driver, and the node that holds their argument."""
+    """One kind of a driver's tasks: their request, and the node that holds their argument."""
 
     number: int
     cpus: float
@@ -57,15 +54,13 @@ class _Class(NamedTuple):
 
     @property
     def strategy(self) -> dict[str, Any]:
-        """Return the strategy in the form in which it is sent."""
+        """Return the strategy as encoded in messages."""
         return {"near": self.near, "bytes": self.argument_bytes} if self.near else {}
 
 
 def run(clock: Clock, nodes: int = NODES, tasks: int = TASKS) -> list[Row]:
-    """Return a row for each load and choice: waiting times, the makespan, and the cost of planning.
-
-    The cost of planning is the cost of one choice, which is one worker that a node requests from
-    another node.
+    """Return a row for each load and choice: waiting times, the makespan, and the time of planning
+    for each worker that a node requests from another node.
     """
     return [
         _World(clock, nodes, name, threshold).measure(tasks, load)
@@ -75,9 +70,7 @@ def run(clock: Clock, nodes: int = NODES, tasks: int = TASKS) -> list[Row]:
 
 
 class _Node:
-    """One node: its machines, its driver's waiting tasks, and the workers that it requested from
-    other nodes.
-    """
+    """One node: its machines, its driver's waiting tasks, and its requests to other nodes."""
 
     def __init__(self, world: _World, number: int, options: SpillOptions) -> None:
         self.world = world
@@ -85,9 +78,11 @@ class _Node:
         self.cpus = float(_SIZES[number % len(_SIZES)])
         self.cluster = ClusterNodes()
         self.waiting: dict[int, deque[tuple[float, float]]] = {}
-        """The (arrival, run time) of this driver's waiting tasks, by the number of their class."""
+        """The arrival and the run time of this driver's waiting tasks, by the number of their
+        class.
+        """
         self.known: dict[int, int] = {}
-        """The last known number of leases of its driver for each class."""
+        """The last known number of leases that the node's driver has for each class."""
         workers = itertools.count()
         self.spilling = Spillback(
             self.id,
@@ -124,7 +119,7 @@ class _Node:
         )
 
     def want(self, kind: _Class) -> None:
-        """Report to this node how many workers its driver could use for a class."""
+        """Tell this node how many workers its driver could use for a class."""
         count, seen = len(self.waiting.get(kind.number, ())), self.known.get(kind.number, 0)
         here = 0 if self.spilling.must_plan(kind.strategy) else -1
         self.want_here(self.id, kind, count, seen, strategy=kind.strategy, here=here)
@@ -145,7 +140,7 @@ class _Node:
         )
 
     def settle(self) -> None:
-        """Let requested workers start at once."""
+        """Start requested workers at once."""
         while self._starting:
             self.machine.worker_ready(self._starting.pop().worker_id, 1, self.world.now)
 
@@ -165,11 +160,11 @@ class _Node:
         self.world.nodes[node_id].want_here(self.id, self.world.kinds[scheduling_class], 0, 0)
 
     def start_worker(self, worker: WorkerRecord) -> None:
-        """Record a worker; it is ready at the end of the machine's turn."""
+        """Record a worker. It is ready at the end of the machine's turn."""
         self._starting.append(worker)
 
     def granted(self, lease: Lease) -> None:
-        """Give the lease to its owner, which assigns it a task."""
+        """Give the lease to its owner, which then runs a task on it."""
         owner = self.world.nodes[lease.demand.owner.decode()]
         number = lease.demand.scheduling_class
         if owner is not self:
@@ -246,7 +241,7 @@ class _World(VirtualTime):
         self._plan(driver)
 
     def _tick(self) -> None:
-        """Do what each node does ten times a second: report, read the other nodes' reports,
+        """Do what each node does ten times a second: report, read the other nodes' reports, and
         plan.
         """
         rows = [node.row() for node in self.nodes.values()]
@@ -269,8 +264,8 @@ class _World(VirtualTime):
         node.settle()
 
     def begin(self, node: _Node, owner: _Node, lease: Lease) -> None:
-        """Use a lease, which is new or free again, for the next task of its class. If no task is
-        left, give the lease back.
+        """Use a new or free lease for the next task of its class. If no task is left, give the
+        lease back.
         """
         kind = self.kinds[lease.demand.scheduling_class]
         queue = owner.waiting.get(kind.number)

@@ -1,4 +1,4 @@
-"""The speed of the head's writes: to each store alone, and through the journal of a loop."""
+"""The speed of the head's writes, to each store alone and through the journal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phalanx.storage.storage import Storage
 from phalanx_benchmarks.redis_server import RedisServer
 
 Clock = Callable[[], float]
-"""A function that returns seconds on any clock that only rises."""
+"""A function that returns the seconds of a monotonic clock."""
 
 Figures = dict[str, str | float]
 
@@ -31,12 +31,10 @@ _MAX_WAITING = 2_000
 
 def run(clock: Clock) -> list[Figures]:
     """Return a row for each store. The first row measures plain appends to a file, each of which is
-    synced to disk.
-
-    Values have 200 bytes, and keys repeat after 20,000. The journal gets records of two rows, 20 in
-    each turn of its loop, and at most 2,000 records wait. The last two figures of the journal are
-    the median time from a change to its acknowledgement, and the time for which the journal holds
-    up the loop in a turn.
+    synced to disk. Values have 200 bytes, and keys repeat after 20,000. The journal gets records of
+    two rows, 20 in each turn of its loop, and at most 2,000 records wait. The journal's last two
+    figures are the median time from a change to its acknowledgement, and the time that the journal
+    takes in each turn of the loop.
     """
     with contextlib.ExitStack() as stack:
         directory = tempfile.mkdtemp(prefix="phx-")

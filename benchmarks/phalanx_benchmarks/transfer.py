@@ -1,11 +1,11 @@
 """The speed of objects between two nodes on one machine, next to plain TCP streams of the same
 size.
 
-There are two plain streams. The receiver drops the bytes of the first stream, which shows the cost
-of the network. It writes the second stream into new shared memory, as it must for an object. On a
-machine with slow new pages, the second stream is several times slower. Therefore an object is sent
-in two ways: into new memory, and over an unused copy. The second way is usual in a program whose
-copies come and go.
+There are two plain streams. The receiver of the first stream drops the bytes; this shows the cost
+of the network. The receiver of the second stream writes the bytes into new shared memory, like an
+object. On a machine with slow new pages, the second stream is several times slower. Therefore an
+object is sent in two ways: into new memory, and over an unused copy. The second way is usual in a
+program that drops copies again and again.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def transfer_rate(size: int, clock: Clock) -> dict[str, Any]:
 
 
 class _Node:
-    """A session with a gateway and without processes."""
+    """A session with a gateway, but without other processes."""
 
     def __init__(self, directory: str, token_file: str) -> None:
         self.session = sessions.create(directory)
@@ -102,10 +102,8 @@ class _Node:
         raise TimeoutError(f"the gateway sent no {kind.__name__} in {_LIMIT_S:g} s")
 
     def pull_from(self, other: _Node, size: int, clock: Clock, is_kept: bool = False) -> float:
-        """Return the seconds from the command to the report of a transfer.
-
-        Afterwards the copy is dropped. With `is_kept`, the copy's file is kept for the next
-        transfer, as a node does.
+        """Return the seconds from the start of a transfer to its report, and drop the copy. With
+        `is_kept`, the copy's file is kept for the next transfer, as a node does.
         """
         self._count += 1
         name = f"{other.prefix.hex():0<32}-{self._count}"

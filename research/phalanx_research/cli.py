@@ -1,4 +1,6 @@
-"""The command `phalanx simulate`: it tries a policy on a trace before it is used on a cluster."""
+"""The command `phalanx simulate`, which tries policies on a trace before they are used on a
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,14 @@ BROKEN = 1
 
 
 class Arrival(StrEnum):
-    """The way in which pods arrive: in order, or at their own times."""
+    """How pods arrive: in order, or at their own times."""
 
     order = "order"
     time = "time"
 
 
 class Rules(StrEnum):
-    """The rules by which jobs with their own times run."""
+    """The rules for jobs that arrive at their own times."""
 
     cluster = "cluster"
     muri = "muri"

@@ -1,4 +1,4 @@
-"""The work of `phalanx simulate`: it reads the files, runs each policy, and writes the page."""
+"""Reads the files of `phalanx simulate`, runs each policy, and writes the page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Write = Callable[[str], None]
 DEFAULT_INFLATE = 1.3
 """The default of `--inflate`, as in the published experiment."""
 Tell = Callable[[float, float], None]
-"""A callback for progress. It gets the amount that is done, and the total amount."""
+"""A callback for progress. It gets the amount of work done, and the total amount."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Request:
     published: bool = False
     """Whether the rules of Muri's simulator apply instead of the rules of a cluster."""
     overheads: bool | None = None
-    """Whether the start of a job costs time. None: it does if the trace names models."""
+    """Whether starting a job takes time. None: only if the trace names models."""
     inflate: float | None = None
     seed: int = 42
     queues: Path | None = None

@@ -1,5 +1,5 @@
 """`phalanx simulate --arrival time`: jobs arrive at their own times, and the head's scheduler
-places them.
+decides about them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ INTERVALS = 240
 
 
 class UnknownTimedPolicyError(PhalanxError, ValueError):
-    """Raised for a name that is neither a policy of jobs nor a policy of nodes."""
+    """Raised for a name that is neither a job policy nor a node policy."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -66,10 +66,9 @@ CLUSTER = Rules()
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """A policy, and the way in which jobs are simulated under it.
-
-    With a configuration, the jobs run under this configuration and these rules; with `pooled`, all
-    GPUs count as those of one machine. Without a configuration, the policy is a studied policy.
+    """A policy, and how jobs are simulated under it. With a configuration, jobs run under this
+    configuration and these rules; with `pooled`, all GPUs count as those of one machine. Without a
+    configuration, the policy is a studied policy.
     """
 
     name: str
@@ -79,8 +78,8 @@ class Chosen:
 
 
 def usable_policy(policy: str, *, published: bool = False) -> Chosen:
-    """Return the policy with a name, or from a file (.yaml, .yml). Jobs run under a cluster's rules
-    or, with `published`, under those of Muri's simulator.
+    """Return the policy of a name or of a file (.yaml, .yml). Jobs run under a cluster's rules or,
+    with `published`, under the rules of Muri's simulator.
 
     Raises UnknownTimedPolicyError, RulesError, and BatchFileError for a faulty file.
     """
@@ -122,8 +121,8 @@ def run_policy(
 ) -> ReportRun:
     """Simulate the jobs under a policy.
 
-    Without a file of queues, each queue that a job names has weight 1. `overheads`: whether the
-    start of a job costs time; None: it does if the trace names models. Raises PhalanxError.
+    Without a file of queues, each queue that a job names has weight 1. `overheads`: whether
+    starting a job takes time; None: only if the trace names models. Raises PhalanxError.
     """
     if overheads is None:
         overheads = any(job.workload for job in jobs)
@@ -175,10 +174,8 @@ def _shown(result: Result) -> ReportRun:
 
 
 def interval_means(times: Sequence[float], values: Sequence[float]) -> Curve:
-    """Return the mean of a series in each of `INTERVALS` equal intervals, with the intervals'
-    middles.
-
-    The intervals begin at the first time; each value of the series holds until the next time.
+    """Return the middles of `INTERVALS` equal intervals, and the mean of the series in each. The
+    intervals begin at the first time. Each value of the series lasts until the next time.
     """
     if len(times) < 2 or times[-1] == times[0]:
         return Curve(x=[0.0] * len(values), y=[float(v) for v in values])
@@ -197,10 +194,8 @@ def _fields(measures: Measures | QueueMeasures) -> dict[str, Figure]:
 
 
 def timed_jobs(jobs: Sequence[TraceJob], source: str) -> list[TraceJob]:
-    """Return the jobs that have a submission time and a run time; pods that never started have
-    none.
-
-    Raises WorkloadError when no job has both.
+    """Return the jobs that have a submission time and a run time. Pods that never started have no
+    run time. Raises WorkloadError if no job has both.
     """
     known = [j for j in jobs if j.submitted_s is not None and j.duration_s is not None]
     if not known:

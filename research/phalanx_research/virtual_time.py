@@ -1,4 +1,4 @@
-"""Virtual time: seconds that pass only from one event to the next."""
+"""Virtual time, which jumps from one event to the next."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ Action = Callable[[], None]
 
 
 class VirtualTime:
-    """A heap of (time, sequence, action). Actions at equal times run in the order in which they
-    were requested.
+    """A heap of (time, sequence, action). Actions at the same time run in the order in which they
+    were added.
     """
 
     def __init__(self, now: float = 0.0) -> None:
@@ -22,7 +22,7 @@ class VirtualTime:
         self._sequence = itertools.count()
 
     def at(self, when: float, action: Action) -> None:
-        """Run an action at this time; if this time has passed, run it next."""
+        """Run an action at this time. If the time has passed, run the action next."""
         heapq.heappush(self._heap, (max(when, self.now), next(self._sequence), action))
 
     def after(self, delay_s: float, action: Action) -> None:

@@ -1,4 +1,4 @@
-"""The comparison of Phalanx with a real system on the same machine: `make beside SYSTEM=slurm`.
+"""Compares Phalanx with a real system on the same machine: `make beside SYSTEM=slurm`.
 
     python -m phalanx_benchmarks.beside slurm [--cases commands,orders,shares,launchers] [--seed N]
     python -m phalanx_benchmarks.beside hyperqueue
@@ -42,7 +42,7 @@ _ORDERS = {
     "PriorityWeightAge": "100000",
     "PriorityWeightJobSize": "1000",
 }
-"""The settings under which ages and --nice count, and under which jobs of the upper partition
+"""Slurm's settings for the cases of orders: ages and --nice count, and jobs of the upper partition
 preempt others.
 """
 _MPI = ("mpich==5.0.2", "mpi4py==4.1.2")
@@ -86,7 +86,7 @@ class Run:
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder = folder
         self.is_over = threading.Event()
-        """An event that a signal sets. The run then ends its daemons after the present row."""
+        """Set by a signal. The run then ends its daemons after the present row."""
         self._seed = seed
         self._begun = time.monotonic()
 
@@ -115,7 +115,9 @@ def _orders(folder: Path, _: int) -> Rows:
 
 
 def _launchers(file: Path, packages: tuple[str, ...]) -> Callable[[Path, int], Rows]:
-    """Return the comparison of a file with lines that start launchers from these packages."""
+    """Return a function that compares the lines of a file, which start launchers of these
+    packages.
+    """
 
     def compared(folder: Path, _: int) -> Rows:
         programs = environment(packages, folder / file.stem).parent

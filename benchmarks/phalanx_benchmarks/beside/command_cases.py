@@ -1,6 +1,4 @@
-"""The reader of the shell lines in `commands.txt`, `orders.txt`,
-`launchers.txt` and `torch.txt`.
-"""
+"""Reads the shell lines in `commands.txt`, `orders.txt`, `launchers.txt` and `torch.txt`."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from typing import NamedTuple
 
 OK, MENDED = "ok", "mended"
 REFUSED = "refused: "
-"""The prefix of a case's reason if Phalanx refuses the case's command or option by name."""
+"""The prefix of a case's reason if Phalanx refuses the command or an option by name."""
 FILE = Path(__file__).with_name("commands.txt")
 ORDERS = Path(__file__).with_name("orders.txt")
 LAUNCHERS = Path(__file__).with_name("launchers.txt")
@@ -25,7 +23,7 @@ class Case(NamedTuple):
 
 
 def read_cases(text: str) -> list[Case]:
-    """Return the cases of a file. Raises ValueError for a case without a shell line, or without the
+    """Return the cases of a file. Raises ValueError for a case without a shell line or without the
     field `known`.
     """
     cases = []

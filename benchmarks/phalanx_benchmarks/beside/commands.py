@@ -1,4 +1,4 @@
-"""The comparison of what shell lines print on both sides."""
+"""Compares the output of shell lines on both sides."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ _OVER = """over() {
   for one in "$@"; do while squeue -h -j $one 2>/dev/null | grep -q .; do sleep 1; done; done
 }
 """
-"""A shell function that the lines use: it waits until jobs have left the queue."""
+"""A shell function for the lines: it waits until jobs have left the queue."""
 _NAMES = [
     (re.compile(r"\b(127\.0\.0\.1|n[1-9]|vm|localhost)\b"), "HOST"),
     (re.compile(r"\b(default|primary)\b"), "default"),
     (re.compile(r"\b202[0-9]-[0-9]{2}-[0-9]{2}T[0-9:]{8}"), "TIME"),
     (re.compile(r"/tmp/bc-[a-z0-9_]+"), "HERE"),
 ]
-"""The texts that always differ between the two sides: names of hosts and of the partition, moments,
-and directories.
+"""The texts that always differ between the sides: names of hosts and of the partition, moments, and
+directories.
 """
 
 
 def compare(
     real: SlurmCluster, ours: PhalanxCluster, cases: Sequence[Case], programs: str = ""
 ) -> Iterator[Row]:
-    """Yield a row for each case. Both sides run a case's line at the same time.
-
-    `programs` is the directory that {bin} stands for.
+    """Yield a row for each case. Both sides run a case's line at the same time. `programs` is the
+    directory that replaces {bin}.
     """
     with ThreadPoolExecutor(2) as pool:
         for case in cases:
@@ -51,7 +50,7 @@ def compare(
 
 
 def _line_for(side: SlurmCluster | PhalanxCluster, line: str) -> str:
-    """Return a line, completed with the options that depend on the side and its size."""
+    """Add the options that depend on the side and its size to a line."""
     is_slurm = isinstance(side, SlurmCluster)
     wide = f"-N{len(side.nodes)} --ntasks-per-node={side.cpus}"
     words = {
@@ -65,7 +64,7 @@ def _line_for(side: SlurmCluster | PhalanxCluster, line: str) -> str:
 
 
 def printed(side: SlurmCluster | PhalanxCluster, line: str) -> str:
-    """Return the output of a line, with the names of one side replaced by common names."""
+    """Run a line, and return its output with common names in place of the side's own names."""
     with tempfile.TemporaryDirectory(prefix="bc-", dir="/tmp") as directory:
         try:
             done = side.run(f'{_OVER}{line}\necho "{_NUMBER}$n"', directory)

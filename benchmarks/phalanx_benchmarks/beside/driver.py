@@ -1,8 +1,7 @@
-"""The process that runs the programs of one side, each of which is a line of JSON on its input.
-
-It needs nothing but Python, because the other system's environment has no package of Phalanx. The
-first program is the opening, whose names all others see. Each program runs in an empty directory;
-its output, or the class of its error, is printed as a line of JSON.
+"""A process that runs the programs of one side. Each line of its input is a program, in JSON. The
+process needs nothing but Python, because the other system's environment has no package of Phalanx.
+The first program is the *opening*: later programs see the names that it defines. Each program runs
+in an empty directory. The process prints its output, or the class of its error, as a line of JSON.
 """
 
 from __future__ import annotations

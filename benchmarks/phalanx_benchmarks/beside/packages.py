@@ -1,5 +1,5 @@
-"""The packages of another system. Debian's are unpacked into a folder and not installed; Python's
-go into an environment of their own.
+"""The packages of another system. Debian's packages are unpacked into a folder and not installed.
+Python's packages are installed into a separate environment.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _DONE = "unpacked"
-"""The name of the file that lists the packages in a folder. It is written when all of them are
+"""The name of the file that lists the packages in a folder. It is written when all packages are
 unpacked.
 """
 
 
 def unpacked(names: Sequence[str], folder: Path) -> Path:
-    """Return the folder with the files of these packages and of the packages that they need.
-
-    apt decides which packages the machine lacks; nothing is installed, and root is not needed. If
-    an earlier call has filled the folder with the same packages, nothing is done. Raises
-    RuntimeError if apt knows no such package.
+    """Unpack these packages, and the packages that they need, into a folder, and return it. apt
+    decides which packages the machine lacks. Nothing is installed, and root is not needed. If the
+    folder already has the same packages, nothing is done. Raises RuntimeError if apt knows no such
+    package.
     """
     root, done = folder / "root", folder / _DONE
     if done.is_file() and done.read_text().split()[: len(names)] == list(names):
@@ -37,9 +36,8 @@ def unpacked(names: Sequence[str], folder: Path) -> Path:
 
 
 def environment(packages: Sequence[str], at: Path) -> Path:
-    """Return the Python of an environment with these packages of Python.
-
-    If an earlier call has made the environment with the same packages, nothing is done.
+    """Make an environment with these Python packages, and return its Python. If the environment
+    already has the same packages, nothing is done.
     """
     python, done = at / "bin/python", at / _DONE
     if not done.is_file() or done.read_text().split() != list(packages):

@@ -1,5 +1,5 @@
-"""A cluster of Phalanx with as many nodes of the same size as the other system's, and with Slurm's
-commands.
+"""A cluster of Phalanx with Slurm's commands. It has as many nodes as the other system's, of the
+same size.
 """
 
 from __future__ import annotations
@@ -18,15 +18,12 @@ _SMALL = ("--object-store-memory", "80000000")
 
 
 class PhalanxCluster:
-    """A head and several nodes on this machine, in a home and a runtime directory of their own.
-
-    The cluster is a context manager: at the end, all its processes are stopped.
+    """A head and several nodes on this machine, with a separate home and runtime directory. As a
+    context manager, it ends all its processes at the end.
     """
 
     def __init__(self, *, nodes: int = 4, cpus: int = 4, gpus: int = 0, rules: str = "") -> None:
-        """Prepare a cluster. `rules` is the scheduler's configuration as YAML; "" stands for the
-        head's default.
-        """
+        """`rules` is the scheduler's configuration as YAML; "" means the head's default."""
         self.name = "phalanx"
         self.nodes = [f"n{at}" for at in range(1, nodes + 1)]
         self.cpus = cpus
@@ -79,7 +76,7 @@ class PhalanxCluster:
         return ended.stdout
 
     def settle(self) -> None:
-        """Cancel all jobs, and wait until none is left."""
+        """Cancel all jobs, and wait until no job is left."""
         self.run("scancel --state=PENDING; scancel --state=RUNNING; scancel --state=SUSPENDED")
         wait_until(lambda: not self.run("squeue -h").stdout.strip(), "the end of Phalanx's jobs")
 

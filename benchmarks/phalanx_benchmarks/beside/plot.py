@@ -1,4 +1,4 @@
-"""A drawing of the figures of both sides for each workload, as SVG."""
+"""Draws the figures of both sides for each workload, as SVG."""
 
 from __future__ import annotations
 

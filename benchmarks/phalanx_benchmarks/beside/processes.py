@@ -1,6 +1,4 @@
-"""The daemons of a comparison: they are started in the foreground, and ended by their process
-ids.
-"""
+"""Starts the daemons of a comparison in the foreground, and ends them by their process ids."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 PATIENCE_S = 90.0
-"""Seconds within which a daemon must answer. There are many because machines are shared and
+"""Seconds within which a daemon must answer. The limit is high, because machines are shared and
 slow.
 """
 _GRACE_S = 15.0
@@ -21,12 +19,10 @@ _GRACE_S = 15.0
 
 
 class Daemons:
-    """The processes that a comparison has started. The newest one is ended first."""
+    """The processes that a comparison has started. The newest process is ended first."""
 
     def __init__(self, directory: Path) -> None:
-        """Start without daemons. The output of each daemon goes into a file in `directory` with the
-        daemon's name.
-        """
+        """The output of each daemon is written to a file with the daemon's name in `directory`."""
         self._directory = directory
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
 
@@ -50,9 +46,7 @@ class Daemons:
         return any(name == known for known, _ in self._running)
 
     def check(self) -> None:
-        """Raise RuntimeError, with the daemon's last output, if a daemon has ended without being
-        asked.
-        """
+        """Raise RuntimeError, with the daemon's last output, if a daemon has ended unexpectedly."""
         for name, process in self._running:
             if process.poll() is not None:
                 text = (self._directory / f"{name}.out").read_text(errors="replace")
@@ -71,7 +65,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def wait_until(holds: Callable[[], bool], what: str, within_s: float = PATIENCE_S) -> None:
-    """Call `holds` repeatedly until it returns true. Raises TimeoutError, which names `what`."""
+    """Call `holds` until it returns true. Raises TimeoutError, which names `what`."""
     ends = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > ends:

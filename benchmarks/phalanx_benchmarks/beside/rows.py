@@ -1,6 +1,4 @@
-"""The rows of a comparison: the results of one case on both systems, and the kind of row that
-follows from them.
-"""
+"""The rows of a comparison: the results of one case on both systems, and the kind of the row."""
 
 from __future__ import annotations
 
@@ -26,13 +24,12 @@ class Row(NamedTuple):
     theirs: str
     ours: str
     why: str = ""
-    """The reason why a row differs on purpose; the documents give the same reason."""
+    """The reason why a row differs on purpose. The documents give the same reason."""
 
 
 def kind_of(theirs: str, ours: str, *, mended: bool, why: str, is_refused: bool = False) -> str:
-    """Return the kind of a row from what both systems printed.
-
-    `mended`: Phalanx once differed in this case. `why`: a documented reason for a difference.
+    """Return the kind of a row, given the outputs of both systems. `mended`: Phalanx once differed
+    in this case. `why`: a documented reason for a difference.
     """
     if theirs == ours:
         return MENDED if mended else SAME
@@ -42,7 +39,9 @@ def kind_of(theirs: str, ours: str, *, mended: bool, why: str, is_refused: bool 
 
 
 def report(rows: Sequence[Row], *, shows_all: bool = False) -> str:
-    """Return the rows that differ, and the number of rows of each kind."""
+    """Return a report with the number of rows of each kind, and the rows in which the systems
+    differ.
+    """
     found = Counter(row.kind for row in rows)
     lines = []
     for row in rows:

@@ -1,9 +1,7 @@
-"""The comparison of ranks in random trees of shares with random usage: real Slurm's ranks next to
-the ranks by Phalanx's rule for trees.
-
-Real Slurm runs short jobs of each user, so that `sshare` has usage to show. Phalanx's rule gets the
-shares and the usage that real Slurm shows, so that every digit of the rule's answer can be
-compared.
+"""Compares ranks in random trees of shares with random usage: real Slurm's ranks, and those of
+Phalanx's rule for trees. Real Slurm runs short jobs of each user, so that `sshare` shows usage.
+Phalanx's rule gets the shares and the usage that real Slurm shows, so every digit of its result can
+be compared.
 """
 
 from __future__ import annotations
@@ -33,11 +31,9 @@ USERS = (
     "sys",
     "uucp",
 )
-"""Users that every Debian has. They are needed because real jobs need real users."""
+"""Users that every Debian has, because real jobs need real users."""
 DIGITS = 1e-6
-"""The number of digits after the point with which LevelFS and FairShare are printed, as a
-precision.
-"""
+"""The precision with which LevelFS and FairShare are printed."""
 TIED_ACCOUNTS = "members of accounts with equal level fairshare are ranked as one account's"
 SETTINGS = {
     "PriorityWeightFairshare": "10000",
@@ -49,13 +45,13 @@ PARTITION = (
     "PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
     ' TRESBillingWeights="CPU=100000,Mem=100000G"'
 )
-"""The settings of the partition. Its weights are large, so that RawUsage, which is a whole number,
-has enough digits.
+"""The settings of the partition. Its weights are large, so that RawUsage, a whole number, has
+enough digits.
 """
 
 
 TERMS = Terms(HALF_LIFE_S, PENALTY_S, {"cpu": 100_000.0, "memory": 100_000.0 / 2**30})
-"""The same weights in Phalanx's terms: for a core, and for a byte."""
+"""The same weights for Phalanx: for a core, and for a byte."""
 _BILLING = re.compile(r"billing=([0-9]+)")
 
 
@@ -101,7 +97,7 @@ def compare_billing(real: SlurmCluster, seed: int, requests: int = 12) -> Iterat
 
 
 def shown(text: str) -> list[Shown]:
-    """Return the lines of accounts and users, in the order of the tree."""
+    """Read the lines of accounts and users in a text, in the order of the tree."""
     lines = []
     for line in text.splitlines():
         account, user, shares, use, fairshare, level = line.split("|")
@@ -142,9 +138,7 @@ def row_of(name: str, lines: Sequence[Shown]) -> Row:
 
 
 def _close(one: float, other: float) -> bool:
-    """Whether two level fairshares agree in all digits that are printed and that the usage
-    determines.
-    """
+    """Whether two values of LevelFS agree in all printed digits that the usage determines."""
     return abs(one - other) <= max(DIGITS, 2e-5 * abs(other))
 
 
@@ -155,7 +149,7 @@ def _member(account: Shown, users: Mapping[str, Shown]) -> Member:
 
 
 def _drawn(draw: random.Random) -> dict[str, tuple[int, dict[str, int]]]:
-    """Return random accounts with their shares, and the users of each account with theirs."""
+    """Draw accounts with their shares, and the users of each account with their shares."""
     left = list(USERS)
     draw.shuffle(left)
     accounts = {}

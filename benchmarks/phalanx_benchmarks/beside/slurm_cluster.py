@@ -1,6 +1,4 @@
-"""Real Slurm on the loopback address: its controller, its accounts, and several nodes on one
-machine.
-"""
+"""Real Slurm on the loopback address, with several nodes on one machine."""
 
 from __future__ import annotations
 
@@ -42,10 +40,8 @@ USUAL = {
 
 
 class SlurmCluster:
-    """Debian's Slurm with its own authentication, database, controller and nodes.
-
-    The cluster is a context manager: at the end, its jobs are cancelled, and each of its processes
-    is ended by its id.
+    """Debian's Slurm with its own authentication, database, controller and nodes. As a context
+    manager, it cancels its jobs at the end, and ends each of its processes by its id.
     """
 
     def __init__(
@@ -59,9 +55,7 @@ class SlurmCluster:
         partitions: str = "PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
         has_accounts: bool = True,
     ) -> None:
-        """Prepare a cluster. `folder` has the unpacked packages. `settings` are lines of
-        slurm.conf.
-        """
+        """`folder` has the unpacked packages. `settings` are lines of slurm.conf."""
         self.name = "slurm"
         self.nodes = [f"n{at}" for at in range(1, nodes + 1)]
         self.cpus, self._gpus = cpus, gpus
@@ -129,9 +123,7 @@ class SlurmCluster:
         wait_until(lambda: self.run("scontrol ping").returncode == 0, "Slurm's controller")
 
     def restart_controller(self) -> None:
-        """End the controller and start it again, so that it reads its state and computes all
-        shares.
-        """
+        """Restart the controller, so that it reads its state and computes all shares."""
         self._daemons.end("slurmctld")
         self.start_controller()
         wait_until(self._is_up, "nodes of Slurm")

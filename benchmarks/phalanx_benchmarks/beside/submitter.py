@@ -1,7 +1,5 @@
-"""A process that runs Phalanx's `sbatch` for each line that it reads.
-
-It is one process for all lines, because the start of Python takes longer than the submission, while
-real `sbatch` is a small program.
+"""A process that runs Phalanx's `sbatch` for each line that it reads. Starting Python takes longer
+than a submission, whereas real `sbatch` is a small program. So one process handles all lines.
 """
 
 from __future__ import annotations

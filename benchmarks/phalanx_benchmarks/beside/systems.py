@@ -1,7 +1,5 @@
-"""The systems that are used from Python and come from the package index: HyperQueue and Dask.
-
-Both sides run programs in Python. A case has one for each side, and the texts that they print are
-compared. `hyperqueue.txt` and `dask.txt` have the cases.
+"""Systems with an interface in Python: HyperQueue and Dask. A case has a Python program for each
+side, and the outputs of both are compared. `hyperqueue.txt` and `dask.txt` have the cases.
 """
 
 from __future__ import annotations
@@ -25,11 +23,13 @@ from phalanx_benchmarks.beside.rows import Row, kind_of
 
 _DRIVER = Path(__file__).with_name("driver.py")
 _OPENING = "opening"
-"""The key of the block with the programs that both sides run once, before the cases."""
+"""The key of the block with the opening: the programs that both sides run once, before the
+cases.
+"""
 
 
 class System(NamedTuple):
-    """A system that a program in Python can start and use."""
+    """A system that a Python program can start and use."""
 
     packages: tuple[str, ...]
     """The packages, with versions, for pip. The system has an environment of its own."""
@@ -52,9 +52,9 @@ class ProgramCase(NamedTuple):
 
 
 def read_programs(text: str) -> list[ProgramCase]:
-    """Return the blocks of a file of programs. The first block is the opening.
-
-    Raises ValueError for a block without two programs, or without the field `known`.
+    """Return the blocks of a file of programs. The first block is the opening, which both sides run
+    once before the cases. Raises ValueError for a block without two programs or without the field
+    `known`.
     """
     blocks = []
     for block in f"\n{text}".split("\n=== ")[1:]:
@@ -95,7 +95,7 @@ def _row(case: ProgramCase, theirs: str, ours: str) -> Row:
 
 
 class _Side:
-    """A process that runs one side's programs. It has begun with the side's opening."""
+    """A process that runs one side's programs, after the side's opening."""
 
     def __init__(self, python: str, opening: str, env: Mapping[str, str]) -> None:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process
@@ -106,9 +106,8 @@ class _Side:
         self.printed(opening)
 
     def printed(self, program: str) -> str:
-        """Return what a program prints.
-
-        Raises RuntimeError if the process ends. A process that does not answer in time is ended.
+        """Run a program, and return its output. Raises RuntimeError if the process ends. A process
+        that does not answer in time is ended.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(program) + "\n")
@@ -123,7 +122,7 @@ class _Side:
         return str(json.loads(line)).rstrip("\n")
 
     def close(self) -> None:
-        """Let the process end by itself. It ends what its opening has started."""
+        """End the process. It first ends what its opening has started."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:

@@ -1,7 +1,6 @@
-"""The comparison of random workloads of short jobs, in real time, on real Slurm and on Phalanx.
-
-Both sides get the same jobs at the same moments. Each job records when it began and ended. So one
-clock measures both sides, with all that happens between a submission and a start.
+"""Compares random workloads of short jobs in real time, on real Slurm and on Phalanx. Both sides
+get the same jobs at the same moments. Each job records when it began and ended, so one clock
+measures both sides, including everything between a submission and a start.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ NODES, CPUS = 4, 4
 LONGEST_S = 240.0
 """Seconds after which a run ends even if jobs are left."""
 _OUTLOOK_S = 3.0
-"""Seconds after the last submission at which the expected starts are read."""
+"""Seconds after the last submission after which the expected starts are read."""
 
 
 class DrawnJob(NamedTuple):
@@ -57,9 +56,11 @@ class Outcome(NamedTuple):
     waits_s: list[float]
     utilisation: float
     start_errors_s: list[float]
-    """Actual starts minus the starts that were expected shortly after the last submission."""
+    """The differences between actual starts and the starts expected shortly after the last
+    submission.
+    """
     lost: int
-    """The number of jobs that did not reach their own end."""
+    """The number of jobs that did not run to their end."""
 
     @property
     def mean_s(self) -> float:
@@ -79,7 +80,9 @@ class Pair(NamedTuple):
 
 
 def drawn(seed: int, count: int = 60) -> list[DrawnJob]:
-    """Draw a workload. Jobs run 0.5 to 6 s on one to four nodes; time limits are exact or loose."""
+    """Draw a workload. Jobs run 0.5 to 6 s on one to four nodes. Time limits are exact or
+    too long.
+    """
     draw = random.Random(f"workload {seed}")
     jobs, at = [], 0.0
     for _ in range(count):
@@ -188,7 +191,7 @@ def _moment(path: Path) -> float | None:
 def compare(
     real: SlurmCluster, ours: PhalanxCluster, seeds: Sequence[int], told: Callable[[str], None]
 ) -> list[Pair]:
-    """Run the workload of each seed on both sides. The side that goes first alternates."""
+    """Run the workload of each seed on both sides. The starting side alternates."""
     found = []
     for place, seed in enumerate(seeds):
         jobs = drawn(seed)
@@ -218,7 +221,7 @@ def _errors(errors: Sequence[float]) -> str:
 
 
 def summary(found: Sequence[Pair]) -> str:
-    """Return the medians over all workloads, each with the lowest and the highest value."""
+    """Return the medians over all workloads, each with the smallest and the largest value."""
     of: Mapping[str, Callable[[Outcome], float]] = {
         "makespan": lambda one: one.makespan_s,
         "mean wait": lambda one: one.mean_s,

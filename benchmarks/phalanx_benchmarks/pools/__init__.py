@@ -1,1 +1,1 @@
-"""Systems that run functions in processes. Each is used in the way that is best for it."""
+"""Systems that run functions in processes. Each is used in its best way."""

@@ -1,7 +1,5 @@
-"""Phalanx and Ray as pools.
-
-For single calls, a function is made remote once. A map uses the engine's own pool
-(`util.multiprocessing`), in chunks.
+"""Phalanx and Ray as pools. For single calls, a function is made remote only once. A map uses the
+engine's own pool (`util.multiprocessing`), in chunks.
 """
 
 from __future__ import annotations

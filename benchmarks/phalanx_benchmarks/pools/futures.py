@@ -13,7 +13,6 @@ class Futures:
         self._executor = executor
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Submit a call of the function."""
         return self._executor.submit(function, *arguments)
 
     def results(self, submitted: Sequence[Any]) -> list[Any]:
@@ -21,7 +20,6 @@ class Futures:
         return [future.result() for future in submitted]
 
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
-        """Map the function over the items."""
         return list(self._executor.map(function, items))
 
     def share(self, value: Any) -> Any:
@@ -29,5 +27,4 @@ class Futures:
         return value
 
     def close(self) -> None:
-        """Shut the executor down."""
         self._executor.shutdown()

@@ -13,8 +13,8 @@ from phalanx_benchmarks.pools.pool import CPUS
 
 
 class _Joblib(Futures):
-    """Two pools, because `Parallel` has a pool of its own; each pool starts its processes on first
-    use.
+    """Two pools, because `Parallel` has its own pool. Each pool starts its processes on
+    first use.
     """
 
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:

@@ -25,11 +25,11 @@ class Pool(Protocol):
         ...
 
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
-        """Return the results for all items, in the way that the system offers for many items."""
+        """Return the results for all items, computed in the system's way for many items."""
         ...
 
     def share(self, value: Any) -> Any:
-        """Return the value in the form that is best for passing it to many calls."""
+        """Return the value in the best form for passing it to many calls."""
         ...
 
     def close(self) -> None:

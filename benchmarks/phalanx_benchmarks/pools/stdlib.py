@@ -1,5 +1,5 @@
-"""Python's own two pools, whose processes are forked, and which are used as their documentation
-shows.
+"""Python's own two pools. Their processes are forked, and they are used as in their
+documentation.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from phalanx_benchmarks.pools.futures import Futures
 from phalanx_benchmarks.pools.pool import CPUS
 
 CHUNK = 100
-"""The number of items of a map that are sent together. `multiprocessing.Pool` itself chooses a
-number of this size.
+"""The number of items of a map that are sent together. `multiprocessing.Pool` chooses about the
+same number by default.
 """
 
 

@@ -1,5 +1,5 @@
-"""Rows of actors, plain and async: one caller calls one actor, one caller calls many, and many call
-many.
+"""Rows of actors, plain and async: one caller calls one actor, one caller calls many, and many
+callers call many.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from phalanx_benchmarks.row import Api, Build, loop
 
 MANY = (os.cpu_count() or 2) // 2 or 1
-"""The number of actors that `n` stands for in the names of rows."""
+"""The number of actors that `n` means in the names of rows."""
 CALLS = 1000
 CALLERS = 4
 CALLS_WITH_ARGUMENT = 1000

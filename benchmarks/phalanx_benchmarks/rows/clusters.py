@@ -1,6 +1,5 @@
-"""Rows of nodes that are processes on this machine, after Ray's release benchmarks of clusters.
-
-They run many tasks, actors, placement groups and nodes, and send an object to all nodes.
+"""Rows of clusters, after Ray's release benchmarks. Nodes are processes on this machine. The rows
+run many tasks, actors, placement groups and nodes, and send an object to all nodes.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from phalanx_benchmarks.row import Api, release
 
 NODES = 4
 CPUS = 16
-"""The CPUs that each node claims. The number may exceed the machine's, because work on these nodes
-only waits.
+"""The CPUs that each node declares. The machine may have fewer, because work on these nodes only
+waits.
 """
 AT_ONCE = 24
 PART_OF_A_CPU = 0.25
@@ -30,9 +29,8 @@ STORE_BYTES = 400 << 20
 
 @contextmanager
 def cluster_of(api: Api, nodes: int, **size: Any) -> Iterator[Any]:
-    """Yield a cluster of this many nodes. The head's own node comes in addition, and has no CPU.
-
-    This process is the cluster's driver.
+    """Yield a cluster of this many nodes. The head's own node is additional, and has no CPU. This
+    process is the cluster's driver.
     """
     module = importlib.import_module(f"{api.__name__}.cluster_utils")
     cluster = module.Cluster(
@@ -60,7 +58,9 @@ def add_nodes(cluster: Any, count: int, **size: Any) -> None:
 
 
 def _many_tasks(api: Api, effort: Effort) -> list[float]:
-    """Measure the time until all tasks run at the same time. Each task waits for all others."""
+    """Measure the time until all tasks run at the same time. Each task waits for all other
+    tasks.
+    """
 
     class Meeting:
         def __init__(self, count: int) -> None:
@@ -110,7 +110,7 @@ def _many_actors(api: Api, effort: Effort) -> list[float]:
 
 
 def _many_groups(api: Api, effort: Effort) -> list[float]:
-    """Create groups of three bundles with an actor in each bundle; then remove all groups."""
+    """Create groups of three bundles with an actor in each bundle, and remove all groups."""
     util = importlib.import_module(f"{api.__name__}.util")
     strategies = importlib.import_module(f"{api.__name__}.util.scheduling_strategies")
     bundles = [{"node": 0.02, "CPU": 1}, {"CPU": 1}, {"node": 0.02}]

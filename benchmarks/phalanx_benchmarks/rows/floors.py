@@ -1,5 +1,5 @@
-"""Rows of plain work without any engine, which show in the same run what the machine itself can
-do.
+"""Rows of plain work without an engine. They show what the machine itself can do in the same
+run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ COPIES = (
     "plain memory copy, a process on every core, to new pages",
     "plain memory copy, a process on every core, to pages already there",
 )
-"""The floors of both gigabyte rows. There are several because a put may copy with several cores."""
+"""The floors of both gigabyte rows. There are several floors, because a put may copy with several
+cores.
+"""
 SMALLER = 10 * 1024 * 1024
 Sample = Callable[[Api, Effort], list[float]]
 MESSAGE = b"x" * 40
@@ -29,8 +31,8 @@ BATCH = 100
 
 @functools.cache
 def _pages(_: str) -> NDArray[np.int64]:
-    """Return memory pages that are already written, and that stay in the calling process. Each
-    value of `_` has pages of its own.
+    """Return memory that is already written, and that the calling process keeps. Each value of `_`
+    has its own memory.
     """
     return np.ones(SMALLER, dtype=np.int64)
 

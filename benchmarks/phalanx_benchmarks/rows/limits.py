@@ -1,6 +1,5 @@
-"""Rows of the limits of one node, after Ray's release benchmark.
-
-They measure arguments, results, objects in one get, waiting tasks, and the largest object.
+"""Rows of the limits of one node, after Ray's release benchmark: the numbers of arguments, of
+results, of objects in one get and of waiting tasks, and the largest object.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def _results(api: Api, effort: Effort) -> list[float]:
 
 
 def _in_one_get(api: Api, effort: Effort) -> list[float]:
-    """Get lists, which are unpickled, then arrays, which are read in place."""
+    """Get lists, which are unpickled, and then arrays, which are read in place."""
     wanted = np.arange(NUMBERS)
 
     def put_and_get() -> None:
@@ -58,7 +57,7 @@ def _in_one_get(api: Api, effort: Effort) -> list[float]:
 
 
 def _queued(api: Api, effort: Effort) -> list[float]:
-    """Submit tasks while all CPUs are held, and then run these tasks."""
+    """Submit tasks while all CPUs are held, and then run them."""
 
     class Door:
         def __init__(self) -> None:

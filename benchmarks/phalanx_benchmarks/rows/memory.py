@@ -1,5 +1,5 @@
-"""Rows of memory: the memory of an idle worker, of many tasks at once, and of very many tasks in a
-row.
+"""Rows of memory: of an idle worker, of many tasks at once, and of very many tasks one after
+another.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def _at_once(api: Api, effort: Effort) -> list[float]:
 
 
 def _in_a_row(api: Api, effort: Effort) -> list[float]:
-    """Return the growth of the driver's memory in MiB, from a tenth of the tasks to the last task.
-    Quick runs have a tenth of the tasks.
+    """Return the growth of the driver's memory in MiB, from the first tenth of the tasks to the
+    last task. Quick runs have a tenth of the tasks.
     """
     task = small_task(api)
     total = int(IN_A_ROW * effort.scale)

@@ -11,14 +11,13 @@ from phalanx_benchmarks.rows.floors import COPIES
 
 LARGE = 100 * 1024 * 1024
 """The number of elements, of eight bytes each, in the array that Ray's benchmark counts as 0.8 GB.
-
-The elements are ones, not zeros, so that each page is in memory. Pages that nobody has written
-would be read faster than memory allows.
+The elements are ones, not zeros, so that each page is in memory. Unwritten pages would be read
+faster than real memory.
 """
 SMALLER = 10 * 1024 * 1024
 PAGES_TOUCHED = 40
-"""The number of calls of 0.8 GB in the warm-up. A store is several times as fast when each of its
-pages was touched before.
+"""The number of calls of 0.8 GB in the warm-up. A store is several times as fast once each of its
+pages was touched.
 """
 
 
@@ -70,9 +69,8 @@ def _get_object_of_refs(api: Api) -> Callable[[], object]:
 
 
 OWN_MEMORY = "a small value stays in its owner's memory here, and goes to the store on Ray"
-"""The reason why no mean includes rows of small values.
-
-Rows of PROGRAMS measure the cost of a value that another process needs.
+"""The reason why rows of small values are in no mean. Rows of PROGRAMS measure the cost of a value
+for another process.
 """
 
 ROWS = (

@@ -1,5 +1,5 @@
-"""Rows of common work that Ray's microbenchmark leaves out: values that pass between processes, and
-tasks that submit tasks.
+"""Rows of common work that is not in Ray's microbenchmark: values that are passed between
+processes, and tasks that submit tasks.
 """
 
 from __future__ import annotations

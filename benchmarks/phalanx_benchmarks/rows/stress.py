@@ -1,6 +1,5 @@
-"""Rows of Ray's stress tests, at the size of one machine.
-
-Actors die, placement groups come and go, and tasks need many others.
+"""Rows of Ray's stress tests, at the size of one machine: dying actors, placement groups that are
+created and removed, and tasks that need many others.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ LAYERS, WIDTH = 20, 100
 
 
 def _dead_actors(api: Api, effort: Effort) -> list[float]:
-    """Let parents call their children, some of which exit. A parent then creates all its children
+    """Make parents call their children, some of which exit. A parent then creates all its children
     again.
     """
     exceptions = importlib.import_module(f"{api.__name__}.exceptions")
@@ -73,7 +72,7 @@ def _dead_actors(api: Api, effort: Effort) -> list[float]:
 
 
 def _groups(api: Api, effort: Effort) -> list[float]:
-    """Create and remove all groups at once. Then let tasks create groups, fill half of them with
+    """Create and remove all groups at once. Then make tasks create groups, fill half of them with
     work, and remove the rest.
     """
     util = importlib.import_module(f"{api.__name__}.util")

@@ -1,3 +1,3 @@
-"""The arrival experiment: pods come one after another and stay. It measures the part of the GPUs
-that is used in the end.
+"""The arrival experiment: pods arrive one after another and stay. It measures which fraction of the
+GPUs is used in the end.
 """

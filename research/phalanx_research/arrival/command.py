@@ -1,6 +1,4 @@
-"""`phalanx simulate --arrival order`: it chooses a policy, runs it, and makes its part of the
-page.
-"""
+"""`phalanx simulate --arrival order`: chooses a policy, runs it, and makes its part of the page."""
 
 from __future__ import annotations
 
@@ -59,15 +57,13 @@ def run_policy(
     seed: int,
     progress: Callable[[float, float], None],
 ) -> ReportRun:
-    """Draw the workload again, run one policy on it, and keep the figures and curves of the
-    page.
-    """
+    """Draw the workload, run one policy on it, and return the figures and curves for the page."""
     workload = draw_workload(nodes, jobs, inflate=inflate, seed=seed)
     return shown(run_arrivals(workload, policy, seed=seed, progress=progress), label)
 
 
 def shown(run: ArrivalRun, label: str) -> ReportRun:
-    """Return a run in the form in which the page and the command show it."""
+    """Return a run in the form that the page and the command show."""
     x = [float(v) for v in run.arrived_pct]
     return ReportRun(
         name=label,

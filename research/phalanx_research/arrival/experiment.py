@@ -22,12 +22,10 @@ PROGRESS_EVERY = 256
 
 @dataclass(frozen=True, kw_only=True)
 class ArrivalRun:
-    """The result of a run. All percentages are of the cluster's GPUs.
-
-    The curves have one value for each whole percent of GPUs requested so far (`arrived_pct`). The
-    value is the mean over the moments whose percentage rounds to this percent. `gpu_left` is an (N,
-    G) array at the end, in the order of `node_names` and `node_models`; -1 where a node has no such
-    GPU.
+    """The result of a run. All percentages are of the cluster's GPUs. The curves have one value for
+    each whole percentage of GPUs requested so far (`arrived_pct`): the mean over the moments at
+    which the percentage rounds to it. `gpu_left` is an (N, G) array with what is left of each GPU
+    at the end, in the order of `node_names` and `node_models`; -1 if a node has no such GPU.
     """
 
     policy: str
@@ -44,21 +42,19 @@ class ArrivalRun:
 
     @property
     def placements_per_s(self) -> float:
-        """The number of decisions per second. Decisions about pods that found no room are
-        included.
-        """
+        """The number of decisions per second, including decisions about pods that found no room."""
         return self.pods / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     def at(self, curve: Floats, arrived_pct: int) -> float | None:
-        """Return a curve's value at a percentage; None if the run skipped this percentage or ended
+        """Return a curve's value at a percentage; None if the run skipped the percentage or ended
         before it.
         """
         found = np.flatnonzero(self.arrived_pct == arrived_pct)
         return float(curve[found[0]]) if len(found) else None
 
     def figures(self) -> dict[str, float | int | None]:
-        """Return the figures of the published table by their usual names, and the failures and the
-        speed.
+        """Return the figures of the published table by their usual names, the number of failures,
+        and the speed.
         """
 
         def rounded(value: float | None) -> float | None:
@@ -81,11 +77,10 @@ def run_arrivals(
     seed: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ArrivalRun:
-    """Place the pods of `workload` in order of their arrival; a pod without room is dropped.
-
-    `seed` is the seed from which the workload was drawn; it is only recorded. `progress` receives
-    the number of pods that have arrived, and the number of all pods. Raises UnknownPolicyError, and
-    WorkloadError for nodes without GPUs.
+    """Place the pods of `workload` in order of arrival. A pod without room is dropped. `seed`, from
+    which the workload was drawn, is only recorded. `progress` gets the number of pods that have
+    arrived, and the number of all pods. Raises UnknownPolicyError, and WorkloadError for nodes
+    without GPUs.
     """
     nodes = workload.fresh_nodes()
     capacity = nodes.capacity_milli

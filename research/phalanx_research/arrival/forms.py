@@ -1,8 +1,7 @@
-"""A comparison of node policies on `default` and on traces of other forms, printed as Markdown.
-
-If the folder has the published traces, policies are measured on these; otherwise on forms made from
-`default`. A rule that reads only the names of traces divides them into two halves. The constants of
-the policy `scarcity` are chosen on one half, and judged on the other half.
+"""Compares node policies on traces, and prints the results as Markdown. If the folder has the
+published traces, policies are measured on these; otherwise on forms made from `default`. The traces
+are divided into two halves by their names. The constants of the policy `scarcity` are chosen on one
+half, and judged on the other half.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ POLICIES = ("firstfit", "fgd", "scarcity")
 HALVES = ("choosing", "judging")
 TRACE_SEED = 1
 END = 1.005
-"""The requested share of the GPUs at which the measurement "at 100 %" ends."""
+"""The requested fraction of the GPUs at which the measurement "at 100 %" ends."""
 _PREFIX = "openb_pod_list_"
 
 Traces = Mapping[str, Sequence[TraceJob]]
@@ -73,7 +72,7 @@ def traces_in(folder: Path, nodes: Sequence[TraceNode]) -> Traces:
 
 
 def with_constants(text: str) -> None:
-    """Let `scarcity` use other constants: "POWER=0.7,COMMON_PART=1". Raises ValueError."""
+    """Set constants of `scarcity`, such as "POWER=0.7,COMMON_PART=1". Raises ValueError."""
     for assignment in filter(None, text.split(",")):
         name, _, value = assignment.partition("=")
         if not isinstance(getattr(scarcity, name, None), (int, float)):
@@ -82,8 +81,8 @@ def with_constants(text: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print one row for each trace; return 1 if any trace has a policy with a better mean than
-    scarcity.
+    """Print one row for each trace. Returns 1 if another policy has a better mean than scarcity on
+    any trace.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
@@ -121,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _mean(values: Sequence[float], sign: str = "") -> str:
-    """Return the mean as text. With several seeds, the deviation of single seeds follows it."""
+    """Return the mean as text, followed by the deviation of single seeds if there are several."""
     spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
     return f"{fmean(values):{sign}.2f}{spread}"
 

@@ -1,4 +1,4 @@
-"""The published table of the fragmentation experiment next to Phalanx's figures, printed as
+"""Prints the published table of the fragmentation experiment next to Phalanx's figures, as
 Markdown.
 """
 
@@ -42,8 +42,8 @@ et al., USENIX ATC 2023, expected results of its artifact).
 BESIDE = ("firstfit", "scarcity")
 """The policies that are not in the paper."""
 CELL_LIMIT, MEAN_LIMIT = 1.0, 0.3
-"""The most percentage points by which one cell may differ from its published value, and by which
-the mean of all cells may differ.
+"""The allowed differences from the published values, in percentage points: of each cell, and of the
+mean of all cells.
 """
 
 Figures = dict[str, list[list[float]]]
@@ -79,8 +79,8 @@ def differences(figures: Figures) -> list[float]:
 
 
 def table(figures: Figures) -> str:
-    """Return Markdown: for each measure the published means, Phalanx's means with their spread, and
-    the differences.
+    """Return a Markdown table of the published means, Phalanx's means with their spread, and the
+    differences, for each measure.
     """
     lines = []
     policies = [*PUBLISHED, *BESIDE]
@@ -113,8 +113,8 @@ def _row(name: str, cells: Sequence[str]) -> str:
 
 
 def main(folder: Path) -> int:
-    """Print the table for the trace in `folder`; return 1 if it differs too much from the published
-    table.
+    """Print the table for the trace in `folder`. Returns 1 if it differs too much from the
+    published table.
     """
     nodes = read_nodes(folder / "openb_node_list_gpu_node.csv.gz")
     jobs = read_jobs(folder / "openb_pod_list_default.csv.gz")

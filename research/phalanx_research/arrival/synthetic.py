@@ -1,8 +1,6 @@
-"""Traces made from `default` by rule and seed, in the forms of its published variants.
-
-The published experiment varies one property of the default trace at a time. Its files are not
-included here, but the property of each variant is known, and also how often pods name each GPU
-type.
+"""Traces made from `default` by a rule and a seed, like its published variants. In each published
+variant, one property of the default trace differs. The published files are not included here, but
+the property of each variant is known, and so is how often pods name each GPU type.
 """
 
 from __future__ import annotations
@@ -20,10 +18,9 @@ FORMS = (
     *(f"gpuspec{percent}" for percent in (10, 20, 25, 33)),
     *(f"multigpu{percent}" for percent in (20, 30, 40, 50)),
 )
-"""Sixteen forms.
-
-Form `cpu`: this many thousandths of the pods request no GPU. In the other forms, this percentage of
-the requested GPUs is requested as parts of a GPU, with a GPU type, or by pods with several GPUs.
+"""Sixteen forms with their numbers. In form `cpu`, the number is the fraction of pods without GPUs,
+in thousandths. In the other forms, it is the percentage of requested GPUs that are requested as
+parts of a GPU, with a GPU type, or by pods with several GPUs.
 """
 
 SPECS: tuple[tuple[tuple[str, ...], int], ...] = (
@@ -35,8 +32,8 @@ SPECS: tuple[tuple[tuple[str, ...], int], ...] = (
     (("G2", "P100", "T4", "V100M16", "V100M32"), 1),
     (("A10", "G2", "P100", "T4", "V100M16", "V100M32"), 1),
 )
-"""The sets of GPU types that pods name, with their frequencies. They were counted in a part of the
-published gpuspec33.
+"""The sets of GPU types that pods name, with their frequencies, counted in a part of the published
+gpuspec33.
 """
 
 
@@ -58,7 +55,7 @@ def synthetic_jobs(
 def _cpu(
     jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Leave out pods without a GPU, or repeat them, until they have this share of all pods."""
+    """Leave out or repeat pods without a GPU until they are this fraction of all pods."""
     others, chosen = _split(jobs, lambda job: not job.num_gpu)
     return others + _resized(chosen, round(share / (1 - share) * len(others)), draws)
 
@@ -66,8 +63,8 @@ def _cpu(
 def _gpushare(
     jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Keep the number of pods with GPUs, and change how many of them share a GPU until the share is
-    reached.
+    """Change how many pods with GPUs share a GPU until the fraction is reached. The number of pods
+    with GPUs stays.
     """
     gpu, rest = _split(jobs, lambda job: not job.num_gpu)
     others, chosen = _split(gpu, lambda job: job.shape.is_shared)
@@ -79,8 +76,8 @@ def _gpushare(
 def _gpuspec(
     jobs: Sequence[TraceJob], nodes: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Let pods, drawn one by one, name GPU types that could host them, until enough GPUs have a
-    type.
+    """Draw pods one by one, and make them name GPU types that could host them, until enough GPUs
+    have a type.
     """
     made, wanted, typed = list(jobs), share * _milli(jobs), 0
     for index in draws.permutation(len(made)):
@@ -97,7 +94,7 @@ def _gpuspec(
 def _multigpu(
     jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Repeat the pods with several GPUs until these request this share of the GPUs."""
+    """Repeat the pods with several GPUs until they request this fraction of the GPUs."""
     others, chosen = _split(jobs, lambda job: job.num_gpu > 1)
     wanted, asked = share / (1 - share) * _milli(others), _milli(chosen)
     more: list[TraceJob] = []
@@ -110,12 +107,12 @@ def _multigpu(
 def _split(
     jobs: Sequence[TraceJob], chosen: Callable[[TraceJob], bool]
 ) -> tuple[list[TraceJob], list[TraceJob]]:
-    """Return two lists: the other jobs, and the chosen jobs."""
+    """Return two lists: the jobs that are not chosen, and the chosen jobs."""
     return [j for j in jobs if not chosen(j)], [j for j in jobs if chosen(j)]
 
 
 def _resized(jobs: list[TraceJob], count: int, draws: np.random.Generator) -> list[TraceJob]:
-    """Return `count` jobs: a part of the given jobs, or all of them and copies of some."""
+    """Return `count` jobs: some of the given jobs, or all of them and copies of some."""
     if count <= len(jobs):
         return [jobs[i] for i in np.sort(draws.permutation(len(jobs))[:count])]
     return jobs + [jobs[i] for i in draws.integers(len(jobs), size=count - len(jobs))]
@@ -128,9 +125,7 @@ def _milli(jobs: Sequence[TraceJob]) -> int:
 def _some_models(
     nodes: Sequence[TraceNode], job: TraceJob, draws: np.random.Generator
 ) -> tuple[str, ...]:
-    """Draw one of `SPECS` by weight, if possible one for which some node could ever host the
-    job.
-    """
+    """Draw one of `SPECS` by weight; if possible, one with which some node could host the job."""
     hosts = {n.model for n in nodes if n.gpus >= job.num_gpu and n.cpu_milli >= job.cpu_milli}
     usable = [(models, weight) for models, weight in SPECS if hosts.intersection(models)]
     if not usable:

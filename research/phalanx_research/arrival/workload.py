@@ -14,10 +14,9 @@ from phalanx_research.traces.records import TraceJob, TraceNode
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """Nodes in the order in which equal nodes are preferred, and pods in the order of arrival.
-
-    `past` is the trace before shuffling and inflation, which stands for a cluster's history.
-    `draws` is the source of randomness for a policy.
+    """Nodes in the order of preference among equal nodes, and pods in the order of arrival. `past`
+    is the trace before shuffling and inflation, in place of a cluster's history. `draws` is the
+    source of randomness for a policy.
     """
 
     nodes: tuple[TraceNode, ...]
@@ -38,11 +37,10 @@ class Workload:
 def draw_workload(
     nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], *, inflate: float, seed: int
 ) -> Workload:
-    """Shuffle nodes and pods, and append copies of pods.
-
-    Pods are copied at random until all requests together would exceed `inflate` times the available
-    GPUs. As in the published experiment, the test counts one GPU for the next copy, so the sum
-    becomes slightly too large if the copied pod requests several GPUs.
+    """Shuffle nodes and pods, and append copies of random pods until all requests together would
+    exceed `inflate` times the available GPUs. As in the published experiment, the next copy counts
+    as one GPU in this test. So the sum becomes slightly too large if the copied pod requests
+    several GPUs.
     """
     for_nodes, for_pods, for_policy = np.random.SeedSequence(seed).spawn(3)
     node_order = np.random.default_rng(for_nodes).permutation(len(nodes))

@@ -1,3 +1,1 @@
-"""Simulated clusters: the production machines, with simulated time, network, workers and
-storage.
-"""
+"""Simulated clusters: production code with simulated time, network, workers and storage."""

@@ -1,4 +1,4 @@
-"""A simulated worker process that is now an actor."""
+"""A simulated worker process that has become an actor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONSTRUCT_S = 0.01
 
 
 class ActorProcess(Worker, Protocol):
-    """The worker process of an actor, as the actor uses it."""
+    """The part of the worker process that its actor uses."""
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
         """Run an action after this delay, if the process is still alive."""
@@ -57,10 +57,8 @@ class SimActor:
         promises: Promises,
         interruptible: Container[TaskContext],
     ) -> None:
-        """Create the actor.
-
-        `node` is the connection to the actor's node. `interruptible` has the calls whose code has
-        started.
+        """`node` is the connection to the actor's node. `interruptible` has the calls whose code
+        has started.
         """
         self.order = order
         self._worker = worker
@@ -78,7 +76,7 @@ class SimActor:
 
     @property
     def is_drained(self) -> bool:
-        """Whether nothing is left to do before the actor can end."""
+        """Whether the actor can end, because no call runs."""
         return self._is_draining and self._calls.is_idle and not self._runs
 
     def go_on(self) -> None:
@@ -109,7 +107,6 @@ class SimActor:
     # ---- HostedActor -------------------------------------------------------------------------
 
     def receive(self, connection: Connection, call: Call) -> None:
-        """Take in a call."""
         self._calls.received.append((connection, call))
 
     def waiting(self) -> list[AssignedWork]:
@@ -117,7 +114,7 @@ class SimActor:
         return self._calls.waiting()
 
     def drain(self) -> None:
-        """Finish the running calls, and start no more."""
+        """Finish the running calls, and start no further calls."""
         self._is_draining = True
 
     def cancel(self, key: Key) -> None:

@@ -1,12 +1,11 @@
-"""The error of a simulation in which a promise did not hold."""
+"""The error for a broken promise in a simulation."""
 
 from __future__ import annotations
 
 
 class Broken(Exception):
-    """Raised when a promise did not hold.
-
-    `sentence` says which promise. `involved` has the names whose story explains the failure.
+    """Raised when a promise was broken. `sentence` describes the promise. `involved` has the names
+    of the parties whose events explain the failure.
     """
 
     def __init__(self, sentence: str, involved: list[str]) -> None:

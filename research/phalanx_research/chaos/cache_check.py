@@ -1,6 +1,4 @@
-"""A check that the scheduler's cache, which events update, equals a cache that is built from the
-beginning.
-"""
+"""Checks that the scheduler's cache, which events update, equals a newly built cache."""
 
 from __future__ import annotations
 
@@ -18,14 +16,14 @@ BOOKS = ("idle", "used", "releasing", "future", "asked", "seats")
 
 
 def check_cache(scheduler: GangScheduler) -> None:
-    """Raise Broken when the cache and a new reading differ."""
+    """Raise Broken if the cache differs from a newly built cache."""
     found = next(differences(scheduler), "")
     if found:
         raise Broken(f"the scheduler's cache is not what it should be: {found}", ["head"])
 
 
 def differences(scheduler: GangScheduler) -> Iterator[str]:
-    """Yield a description of each difference between the cache and a new reading."""
+    """Yield a description of each difference between the cache and a newly built cache."""
     patched = scheduler.snapshots.patched_cluster()
     read = scheduler.snapshots.read_cluster()
     for what, mine, theirs in (

@@ -1,4 +1,4 @@
-"""A simulated cluster: the machines, which start and end, the nodes on them, and the head."""
+"""A simulated cluster: its machines, the nodes on them, and the head."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RESTART_S = 1.0
 
 
 class Cluster:
-    """All nodes that ever existed, and the head while one runs."""
+    """All nodes that ever existed, and the head while it runs."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Cluster:
         history: History,
         rng: random.Random,
     ) -> None:
-        """Start the cluster. `rng` decides how wrong the machines' clocks are."""
+        """Start the cluster. `rng` draws the errors of the machines' clocks."""
         self._kernel = kernel
         self._rng = rng
         self._network = network
@@ -45,7 +45,7 @@ class Cluster:
         self._promises = promises
         self._history = history
         self.trouble = set(options.faults)
-        """The faults that may happen to messages now."""
+        """The faults that may affect messages now."""
         self._nodes: dict[bytes, SimNode] = {}
         """All nodes that ever existed, by prefix."""
         self.drivers: list[SimDriver] = []
@@ -89,7 +89,9 @@ class Cluster:
         return host
 
     def add_node(self, total: dict[str, float], commands: SimCommands | None = None) -> None:
-        """Add a machine as a new node, or the next process of a node with its commands."""
+        """Add a machine with a new node, or start the next process of a node, with the node's
+        commands.
+        """
         number = len(self._nodes) + 1
         prefix = (f"node{number:02d}" if number < 100 else f"no{number:04d}").encode()
         host = self._host(f"n{number}", prefix)
@@ -107,7 +109,7 @@ class Cluster:
         )
 
     def process_down(self, node: SimNode, how: str, back_s: float) -> None:
-        """End a node's process, and start the next one later, with the commands of this one."""
+        """End a node's process, and start its next process later, with the same commands."""
         total = self.node_down(node.host, how, is_noticed=True, goes_on=True)
         if total is not None:
             self._kernel.after(back_s, lambda: self.add_node(total, node.commands))
@@ -115,7 +117,7 @@ class Cluster:
     def node_down(
         self, host: Host, how: str, is_noticed: bool, goes_on: bool = False
     ) -> dict[str, float] | None:
-        """End a machine; return its resources, so that a machine like it can come back when the
+        """End a machine, and return its resources, so that an equal machine can be added when the
         chaos ends. With `goes_on`, its commands go on.
         """
         node = next((n for n in self._nodes.values() if n.host is host), None)
@@ -131,7 +133,7 @@ class Cluster:
         return node.total
 
     def _node_stops(self, node: SimNode, reason: str) -> None:
-        """Restart a node whose process has ended itself because the head has no place for it."""
+        """Restart a node that has ended because the head refused it."""
         if node.commands.keeps and not node.is_stale:
             self.process_down(node, reason, _RESTART_S)
             return
@@ -165,9 +167,8 @@ class Cluster:
         self._network.host_down(self.head_host, is_noticed=True)
 
     def torn_head_up(self, batches: int) -> None:
-        """Start the head's process on storage that has lost the last batches of writes.
-
-        The head must refuse to start. Then a copy of the storage is put back, and the head starts.
+        """Start the head's process on storage that has lost the last batches of writes. The head
+        must refuse to start. Then the storage is restored from a copy, and the head starts.
         """
         if self.head is not None or not self.disk.tear(batches):
             return

@@ -1,6 +1,4 @@
-"""The work of `phalanx simulate --chaos`: it runs seeds, prints the results, and tells the story of
-a failure.
-"""
+"""Runs seeds for `phalanx simulate --chaos`, and prints the results and the events of a failure."""
 
 from __future__ import annotations
 
@@ -27,15 +25,15 @@ class Request:
     seeds: Sequence[int]
     as_json: bool = False
     trace: Path | None = None
-    """The file that gets every event of the run, one per line; allowed only for a single seed."""
+    """The file to which every event of the run is written, one per line. Only allowed for a single
+    seed.
+    """
     verbose: bool = False
 
 
 def seeds_of(seed: int, seeds: str | None) -> Sequence[int]:
-    """Return the seeds of a run.
-
-    `seeds` is the number of seeds, from `seed` on, or a range A-B that includes both ends; None:
-    only `seed`. Raises SeedsError for any other text.
+    """Return the seeds to run. `seeds` is the number of seeds, counted from `seed`, or a range A-B
+    that includes both ends. With None, only `seed` is run. Raises SeedsError for any other text.
     """
     if seeds is None:
         return range(seed, seed + 1)

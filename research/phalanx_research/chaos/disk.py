@@ -1,4 +1,4 @@
-"""Simulated storage: slow writes, disks that fill up, and data that is lost in a crash."""
+"""Simulated storage with slow writes, disks that fill up, and data that is lost in a crash."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ LATEST = 5
 
 
 class SimDisk(MemoryDisk):
-    """A head's disk, which can lose the last batches written to it."""
+    """A head's disk. It can lose the last batches that were written."""
 
     def __init__(self) -> None:
         super().__init__("simulated")
         self._undone: deque[tuple[Head, dict[Row, bytes | None]]] = deque(maxlen=LATEST)
-        """The previous rows of each of the last batches; the latest batch is last."""
+        """The rows before each of the last batches, the latest batch last."""
         self._lost: list[tuple[Head, dict[Row, bytes | None]]] = []
 
     def before(self, batch: Batch) -> None:
@@ -59,15 +59,13 @@ class SimDisk(MemoryDisk):
 
 
 _SPLIT = 0.3
-"""The share of deliveries that are split into two parts, where this is allowed."""
+"""The fraction of deliveries that are split into two parts, if this is allowed."""
 _APART_S = 0.05
 
 
 class SimJournal:
     """A journal with group commit like `storage.journal.Journal`, in simulated time and without a
-    thread.
-
-    Writes happen in order, one at a time; `durable` is called after the write, never before. A
+    thread. Writes happen in order, one at a time, and `durable` is called only after the write. A
     batch for which the disk has no room is tried again.
     """
 
@@ -81,10 +79,8 @@ class SimJournal:
         settled: Callable[[], None],
         parts: random.Random | None,
     ) -> None:
-        """Start without pending writes.
-
-        `settled` is called when a `durable` may have recorded answers. `parts` draws the part of a
-        write that is reported at once; None: the whole write.
+        """`settled` is called when a `durable` may have recorded answers. `parts` draws which part
+        of a write is reported at once; None: the whole write.
         """
         self._storage = storage
         self._disk = disk
@@ -109,7 +105,7 @@ class SimJournal:
         self._recorded.append((dict(changes), durable))
 
     def flush(self) -> None:
-        """Start a write, unless one is under way."""
+        """Start a write, unless a write is in progress."""
         self._queue.extend(self._recorded)
         self._recorded.clear()
         if self._queue and not self._is_writing:
@@ -134,8 +130,8 @@ class SimJournal:
         self._deliver(durables)
 
     def _deliver(self, durables: deque[Durable]) -> None:
-        """Call these callbacks. They may be called at several times, because the thread of a real
-        writer hands them over one by one.
+        """Call these callbacks, in one or two parts, because the thread of a real writer passes
+        them on one by one.
         """
         if self._is_dead:
             return
@@ -159,7 +155,7 @@ class SimJournal:
         self._storage.apply(merged)
 
     def crash(self) -> None:
-        """End the process. Only a first part of the data handed to the disk is written."""
+        """End the process. Only a first part of the pending data is written."""
         self._is_dead = True
         kept = self._rng.randint(0, len(self._queue))
         while len(self._queue) > kept:
@@ -168,7 +164,6 @@ class SimJournal:
             self._apply(self._queue)
 
     def fileno(self) -> int:
-        """Return no descriptor: nothing waits on descriptors here."""
         return -1
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A simulated driver: an owner, with a program that submits work."""
+"""A simulated driver: an owner with a program that submits work."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SimDriver(SimProcess):
         self.node_end.post(Ask(1, register.kind, encode_request(register)))
 
     def on_message(self, end: End, message: Message) -> None:
-        """Handle a message. The node's first answer contains this driver's id."""
+        """Handle a message. The node's first answer has this driver's id."""
         if self.process_id or not self.is_alive:
             super().on_message(end, message)
         elif isinstance(message, Reply):
@@ -88,10 +88,8 @@ class SimDriver(SimProcess):
         inputs: Refs | None = None,
         nested: Refs | None = None,
     ) -> tuple[Refs, Stream | None]:
-        """Submit a task; return its references, or its stream.
-
-        `inputs` are references that are arguments themselves; `nested` are references inside an
-        argument.
+        """Submit a task. Returns its references, or its stream. `inputs` are references as
+        arguments; `nested` are references inside an argument.
         """
         args, pins = self.arguments(work, nested)
         stream = Stream(self.process_id) if template.returns < 0 else None
@@ -101,7 +99,7 @@ class SimDriver(SimProcess):
         return task.refs, stream
 
     def arguments(self, work: Work, nested: Refs | None) -> tuple[Payload, list[Any] | None]:
-        """Return an argument as (payload, pins)."""
+        """Return an argument that contains these references, as (payload, pins)."""
         data = msgspec.msgpack.encode(work)
         if not nested:
             return data, None

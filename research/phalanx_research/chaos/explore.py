@@ -1,4 +1,4 @@
-"""`make explore`: runs random seeds until the time is over, and records each one that fails.
+"""`make explore`: runs random seeds until the time is over, and records each seed that fails.
 
     python -m phalanx_research.chaos.explore [--seconds 60] [--found FILE]
 
@@ -20,9 +20,8 @@ LARGEST_SEED = 2**31
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Explore seeds until the time is over, and print each seed that failed.
-
-    If a seed is running when the time is over, it is finished.
+    """Run seeds until the time is over, and print each seed that failed. The last seed is
+    finished.
     """
     parser = argparse.ArgumentParser(prog="explore", description=__doc__)
     parser.add_argument(

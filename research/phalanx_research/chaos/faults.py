@@ -1,4 +1,4 @@
-"""Faults drawn from the seed: machines and processes end, networks break, clocks are wrong."""
+"""Faults drawn from the seed: ends of machines and processes, broken networks, wrong clocks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from phalanx_research.chaos.network import Network
 from phalanx_research.chaos.options import Options
 
 MESSAGE_FAULTS = frozenset({"lose", "twice", "late"})
-"""Faults of single messages, which may happen to the head's messages at any time."""
+"""Faults of single messages. They may affect the head's messages at any time."""
 
 BAD = (1, 1, 2)
-"""The recovery actions of failing GPUs, from which one is drawn (see `device_health`)."""
+"""The recovery actions among which a failing GPU's is drawn (see `device_health`)."""
 
 
 class Faults:
-    """The injector of faults. When the chaos ends, it repairs all machines and connections."""
+    """Injects faults. When the chaos ends, it repairs all machines and connections."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Faults:
         self._tell(self._cluster.head_host, f"its wall-clock time is set by {step_s:+g} s")
 
     def _device(self, which: float, recovery: int, bad_for_s: float) -> None:
-        """Let a GPU of a node fail, and recover some time later."""
+        """Make a GPU of a node fail, and recover some time later."""
         nodes = [one for one in self._cluster.living_nodes() if one.total.get("GPU")]
         if not nodes:
             return
@@ -214,10 +214,8 @@ class Faults:
             host.freeze(seconds, ticks_first=self._order.random() < 0.5)
 
     def _pause(self) -> None:
-        """Stop a process and continue it.
-
-        The head, a driver or a worker may be stopped for long. A node's process is stopped for less
-        than the time for which it may be silent.
+        """Stop a process and continue it. The head, a driver or a worker may be stopped for a long
+        time. A node's process is stopped for less time than it may be silent.
         """
         seconds = self._rng.choice((0.5, 3.0, 10.0))
         kind = self._rng.choice(("head", "node", "driver", "worker"))
@@ -289,9 +287,7 @@ class Faults:
 
     def _dials(self) -> None:
         """Take all free descriptors from a machine for a while, and break its connection to the
-        head.
-
-        The machine cannot connect to the head again during that time.
+        head. During that time the machine cannot connect to the head again.
         """
         host = self._one()
         if host is None:
@@ -306,7 +302,6 @@ class Faults:
         self._kernel.after(self._rng.uniform(0.5, 6.0), mend)
 
     def _worker(self) -> None:
-        """Kill a worker's process."""
         nodes = [node for node in self._cluster.living_nodes() if node.processes.workers]
         if nodes:
             node = self._rng.choice(nodes)
@@ -346,7 +341,7 @@ class Faults:
             self._tell(host, f"{len(names)} files are gone")
 
     def _process(self) -> None:
-        """End a node's process, whose commands go on, and start its next process."""
+        """End a node's process while its commands go on, and start its next process."""
         nodes = self._cluster.living_nodes()
         if nodes:
             node = self._rng.choice(nodes)
@@ -354,7 +349,6 @@ class Faults:
             self._cluster.process_down(node, "its process ends, and its commands go on", back_s)
 
     def _driver(self) -> None:
-        """Kill a driver's process."""
         drivers = [driver for driver in self._cluster.drivers if driver.is_alive]
         if len(drivers) > 1:
             driver = self._rng.choice(drivers)

@@ -1,4 +1,4 @@
-"""Simulated files of large objects: on one machine, and copied from another."""
+"""Simulated files of large objects on a machine, and copies of files from other machines."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ SIZE_BYTES = 1000
 _COPY_S = 0.01
 _SPILL_S = (0.001, 0.3)
 _GIVES_UP_S = 0.05
-"""Seconds after which a pull fails because a machine cannot be reached."""
+"""Seconds after which a pull from an unreachable machine fails."""
 
 
 class ProcessFiles:
-    """The access of one process to its machine's files, which stands for
-    `owner.objects.table.Files`.
-    """
+    """The access of one process to its machine's files, in place of `owner.objects.table.Files`."""
 
     def __init__(self, host: Host, process_id: bytes, node: End) -> None:
-        """Start without files. `node` is the connection to the process's node."""
+        """`node` is the connection to the process's node."""
         self._files = host.files
         self._disk = host.disk
         self.credit_bytes = 0
-        """Bytes that the process may write to memory before it must ask the node for room."""
+        """The number of bytes that the process may write to memory before it must ask the node for
+        room.
+        """
         self._process_id = process_id
         self._node = node
         self._count = 0
@@ -53,8 +53,8 @@ class ProcessFiles:
         """Hold the file while a reader uses it."""
 
     def write(self, content: bytes, is_for_disk: bool = False) -> Value:
-        """Write a new file; return the payload that names it. `is_for_disk`: the file goes to disk,
-        because memory has no more room.
+        """Write a new file. Returns the payload that names it. `is_for_disk`: write the file to
+        disk, because memory has no room.
         """
         self._count += 1
         name = f"{self._process_id.hex()}-{self._count}"
@@ -67,14 +67,12 @@ class ProcessFiles:
         return Value(SHARED, name.encode(), size=SIZE_BYTES)
 
     def can_be_elsewhere(self, name: str) -> bool:
-        """Whether another node may have this file, too."""
+        """Whether another node may also have this file."""
         return prefix_of_name(name) != self._process_id[:PREFIX_BYTES]
 
     def release(self) -> None:
-        """Release dropped objects that this process owns.
-
-        Nodes delete copies, and files on other machines. A file that another process of this
-        machine wrote is deleted by that process.
+        """Release dropped objects of this process. Nodes delete copies, and files on other
+        machines. A file that another process of this machine wrote is deleted by that process.
         """
         while self.dropped:
             name = self.dropped.popleft()[0]
@@ -93,12 +91,12 @@ class ProcessFiles:
 
 
 class NodeFiles:
-    """A node's files, which stand for object_store.StoreFiles and object_room.SpillFiles."""
+    """A node's files, in place of object_store.StoreFiles and object_room.SpillFiles."""
 
     def __init__(
         self, host: Host, rng: random.Random, guarded: Callable[[Callable[[], object]], None]
     ) -> None:
-        """Start without files. `guarded` runs an action as a step of the node."""
+        """`guarded` runs an action as a step of the node."""
         self._host = host
         self._files, self._disk = host.files, host.disk
         self._copies: dict[str, bytes] = {}
@@ -119,16 +117,13 @@ class NodeFiles:
         return (0.0, SIZE_BYTES) if name in self._files else None
 
     def delete(self, name: str) -> None:
-        """Delete a file."""
         self._files.pop(name, None)
         self.delete_spilled(name)
 
     def delete_spilled(self, name: str) -> None:
-        """Delete a spilled file."""
         self._disk.pop(name, None)
 
     def rename(self, name: str, to: str) -> None:
-        """Rename a file."""
         if name in self._files:
             self._files[to] = self._files.pop(name)
 
@@ -150,7 +145,7 @@ class NodeFiles:
         self._host.later(seconds, partial(self._guarded, partial(copied, failures)))
 
     def keep_copy(self, name: str) -> bool:
-        """Keep only the copy of a file, not the file in memory."""
+        """Delete a file from memory, and keep its copy on disk."""
         content = self._copies.pop(name, None)
         if content is None:
             return False
@@ -159,15 +154,15 @@ class NodeFiles:
         return True
 
     def discard_copy(self, name: str) -> None:
-        """Drop the copy."""
+        """Delete a file's copy on disk."""
         self._copies.pop(name, None)
 
 
 class SimTransfers:
-    """The transfers of files from other nodes, which stand for object_store.Transfers."""
+    """The transfers of files from other nodes, in place of object_store.Transfers."""
 
     def __init__(self, host: Host, network: Network, pulled: Callable[[Pulled], None]) -> None:
-        """Start without transfers. `pulled` tells the node the result of a pull."""
+        """`pulled` reports the result of a pull to the node."""
         self._host = host
         self._network = network
         self._pulled = pulled

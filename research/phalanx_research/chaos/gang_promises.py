@@ -1,6 +1,4 @@
-"""The promises about gangs: enough members start together, or none does; all members end
-together.
-"""
+"""Promises about gangs: enough members start together, or none starts; all members end together."""
 
 from __future__ import annotations
 
@@ -12,12 +10,12 @@ from phalanx_research.chaos.truth import DONE, Key, Promise
 
 
 class GangPromise(msgspec.Struct, kw_only=True):
-    """The facts about one gang from which its promises are checked."""
+    """The observations about one gang, from which its promises are checked."""
 
     min_members: int
     tasks: list[Key]
     begun: set[int] = set()
-    """The attempts whose members got the order to start."""
+    """The attempts whose members were ordered to start."""
     failed: int = 0
     """The number of members that failed for a reason of their own."""
     ended_with_it: int = 0
@@ -52,11 +50,9 @@ class GangPromises:
             )
 
     def member_failed(self, promise: Promise, is_own: bool) -> None:
-        """Record that a member has failed.
-
-        `is_own`: the reason of the failure is not the failure of other members. When too many
-        members have failed, the gang loses its places. Later failures of its members are then
-        allowed.
+        """Record that a member has failed. `is_own`: the member did not fail because of other
+        members. When too many members have failed, the gang loses its places, and later failures of
+        its members are allowed.
         """
         gang = self.gangs.get(promise.group)
         if gang is None or promise.group is None:

@@ -1,4 +1,4 @@
-"""The simulated head: the production head behind simulated connections and storage."""
+"""The simulated head: the production head with simulated connections and storage."""
 
 from __future__ import annotations
 
@@ -38,24 +38,26 @@ from phalanx_research.chaos.options import Options
 from phalanx_research.chaos.promises import Promises
 
 _REPEATABLE = (PrepareBundles, CommitBundles, GiveBackBundles)
-"""The messages that the head repeats until they are answered. They may be lost, late or doubled."""
+"""The messages that the head repeats until they are answered. They may be lost, delayed or
+doubled.
+"""
 MIN_ROUND_S = 0.001
 CHECK_EVERY = 5
 """Ticks between two checks of the scheduler's cache."""
 _LATE_S = 3.0
 _TROUBLE = 0.2
-"""The probability of each possible fault for a message of `_REPEATABLE`."""
+"""The probability of each fault of a message in `_REPEATABLE`."""
 
 
 class HostClock:
-    """The clocks of the head's machine, which may be ahead or run at a wrong speed."""
+    """The clocks of the head's machine. They may be ahead, or run at a wrong speed."""
 
     def __init__(self, host: Host) -> None:
         self.now, self.monotonic, self.wall = OwnTime(host.clock), host.clock, host.wall
 
 
 class SimHead:
-    """One life of the head's process. It does the work of `head.process` without sockets."""
+    """One process of the head, which does the work of `head.process` without sockets."""
 
     name = "head"
 
@@ -71,10 +73,8 @@ class SimHead:
         mark: MemoryMark,
         life: int,
     ) -> None:
-        """Start the head.
-
-        `trouble` has the faults that messages may meet now. `life` is the number of this head, from
-        1. Raises StorageError when the head cannot start on this disk.
+        """Start the head. `trouble` has the faults that may affect messages now. `life` is the
+        number of this head, from 1. Raises StorageError if the head cannot start on this disk.
         """
         self._host = host
         self._write_s = options.write_s
@@ -113,7 +113,7 @@ class SimHead:
         host.every(options.head_tick_s, partial(host.guard, self._tick))
 
     def crash(self) -> None:
-        """End the process. Only a first part of its last data is written."""
+        """End the process. Only a first part of its pending data is written."""
         self._journal.crash()
 
     def _send(self, prefix: bytes, message: Any) -> None:
@@ -172,7 +172,7 @@ class SimHead:
         self._look()
 
     def _look(self) -> None:
-        """Compare the head's present reports with the promises."""
+        """Check the promises against the head's present reports."""
         control, history = self.control, self._history
         for record in control.actor_table.all():
             if record.state == ALIVE:
@@ -186,7 +186,7 @@ class SimHead:
                 _check_places(control, group)
 
     def _wake_in(self, delay_s: float) -> None:
-        """Run the head's next step after this delay, unless an earlier step is planned."""
+        """Run the head's next step after this delay, unless an earlier step is already planned."""
         at = self._host.kernel.now + delay_s
         if at >= self._woken_at > self._host.kernel.now:
             return
@@ -222,7 +222,7 @@ class SimHead:
 
 
 def _check_places(control: Head, group: KnownGroup) -> None:
-    """Raise Broken if a group counts as created although one of its bundles is on no living
+    """Raise Broken if a group counts as created although one of its bundles is not on a living
     node.
     """
     gone = [node for node in group.nodes if not control.nodes.is_alive(node)]

@@ -6,7 +6,7 @@ from phalanx.model.ids import PREFIX_BYTES
 
 
 class History:
-    """The history of a run: its nodes and drivers, and the events in their lives."""
+    """The history of a run: its nodes and drivers, and what happened to them."""
 
     def __init__(self) -> None:
         self.had_faults = False
@@ -20,7 +20,7 @@ class History:
         """Placement groups that drivers have requested and not removed."""
         self.removed_groups: set[bytes] = set()
         self.counts: dict[str, int] = {}
-        """The numbers of events for the summary, by kind."""
+        """The number of events of each kind, for the summary."""
         self._nodes: dict[bytes, tuple[str, str]] = {}
         """The (name, id) of each node, by its prefix."""
         self._drivers: dict[bytes, str] = {}
@@ -34,11 +34,11 @@ class History:
         self._nodes[prefix] = (name, node_id)
 
     def driver_joined(self, process: bytes, name: str) -> None:
-        """Record that a driver of this name has got its id."""
+        """Record that a driver of this name has received its id."""
         self._drivers[process] = name
 
     def is_dead(self, prefix: bytes) -> bool:
-        """Whether no such node exists, or the head has declared it dead."""
+        """Whether a node does not exist, has ended, or was declared dead by the head."""
         return prefix not in self._nodes or self._nodes[prefix][1] in self.dead_nodes
 
     def name_of_node(self, prefix: bytes) -> str:

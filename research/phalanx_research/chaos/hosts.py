@@ -1,4 +1,4 @@
-"""Simulated machines: each has its own clock and files."""
+"""Simulated machines, each with its own clock and files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ _READS_S = 0.001
 
 
 class Host:
-    """One machine.
-
-    The machine's clock may be ahead or behind, and may run fast or slow. The machine may be stopped
-    for a while.
+    """One machine. Its clock may be ahead or behind, and may run fast or slow. The machine may be
+    stopped for a while.
     """
 
     def __init__(self, kernel: Kernel, name: str, *, ahead_s: float = 0.0, rate: float = 1.0):
@@ -23,11 +21,11 @@ class Host:
         self.name = name
         self.is_up = True
         self.can_dial = True
-        """Whether processes of this machine can open another descriptor."""
+        """Whether processes of this machine can open further descriptors."""
         self.slowness = 1.0
-        """The factor by which messages and work take longer."""
+        """The factor by which messages and work take longer than on a normal machine."""
         self.files: dict[str, bytes] = {}
-        """The contents, by name, of large objects and of pulled copies in memory."""
+        """The contents of large objects and of pulled copies in memory, by name."""
         self.disk: dict[str, bytes] = {}
         """The contents of spilled objects, by name."""
         self.jumped_s = 0.0
@@ -50,16 +48,13 @@ class Host:
         return self.clock() + self.jumped_s
 
     def later(self, delay_s: float, action: Action, process: object = None) -> None:
-        """Run an action on this machine after this delay, unless the machine is then down.
-
-        `process` is as in `do`.
+        """Run an action on this machine after this delay, if the machine is then up. `process` is
+        as in `do`.
         """
         self.kernel.after(delay_s, lambda: self.do(action, process))
 
     def content(self, name: str) -> bytes | None:
-        """Return the content of an object's file, in memory or on disk; None if the file is in
-        neither.
-        """
+        """Return the content of an object's file in memory or on disk; None if there is no file."""
         found = self.files.get(name)
         return self.disk.get(name) if found is None else found
 
@@ -77,8 +72,8 @@ class Host:
         action()
 
     def _moves_at(self, process: object) -> tuple[float, bool]:
-        """Return the time at which the machine and this process continue, and whether timers then
-        come before messages.
+        """Return the time at which this process continues, and whether its timers are then handled
+        before messages.
         """
         stopped_until = self._stopped.get(process, 0.0)
         if stopped_until > self._frozen_until:
@@ -96,23 +91,20 @@ class Host:
             raise Broken(f"a machine on {self.name} raised {what}", [self.name]) from error
 
     def freeze(self, seconds: float, ticks_first: bool = False) -> None:
-        """Stop the machine for this time; messages wait.
-
-        `ticks_first`: when the machine continues, its timers come before messages, as after an
-        interrupted wait.
+        """Stop the machine for this time, while messages wait. `ticks_first`: when the machine
+        continues, its timers are handled before messages, as after an interrupted wait.
         """
         self._frozen_until = max(self._frozen_until, self.kernel.now + seconds)
         self._ticks_first = ticks_first
 
     def stop(self, process: object, seconds: float) -> None:
-        """Stop one process for this time. When the process continues, its timers come first."""
+        """Stop one process for this time. When it continues, its timers are handled first."""
         self._stopped[process] = max(self._stopped.get(process, 0.0), self.kernel.now + seconds)
 
     def timer(self, delay_s: float, action: Action, process: object = None) -> None:
-        """Run an action after this delay, if the machine is then up. `process` is as in `do`.
-
-        A machine that continues normally reads messages first, as a loop over sockets does;
-        `freeze` and `stop` can change that.
+        """Run an action after this delay, if the machine is then up. `process` is as in `do`. A
+        machine that continues normally handles messages first, like a loop over sockets; `freeze`
+        and `stop` can change that.
         """
 
         def due() -> None:
@@ -135,5 +127,7 @@ class Host:
 
 
 def raise_defect(error: Exception) -> None:
-    """Raise an internal error instead of trying again, so that the simulation finds the error."""
+    """Raise an internal error, so that the simulation finds it. Production code would catch the
+    error and go on.
+    """
     raise error

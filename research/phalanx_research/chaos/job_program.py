@@ -1,4 +1,4 @@
-"""The jobs of simulated drivers: submit, stop, resume, cancel and delete them."""
+"""Submits, stops, resumes, cancels and deletes the jobs of simulated drivers."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ class JobProgram:
         )
 
     def _change_while_it_waits(self, spec: JobSpec) -> None:
-        """Hold and release a job, or move it to another queue. The head refuses this for a job that
-        no longer waits.
+        """Hold and release a job, or move it to another queue. The head refuses this if the job no
+        longer waits.
         """
         if not self._options.has_times:
             return
@@ -156,7 +156,7 @@ class JobProgram:
         )
 
     def _with_others(self, spec: JobSpec, number: int) -> JobSpec:
-        """Make the job an array, or let it depend on other jobs of this driver."""
+        """Make the job an array, or make it depend on other jobs of this driver."""
         rng = self._others_rng
         if not self._options.has_others:
             return spec
@@ -183,8 +183,8 @@ class JobProgram:
         return self._with_pairs(spec)
 
     def _with_pairs(self, spec: JobSpec) -> JobSpec:
-        """Let each task of an array depend on the same task of an earlier array that is at least as
-        long.
+        """Make each task of an array depend on the same task of an earlier array that is at least
+        as long.
         """
         if spec.array is None:
             return spec
@@ -197,10 +197,8 @@ class JobProgram:
         return msgspec.structs.replace(spec, after=Dependencies(needs=(pair,)))
 
     def _in_line(self, spec: JobSpec) -> JobSpec:
-        """Return the job, sometimes with a `singleton` dependency, so that only one of the jobs
-        with the same key runs at a time.
-
-        All drivers share the key, or it belongs to this driver.
+        """Return the job, sometimes with a `singleton` dependency: jobs with the same key then run
+        one at a time. The key belongs to this driver, or all drivers share it.
         """
         rng, after = self._lines_rng, spec.after
         if not self._options.has_others or rng.random() < 0.4:
@@ -260,7 +258,7 @@ class JobProgram:
 
 
 def _fits(spec: JobSpec, nodes: Sequence[dict[str, float]]) -> bool:
-    """Whether the minimums of all groups together fit on an empty cluster."""
+    """Whether the minimums of all task groups together fit into the empty cluster."""
     left = [dict(node) for node in nodes]
     needs = [g.template.needs for g in spec.groups for _ in range(g.min_available)]
     for need in sorted(needs, key=lambda n: (-n.get("GPU", 0.0), -n["CPU"])):

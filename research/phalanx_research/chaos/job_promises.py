@@ -1,4 +1,4 @@
-"""The promises about jobs, which are checked against the actions of their simulated commands."""
+"""Promises about jobs, checked against what their simulated commands do."""
 
 from __future__ import annotations
 
@@ -36,25 +36,27 @@ class _Run(msgspec.Struct, kw_only=True):
 
 
 class JobPromises:
-    """The promises about jobs that the head accepted, by the jobs' names."""
+    """Promises about jobs that the head has accepted, by the jobs' names."""
 
     def __init__(self, history: History, now: Callable[[], float]) -> None:
         self._history = history
         self._now = now
         self._ran_s: dict[str, float] = {}
-        """The total seconds of each job in which at least one of its commands ran."""
+        """The seconds during which at least one command of each job ran."""
         self._ran_from: dict[str, float] = {}
-        """The time of each job since which at least one of its commands has been running, or
-        waiting for a restart in place.
+        """The time since which at least one command of each job has been running, or waiting for a
+        restart in place.
         """
         self._unheard: dict[tuple[bytes, bytes, int, int], tuple[str, float]] = {}
-        """The job and the time of the end for each (node, group, index, attempt) whose commands
-        have ended, as long as the head does not know this.
+        """The job and the time of each (node, group, index, attempt) whose commands have ended
+        without the head knowing it yet.
         """
         self._unheard_s: dict[str, float] = {}
-        """The seconds of each job for which the head believed that an ended member was running."""
+        """The seconds during which the head believed that an ended member of each job was
+        running.
+        """
         self._restarting: set[tuple[str, str]] = set()
-        """The (job, member) pairs whose commands failed and will restart in place."""
+        """The members, as (job, member), whose commands failed and will restart in place."""
         self._taken: dict[str, JobSpec] = {}
         self._lines: dict[str, str] = {}
         """The key of each job with a `singleton` dependency. Jobs with the same key run one at a
@@ -65,29 +67,31 @@ class JobPromises:
         self._attempts: set[tuple[str, str, bytes, int]] = set()
         """The (job, member, gang, attempt) of every start so far."""
         self._warned: set[tuple[str, str, bytes, int]] = set()
-        """The (job, member, gang, attempt) of every member that got the signal before its end."""
+        """The (job, member, gang, attempt) of every start whose member got the signal before its
+        end.
+        """
         self._begun: set[tuple[bytes, int]] = set()
         """The (group, attempt) pairs whose members were asked to start."""
         self._once: set[str] = set()
         """The arrays in which no task that succeeded may run again."""
         self._done_on: dict[str, bytes] = {}
-        """The node of each array task that succeeded without a request to end."""
+        """The node of each array task that succeeded without having been asked to end."""
         self._numbers: dict[tuple[str, int], bytes] = {}
         """The node of each start of an array task, by job and number of the start."""
         self._outlived: set[str] = set()
-        """The jobs of which members outlived a process of their node."""
+        """The jobs with members that outlived a process of their node."""
         self._succeeded: dict[str, set[str]] = {}
         """The members of each job that had a successful command."""
 
     def asked(self, spec: JobSpec) -> None:
-        """Record that somebody submits a job. The head may accept the job although the sender gets
+        """Record that somebody submits a job. The head may accept the job even if the sender gets
         no answer.
         """
         if word := _word_of(spec):
             self._lines[spec.uid] = word
 
     def runs_once(self, spec: JobSpec) -> None:
-        """Record that no driver holds or suspends this array. Its tasks therefore never run again
+        """Record that no driver holds or suspends this array, so that its tasks never run again
         after success.
         """
         self._once.add(spec.uid)
@@ -104,10 +108,8 @@ class JobPromises:
     # ---- commands ----------------------------------------------------------------------------
 
     def started(self, node: bytes, order: StartMember) -> None:
-        """Check a command that starts: no other attempt of its member may run.
-
-        Attempts on a node do not count if the head has declared the node dead, and the node has not
-        received this.
+        """Check that no other attempt of its member runs when a command starts. Attempts on a node
+        do not count if the head has declared the node dead, and the node does not know it yet.
         """
         runs = self._runs.setdefault((order.job, order.name), [])
         for run in runs:
@@ -141,9 +143,9 @@ class JobPromises:
         self._restarting.discard((order.job, order.name))
 
     def _check_task(self, node: bytes, order: StartMember) -> None:
-        """Check an array task that begins. The array must admit one more task, the task of the
-        earlier array must have succeeded, and this task itself must not have succeeded yet, as far
-        as the head can know.
+        """Check that an array task may begin: the array admits another task, the task of the
+        earlier array has succeeded, and this task has not succeeded yet, as far as the head can
+        know.
         """
         spec = self._taken.get(_array_of(order.job))
         if spec is None or spec.array is None:
@@ -248,8 +250,8 @@ class JobPromises:
         self._history.count("warned members")
 
     def heard(self, node: bytes, news: MemberNews | RunNews, since: float) -> None:
-        """Record that the head learns of a member, or of a run, over a connection made at
-        `since`.
+        """Record that a report about a member, or a run, has reached the head over a connection
+        made at `since`.
         """
         if isinstance(news, RunNews):
             for one in news.ended:
@@ -259,7 +261,9 @@ class JobPromises:
             self._heard((node, news.group, news.index, news.attempt), since)
 
     def cut_off(self, node: bytes, since: float) -> None:
-        """Record that the head has lost a connection, over which no more messages arrive."""
+        """Record that the head has lost a connection, so that no further messages arrive
+        over it.
+        """
         for member in [one for one in self._unheard if one[0] == node]:
             self._heard(member, since)
 
@@ -277,17 +281,17 @@ class JobPromises:
             self._look_who_runs(job)
 
     def outlived(self, job: str) -> None:
-        """Record that a process of a node finds a record of this job's member, written by an
-        earlier one. The head may have given the member away meanwhile.
+        """Record that a process of a node has found the record that an earlier process wrote of
+        this job's member. The head may already have given the member away.
         """
         self._outlived.add(job)
 
     def went_on(self) -> None:
-        """Record that a command is taken over."""
+        """Record that the next process of a node has taken over a command."""
         self._history.count("commands taken over")
 
     def _is_restarted(self, order: StartMember) -> bool:
-        """Whether a failed member of the job may restart in place."""
+        """Whether a failed member of the job may be restarted in place."""
         spec = self._taken.get(order.job)
         if spec is None:
             return False
@@ -295,7 +299,7 @@ class JobPromises:
         return any(g.name == name and g.template.restart == "OnFailure" for g in spec.groups)
 
     def _look_who_runs(self, job: str) -> None:
-        """Record the end of a job's commands, unless another command runs or waits for a
+        """Record that none of a job's commands runs, unless a command still runs or waits for a
         restart.
         """
         if any(uid == job for uid, _ in self._restarting):
@@ -311,9 +315,7 @@ class JobPromises:
     # ---- reports of the head -----------------------------------------------------------------
 
     def gang_begins(self, record: JobRecord, group: KnownGroup, attempt: int) -> None:
-        """Check a job's gang that begins. The members that start and the members that have ended
-        must together be enough.
-        """
+        """Check that enough members of a job's gang start, or have ended, when the gang begins."""
         if (group.group, attempt) in self._begun:
             return  # a node that dies between two such orders takes placed members with it
         self._begun.add((group.group, attempt))
@@ -366,8 +368,7 @@ class JobPromises:
         return by_policy or done >= least
 
     def open(self, control: Head | None) -> list[str]:
-        """Return descriptions of the jobs that are unfinished, or that the head no longer knows.
-
+        """Return descriptions of jobs that have not finished, or that the head no longer knows.
         `control` is the head's state; None while no head runs.
         """
         scheduler = None if control is None else control.gangs_if_used
@@ -437,9 +438,8 @@ class JobPromises:
 def _waits_for_one_at_rest(
     job: JobRecord, known: dict[str, JobRecord], passed: frozenset[str] = frozenset()
 ) -> bool:
-    """Whether a job waits, directly or not, for a job that is suspended or held.
-
-    `passed` has the jobs through which the search has come to this job.
+    """Whether a job waits, directly or indirectly, for a job that is suspended or held. `passed`
+    has the jobs that the search has already visited.
     """
     passed |= {job.uid}
     others = [known[uid] for uid in dependencies.unheard(job) if uid in known]

@@ -1,4 +1,4 @@
-"""Simulated time: the next event in one fixed order, and a digest of all events."""
+"""Simulated time: runs events in a fixed order, and keeps a digest of all events."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from phalanx_research.chaos.broken import Broken
 from phalanx_research.virtual_time import VirtualTime
 
 STORM_S, STORM = 0.1, 20_000
-"""A number of seconds, and the number of actions in this time above which processes only keep each
-other busy.
-"""
+"""More than STORM actions within STORM_S seconds mean that processes only keep each other busy."""
 KEPT_EVENTS = 20_000
-"""The number of last events that can be shown when a promise is broken."""
+"""The number of last events that are kept for the report of a broken promise."""
 
 
 class Event(NamedTuple):
-    """An event: simulated seconds, receiver, sender, and content."""
+    """An event: its time in simulated seconds, its receiver, its sender, and its content."""
 
     at: float
     to: str
@@ -28,7 +26,7 @@ class Event(NamedTuple):
 
 
 class Kernel(VirtualTime):
-    """Virtual time that keeps its events, and that notices when processes only keep each other
+    """Virtual time that keeps its last events, and notices when processes only keep each other
     busy.
     """
 
@@ -37,14 +35,14 @@ class Kernel(VirtualTime):
         self.seed = seed
         self.story: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self._window = (0.0, 0)
-        """The time at which the present window of `STORM_S` seconds began, and the count of actions
-        at that time.
+        """The start of the present window of `STORM_S` seconds, and the number of actions until
+        then.
         """
         self._digest = hashlib.blake2b(digest_size=8)
 
     def rng(self, name: str) -> random.Random:
-        """Return a random source for one part, so that draws of one part never change another
-        part's.
+        """Return a separate random source for one part, so that the draws of parts do not affect
+        each other.
         """
         return random.Random(f"{self.seed}/{name}")
 
@@ -62,13 +60,13 @@ class Kernel(VirtualTime):
             )
 
     def note(self, to: str, by: str, what: Any, body: bytes) -> None:
-        """Record an event. `body` has the bytes that stand for the event in the digest."""
+        """Record an event. `body` has the event's bytes for the digest."""
         self.story.append(Event(self.now, to, by, what))
         self._digest.update(f"{self.now!r} {to} {by} ".encode())
         self._digest.update(body)
 
     def log(self, to: str, text: str) -> None:
-        """Record an event that is not a message: a fault, a start, an end."""
+        """Record an event that is not a message, such as a fault, a start or an end."""
         self.note(to, "", text, text.encode())
 
     def digest(self) -> str:

@@ -1,4 +1,4 @@
-"""The commands of a simulated node's members. These commands do nothing except take time."""
+"""The commands of a simulated node's members. They do nothing but take time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phalanx_research.chaos.hosts import Host
 from phalanx_research.chaos.job_promises import JobPromises
 
 WORK = "work"
-"""The simulated command. `work MEAN_S FAILS` runs for about MEAN_S seconds; a share FAILS of all
+"""The simulated command. `work MEAN_S FAILS` runs for about MEAN_S seconds. A fraction FAILS of all
 runs exits with 1.
 """
 _TERMINATED = SIGNALLED + 15
@@ -24,11 +24,10 @@ _FORK_S = 0.02
 
 
 class SimCommands:
-    """The commands of one node, which stand for member_effects.CommandEffects.
-
-    With `keeps` they belong to the machine: they go on when the node's process ends, and the next
-    process gets this object, with the records of members. It is then used as kept_members.Keeping
-    and taking_over.EarlierCommands, too.
+    """The commands of one node, in place of member_effects.CommandEffects. With `keeps`, the
+    commands go on when the node's process ends, and the next process gets this object, with the
+    records of members. The object then also takes the place of kept_members.Keeping and
+    taking_over.EarlierCommands.
     """
 
     def __init__(
@@ -39,12 +38,14 @@ class SimCommands:
         rng: random.Random,
         keeps: bool,
     ) -> None:
-        """Start without commands. `prefix` is the prefix of the node's process ids."""
+        """`prefix` is the prefix of the node's process ids."""
         self.keeps = keeps
         self.name = host.name
-        """The name of the node in all its lives."""
+        """The node's name, which all its processes have."""
         self.formers: list[str] = []
-        """The ids of earlier processes of the node, under which the head may know the members."""
+        """The ids of the node's earlier processes. The head may know the members under these
+        ids.
+        """
         self._host = host
         self._prefix = prefix
         self._promises = promises
@@ -64,7 +65,9 @@ class SimCommands:
     def serve(
         self, host: Host, prefix: bytes, clock: Callable[[], float], exited: Callable[..., None]
     ) -> None:
-        """Belong to a process of the node from now on. `exited` tells it a process's exit code."""
+        """Serve this process of the node from now on. `exited` reports the exit code of a command's
+        process.
+        """
         self._host, self._prefix, self._clock, self._exited = host, prefix, clock, exited
 
     def process_gone(self, node_id: str) -> None:
@@ -98,7 +101,7 @@ class SimCommands:
         return self._origins.setdefault((order.group, order.index, order.attempt), self._prefix)
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Run an action later, for kept commands also when no process of the node runs."""
+        """Run an action later. Kept commands run it even if no process of the node runs."""
         if self.keeps:
             self._host.kernel.after(seconds, action)
         else:
@@ -111,7 +114,6 @@ class SimCommands:
         self._later(wait_s, partial(self._ends, process, _TERMINATED))
 
     def kill(self, process: bytes) -> None:
-        """Kill a command."""
         self._asked.add(process)
         self._later(0.001, partial(self._ends, process, KILLED))
 
@@ -138,7 +140,6 @@ class SimCommands:
         return True
 
     def keep(self, member: KeptMember) -> None:
-        """Write a member's record."""
         began = member.began - self._clock() + self._host.kernel.now
         lasting = msgspec.structs.replace(member, began=began)
         self._records[member.attempt] = msgspec.msgpack.encode(lasting)
@@ -163,7 +164,7 @@ class SimCommands:
         return ENDED if process in self._codes else UNBEGUN
 
     def pid(self, process: bytes) -> int:
-        """Return a pid, of which simulated commands have none."""
+        """Return no pid, because simulated commands have none."""
         return 1
 
     def how_ended(self, processes: Collection[bytes]) -> CommandEnd:
@@ -171,21 +172,21 @@ class SimCommands:
         return CommandEnd(code=next(filter(None, map(self._codes.__getitem__, processes)), 0))
 
     def adopt(self, process: bytes, command: Command) -> None:
-        """Report the end of a command to the present process of the node."""
+        """Report a command's end to the node's present process, now or later."""
         self._promises.went_on()
         if process in self._codes and self._exited is not None:
             exited = self._exited
             self._host.later(0.001, lambda: exited(process, self._codes[process]))
 
     def end(self, process: bytes) -> None:
-        """End a command that no node goes on with."""
+        """End a command with which no node goes on."""
         order = self.running.pop(process, None)
         if order is not None:
             self._promises.ended(self._origin(order), order, KILLED, was_asked=True)
 
 
 class NoJobFiles:
-    """A replacement for member_effects.JobFiles without files."""
+    """Takes the place of member_effects.JobFiles, without files."""
 
     def make(self, order: StartMember) -> str:
         """Return no path, since no file is made."""
@@ -222,8 +223,8 @@ class NoJobFiles:
 
 
 class NoMemoryMeter:
-    """A meter that reports no memory use, since simulated commands use none."""
+    """A meter of memory use, which simulated commands do not have."""
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
-        """Return no processes, since none uses memory."""
+        """Return no processes: none is above its limit."""
         return {}

@@ -1,7 +1,6 @@
-"""The simulated network: connections like TCP's, over which bytes come in order, late, or never.
-
-A message is encoded when it is posted and decoded when it arrives. Processes therefore share no
-objects, and the digest of a run is made of real bytes.
+"""The simulated network. Its connections are like TCP's: bytes arrive in order, late, or never. A
+message is encoded when it is posted and decoded when it arrives. So processes share no objects, and
+the digest of a run is computed from real bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Process(Protocol):
 
 
 class End:
-    """One end of a connection, which stands for `owner.transport.Connection`."""
+    """One end of a connection, in place of `owner.transport.Connection`."""
 
     def __init__(self, network: Network, host: Host, number: int) -> None:
         self._network = network
@@ -58,8 +57,8 @@ class End:
         self.is_dialling = False
         self.other: End = self
         self.queue: deque[tuple[float, bytes | None]] = deque()
-        """Messages on their way to the other end, with their times of arrival; None: this end was
-        closed.
+        """Messages on their way to the other end, with their times of arrival. None instead of a
+        message means that this end was closed.
         """
         self.next_at = 0.0
         self.on_post: Callable[[Message], None] | None = None
@@ -67,7 +66,7 @@ class End:
         self._unsent: list[Message] = []
 
     def post(self, message: Message) -> None:
-        """Send a message after everything posted before."""
+        """Send a message after all earlier messages."""
         if self.on_post is not None:
             self.on_post(message)
         if self.is_dialling:
@@ -99,7 +98,7 @@ class End:
         self._unsent = []
 
     def close(self) -> None:
-        """End the connection. Messages from here that are on their way still arrive."""
+        """End the connection. Messages that this end has sent still arrive."""
         self._network.close(self)
 
 
@@ -112,9 +111,9 @@ class Network:
         self._rng = kernel.rng("network")
         self.hosts: dict[str, Host] = {}
         self._places: dict[bytes, Host] = {}
-        """The machine of each node and of the head, by the prefix of its processes' ids."""
+        """The machines of the nodes and of the head, by the prefix of their processes' ids."""
         self._processes: dict[tuple[Host, bytes], Process] = {}
-        """Processes that others can connect to, by machine and id."""
+        """The processes to which others can connect, by machine and id."""
         self._ends: dict[int, End] = {}
         self._count = 0
         self._blocked: set[Pair] = set()
@@ -127,7 +126,7 @@ class Network:
         self.hosts[host.name] = self._places[prefix] = host
 
     def host_of(self, process: bytes) -> Host | None:
-        """Return the machine of a process, by the process's id or the id's prefix."""
+        """Return the machine of a process, given the process's id or its prefix."""
         return self._places.get(process[:PREFIX_BYTES])
 
     def add_process(self, host: Host, process_id: bytes, process: Process) -> None:
@@ -145,8 +144,8 @@ class Network:
     # ---- connections -------------------------------------------------------------------------
 
     def dial(self, host: Host, process: Process, target: bytes) -> End:
-        """Connect a process to another process. If that process does not exist, the connection ends
-        at once.
+        """Connect a process to another process. If the other process does not exist, the connection
+        ends at once.
         """
         to = self.host_of(target)
         far_host = to or host
@@ -176,7 +175,9 @@ class Network:
         return near
 
     def _wait_for_process(self, near: End, target: bytes) -> None:
-        """Wait until the partition ends, then dial the process that has the id at that time."""
+        """Wait until the partition ends, and then connect to the process that has the id at that
+        time.
+        """
 
         def look() -> None:
             if not near.is_open:
@@ -202,7 +203,7 @@ class Network:
         self._kernel.after(self._travel_s(far.host, near.host), partial(self.kernel_end, near))
 
     def kernel_end(self, end: End) -> None:
-        """Tell this end that the connection has ended."""
+        """Report to this end that the connection has ended."""
         end.host.do(lambda: self._hear_end(end), end.process)
 
     def _end(self, host: Host) -> End:
@@ -270,7 +271,7 @@ class Network:
             self._ends.pop(end.other.number, None)
 
     def _pump_later(self, end: End, delay_s: float) -> None:
-        """Deliver delayed messages, in order, after this delay."""
+        """Deliver this end's messages, in order, after this delay."""
         when = self._kernel.now + delay_s
         held, end.queue = end.queue, deque()
         for arrives, body in held:
@@ -293,7 +294,7 @@ class Network:
         return (self._latency[pair] + jitter) * one.slowness * other.slowness
 
     def is_blocked(self, one: Host, other: Host) -> bool:
-        """Whether nothing gets through between these machines now."""
+        """Whether messages between these machines are blocked now."""
         return _pair(one, other) in self._blocked
 
     # ---- faults ------------------------------------------------------------------------------
@@ -319,13 +320,13 @@ class Network:
             self.unblock(self.hosts[one], self.hosts[other])
 
     def cut(self, one: Host, other: Host) -> None:
-        """Break the connections between these machines; some messages on their way are lost."""
+        """Break the connections between these machines. Some messages on their way are lost."""
         for end in self._between(one, other):
             self._break(end)
 
     def _break(self, end: End) -> None:
-        """Tell the other end that the connection broke, after a part of the messages on their
-        way.
+        """Deliver a part of the messages on their way, and then report to the other end that the
+        connection broke.
         """
         keep = self._rng.randint(0, len(end.queue))
         while len(end.queue) > keep:
@@ -348,15 +349,15 @@ class Network:
         ]
 
     def sever(self, end: End) -> None:
-        """Break one connection; in each direction, some messages on their way are lost."""
+        """Break one connection. In each direction, some messages on their way are lost."""
         for one in (end, end.other):
             self._break(one)
 
     def host_down(self, host: Host, is_noticed: bool) -> None:
         """End a machine.
 
-        With `is_noticed`, other machines notice this at once, as when processes end. Otherwise they
-        notice only the machine's silence.
+        With `is_noticed`, other machines notice the end at once, as with processes that end.
+        Otherwise they notice only that the machine is silent.
         """
         for end in list(self._ends.values()):
             if end.host is not host or not end.is_open:

@@ -1,4 +1,4 @@
-"""A simulated node: the production machines of a node, with simulated processes and connections."""
+"""A simulated node: a node's production code, with simulated processes and connections."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from phalanx_research.chaos.promises import Promises
 from phalanx_research.chaos.worker import SimWorker
 
 BUSY_PORTS = 0.1
-"""The probability that another program listens on a port that a gang wants."""
+"""The probability that another program uses a port that a gang wants."""
 
 
 class NeverSilent:
@@ -64,7 +64,7 @@ class SimNode:
         commands: SimCommands | None = None,
     ) -> None:
         """Start the node. `stops` is called with a reason when the node ends itself. `commands`:
-        those of the node's earlier process, with which it goes on.
+        the commands of the node's earlier process, with which this process goes on.
         """
         self.host = host
         self.name = name = host.name
@@ -169,7 +169,7 @@ class SimNode:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the head has given this node up."""
+        """Whether the head has declared this node dead."""
         return self._machines.membership.is_stale
 
     def end_processes(self, goes_on: bool = False) -> None:
@@ -207,7 +207,6 @@ class SimNode:
         self._promises.usage.check(self.prefix)
 
     def on_end(self, end: End) -> None:
-        """Handle the end of a connection."""
         self._machines.on_lost(end, end.refusal)
         self._round()
 
@@ -238,7 +237,6 @@ class SimNode:
         return self._network.dial(self.host, self, process)
 
     def forget(self, peer: Peer) -> None:
-        """Forget a peer."""
         assert isinstance(peer, End)
         peer.close()
 
@@ -269,7 +267,9 @@ class SimNode:
 
 
 def _numbered() -> Callable[[int], bytes]:
-    """Return counted numbers in place of random bytes, with a separate count for each length."""
+    """Return a function that counts up in place of random bytes, with a separate count for each
+    length.
+    """
     counts: dict[int, int] = {}
 
     def make_unique(size: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The objects of simulated drivers: streams, chains of large results, cancels, borrowing."""
+"""The objects of simulated drivers: streams, chains of large results, cancellations, borrowing."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Later = Callable[[float, Callable[[], None]], None]
 Refs = list[ObjectRef[Any]]
 
 _MAX_HELD = 15
-"""The most references of chains that the program holds at once."""
+"""The largest number of references in chains that the program holds at a time."""
 _ALL_SORTS: tuple[Any, ...] = (False, True, (Raised,), (OtherError,))
-"""The values of `retry_exceptions` from which one is drawn."""
+"""The values among which a task's `retry_exceptions` is drawn."""
 
 
 class ObjectProgram:
@@ -99,7 +99,7 @@ class ObjectProgram:
     # ---- chains of objects -------------------------------------------------------------------
 
     def _chain(self) -> None:
-        """Submit a task on the results of earlier tasks, most of them large; read its own result
+        """Submit a task on the results of earlier tasks, most of them large, and read its result
         later.
         """
         rng = self._rng
@@ -184,8 +184,8 @@ class ObjectProgram:
     # ---- borrowing ---------------------------------------------------------------------------
 
     def _lend(self) -> None:
-        """Create an actor that keeps references to the driver's objects and returns references to
-        its own objects.
+        """Create an actor that keeps references to the driver's objects, and returns references to
+        its own.
         """
         rng, driver = self._rng, self._driver
         client = self._make_actor()
@@ -231,12 +231,11 @@ class ObjectProgram:
 
 
 class StreamReader:
-    """Takes the items of a stream one after another, and reads their values."""
+    """Reads the items of a stream one after another, with their values."""
 
     def __init__(self, driver: SimDriver, stream: Stream, pace_s: float, stop_after: int) -> None:
-        """Start reading.
-
-        `pace_s` is the seconds between two items. After `stop_after` items the reader stops.
+        """Start reading. `pace_s`: seconds between two items. After `stop_after` items the reader
+        stops.
         """
         self._promises = driver.promises
         self._driver = driver

@@ -1,8 +1,6 @@
-"""The choices that a seed makes before the run: sizes, limits, the kinds of work, and the possible
-faults.
-
-Swarm testing: each seed leaves out most of the possible faults, so that the remaining faults can
-meet each other. Source: Groce et al., "Swarm Testing", ISSTA 2012.
+"""The options of a run, drawn from its seed: sizes, limits, kinds of work, and possible faults.
+This is swarm testing: each seed leaves out most of the possible faults, so that the remaining
+faults can occur together. Source: Groce et al., "Swarm Testing", ISSTA 2012.
 """
 
 from __future__ import annotations
@@ -53,9 +51,8 @@ LATER_FAULTS = {
     "device": 0.25, "pause": 0.3, "step": 0.3,
     "process": 0.3,
 }  # fmt: skip
-"""The probability of each fault for a seed.
-
-Each fault has its own random source, so that a new fault leaves the rest of a seed unchanged.
+"""The probability that a seed has each fault. Each fault has its own random source, so that a new
+fault does not change the rest of a seed.
 """
 
 
@@ -63,20 +60,20 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the network. Times are in seconds."""
 
     latency_s: tuple[float, float]
-    """The least and the largest latency between two machines."""
+    """The smallest and the largest latency between two machines."""
     jitter_s: float
-    """The mean of the exponentially distributed time that is added to the latency."""
+    """The mean of an exponentially distributed time that is added to the latency."""
     notice_s: float
-    """The longest time until a broken connection is noticed."""
+    """The longest time until a process notices a broken connection."""
     give_up_s: float
-    """The longest time for which a connection stays open while nothing gets through."""
+    """The longest time for which a connection over which nothing gets through stays open."""
 
 
 class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of times that all drivers together use objects in each way."""
+    """How often all drivers together use objects in each way."""
 
     chains: int
-    """The number of tasks on results of others, most of them large."""
+    """The number of tasks that take results of other tasks, most of them large."""
     streams: int
     cancels: int
     limits: int
@@ -90,7 +87,7 @@ class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was drawn for one run. Times are in seconds."""
+    """All options of one run. Times are in seconds."""
 
     nodes: tuple[dict[str, float], ...]
     """The resources of each node."""
@@ -118,7 +115,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fault_every_s: float
     drivers: int
     tasks: int
-    """The number of times that a driver submits tasks. Each time it submits one, five or twelve."""
+    """How often a driver submits tasks: one, five or twelve at a time."""
     actors: int
     groups: int
     gangs: int
@@ -127,7 +124,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     sweeps: int
     """The number of arrays of short commands that each driver submits."""
     has_parts: bool
-    """Whether the store may confirm the changes of one write to the head in several parts."""
+    """Whether the store may confirm the changes of one write in several parts."""
     has_others: bool
     """Whether some jobs depend on others, and some are arrays."""
     has_times: bool
@@ -139,17 +136,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     queue_changes: int
     """The number of times that a driver changes a queue's weight."""
     has_tasks_in_queues: bool
-    """Whether ordinary tasks are charged to queues as well."""
+    """Whether ordinary tasks are also charged to queues."""
     task_s: float
     """The mean run time of a task."""
     objects: ObjectOptions
 
 
 def draw(kernel: Kernel) -> Options:
-    """Draw the options of one seed.
-
-    Options that were added later have their own random source, so that all other options of a seed
-    stay the same.
+    """Draw the options of one seed. Options that were added later have their own random sources, so
+    that they do not change the earlier options of a seed.
     """
     rng, later = kernel.rng("options"), kernel.rng("later options")
 
@@ -244,7 +239,9 @@ def _quota(rng: random.Random) -> dict[str, Any]:
 
 
 def _node(rng: random.Random) -> dict[str, float]:
-    """Return the resources of a node. It is small, so that little work is enough for contention."""
+    """Draw the resources of a node. Nodes are small, so that little work is enough for
+    contention.
+    """
     resources = {"CPU": float(rng.choice((1, 2, 4)))}
     if rng.random() < 0.5:
         resources["GPU"] = float(rng.choice((1, 2, 4)))

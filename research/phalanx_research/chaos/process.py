@@ -1,4 +1,4 @@
-"""A simulated process of a node: the production owner over simulated connections and files."""
+"""A simulated process of a node: the production owner with simulated connections and files."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class SimProcess:
         name: str,
         kind: str,
     ) -> None:
-        """Start the process. `prefix` is the prefix of its node's process ids; both are on one
-        machine.
+        """Start the process. `prefix` is the prefix of the process ids of its node, which is on the
+        same machine.
         """
         self.host = host
         self.clock = OwnTime(host.clock)
@@ -61,7 +61,7 @@ class SimProcess:
         self.node_end = self.network.dial(self.host, self, node_process_id(self.prefix))
 
     def join(self, process_id: bytes) -> None:
-        """Take the process's id. From now on, others can connect to the process."""
+        """Set the process's id. From now on, other processes can connect to it."""
         self.process_id = process_id
         self.network.add_process(self.host, process_id, self)
         self.files = ProcessFiles(self.host, process_id, self.node_end)
@@ -112,7 +112,6 @@ class SimProcess:
         """Do nothing, since simulated connections are watched from the start."""
 
     def close(self, connection: Any) -> None:
-        """Close a connection."""
         connection.close()
 
     def post(self, connection: Connection, message: Message) -> None:
@@ -185,7 +184,7 @@ class SimProcess:
         self.settle()
 
     def take(self, end: End, message: Message) -> bool:
-        """Handle a message that is not for an owner; return False for a message to an owner."""
+        """Handle a message unless it is for an owner. Returns False for a message to an owner."""
         return False
 
     def on_end(self, end: End) -> None:
@@ -199,9 +198,7 @@ class SimProcess:
     # ---- objects, as `get` reads them --------------------------------------------------------
 
     def read(self, ref: ObjectRef[Any], then: Callable[[Outcome], None]) -> None:
-        """Wait for a value, and read it when the process has time. If the value is lost, wait
-        again.
-        """
+        """Wait for a value, and read it. If the value is lost, wait again."""
         self.later(0.0, lambda: self._read(ref, then))
 
     def _read(self, ref: ObjectRef[Any], then: Callable[[Outcome], None]) -> None:
@@ -235,8 +232,8 @@ class SimProcess:
         self.read(ref, then)
 
     def open(self, name: str) -> Wait:
-        """Open a file. If it is not here and another node may have it, fetch it first. The result
-        is None if the file is gone.
+        """Open a file. If the file is not here, and another node may have it, fetch it first. The
+        result is None if the file is gone.
         """
 
         def wait(resume: Resume) -> None:

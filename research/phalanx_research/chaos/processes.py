@@ -1,6 +1,4 @@
-"""A simulated node's worker processes, which are started, killed and reaped as by the fork
-server.
-"""
+"""A simulated node's worker processes. They are started, killed and reaped as by a fork server."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ _REAP_S = 0.002
 
 
 class SimWorkers:
-    """The workers of one node, which stand for worker_processes.ForkEffects."""
+    """The workers of one node, in place of worker_processes.ForkEffects."""
 
     def __init__(
         self,
@@ -28,11 +26,9 @@ class SimWorkers:
         make: Callable[[bytes, Callable[[str, float], None]], SimWorker],
         reaped: Callable[[bytes, str], None],
     ) -> None:
-        """Start without workers.
-
-        `start_s` is the seconds that a worker needs to start. `make` creates a worker with an id;
-        the worker calls back when it ends. `reaped` reports to the node that a worker has ended,
-        and in which way.
+        """`start_s`: the range of seconds that a worker needs to start. `make` creates a worker
+        with an id; the worker calls back when it ends. `reaped` reports to the node how a worker
+        has ended.
         """
         self._host = host
         self._rng = rng
@@ -42,26 +38,25 @@ class SimWorkers:
         self.workers: dict[bytes, SimWorker] = {}
 
     def fork(self, worker: bytes, environment: dict[str, str]) -> None:
-        """Start a worker, which introduces itself when it is ready."""
+        """Start a worker. It introduces itself when it is ready."""
         made = self.workers[worker] = self._make(worker, partial(self._died, worker))
         delay_s = self._rng.uniform(*self._start_s) * self._host.slowness
         self._host.later(delay_s, made.begin)
 
     def kill(self, process: bytes) -> None:
-        """Kill a worker."""
         worker = self.workers.get(process)
         if worker is not None:
             self._host.later(_SIGNAL_S, partial(worker.die, "killed"))
 
     def terminate(self, process: bytes) -> None:
-        """Ask a worker to end. It ends soon, or after a longer time that is drawn."""
+        """Ask a worker to end. It ends after a time that is drawn."""
         worker = self.workers.get(process)
         if worker is not None:
             delay_s = self._rng.choice((_SIGNAL_S, 0.2, 3.0))
             self._host.later(delay_s, partial(worker.die, "signal SIGTERM"))
 
     def _died(self, worker: bytes, how: str, read_until: float) -> None:
-        """Report the end of a worker, after its last messages have been read."""
+        """Report a worker's end after its last messages have been read."""
         wait_s = max(read_until - self._host.kernel.now, 0.0)
         self._host.later(
             wait_s + self._rng.uniform(0.0, _REAP_S), partial(self._reaped, worker, how)
@@ -73,9 +68,7 @@ class SimWorkers:
 
 
 class NoLogs:
-    """A replacement for worker_output.NodeLogs without logs, because simulated workers print
-    nothing.
-    """
+    """Takes the place of worker_output.NodeLogs. Simulated workers print nothing."""
 
     def append(self, worker: str, line: LogLine) -> None:
         """Do nothing: there are no logs."""

@@ -1,8 +1,6 @@
-"""The checker of the simulation, which compares the promises of the cluster with observations from
-outside.
-
-Where possible, it observes the simulated processes instead of the state of a machine: which work
-runs, with which devices and for which owner, and which values readers get.
+"""Checks the promises of the cluster by observations from outside. Where possible, it observes the
+simulated processes instead of the state of a machine: which work runs, with which devices and for
+which owner, and which values readers get.
 """
 
 from __future__ import annotations
@@ -42,8 +40,8 @@ from phalanx_research.chaos.work import Work, read_label
 ABANDONED = "abandoned"
 OWNER_GONE = "owner gone"
 _STOP_S = 1.0
-"""Seconds within which a task must end in a healthy cluster, from the time when its worker can end
-it.
+"""Seconds within which a cancelled task must end in a healthy cluster, once its worker can
+end it.
 """
 
 
@@ -81,13 +79,13 @@ class Promises:
         self._truth = Truth(history, self.kept)
         self.reads = Reads(network, history, self.kept, self._truth)
         self._running: dict[bytes, Key] = {}
-        """The work of each worker: one task, or the actor's call that started last."""
+        """The work that each worker runs: one task, or the actor's call that started last."""
         self._ended_under: dict[bytes, Key] = {}
         """The last work of each worker that has ended."""
         self._results: dict[bytes, Key] = {}
-        """The work of each worker that is writing results. It is too late to stop this work."""
+        """The work whose results each worker is writing. It is too late to stop this work."""
         self._to_stop: dict[tuple[bytes, Key], float] = {}
-        """The time of the last Cancel that arrived, by worker and task."""
+        """The time at which the last Cancel arrived, by worker and task."""
         self._alive_as: dict[tuple[bytes, int], bytes] = {}
         """The worker of each incarnation of an actor that the head has reported as alive."""
 
@@ -199,7 +197,7 @@ class Promises:
             self._history.count("cancelled")
 
     def cancel_came(self, worker: Worker, owner: bytes, message: Cancel) -> None:
-        """Record that a worker is asked to stop a task or call, and perhaps its children."""
+        """Record that a worker is asked to stop a task or call, and possibly its children."""
         key = self._key_of(owner, message.number)
         if self._results.get(worker.worker_id) != key:
             self._to_stop[worker.worker_id, key] = self._kernel.now
@@ -221,14 +219,13 @@ class Promises:
         self.usage.occupy(worker.prefix, worker.name, lease.resources, lease.devices, in_bundle)
 
     def code_ended(self, worker: Worker, owner: bytes, number: int) -> None:
-        """Record that the code of a task or call has ended.
-
-        The results are not written yet, because that may have to wait for room.
+        """Record that the code of a task or call has ended. Its results may still have to wait for
+        room before they are written.
         """
         self._results[worker.worker_id] = self._key_of(owner, number)
 
     def task_ended(self, worker: Worker, is_done: bool) -> None:
-        """Check a task that ran to its end or was stopped."""
+        """Check a task that has run to its end or was stopped."""
         self.usage.vacate(worker.prefix, worker.name)
         self._results.pop(worker.worker_id, None)
         key = self._running.pop(worker.worker_id, None)
@@ -291,7 +288,7 @@ class Promises:
         self.usage.occupy(worker.prefix, worker.name, order.resources, order.devices, in_bundle)
 
     def actor_alive(self, actor: bytes, incarnation: int, worker: bytes) -> None:
-        """Check that each incarnation of an actor is reported alive in one process only."""
+        """Check that each incarnation of an actor is reported alive in only one process."""
         before = self._alive_as.setdefault((actor, incarnation), worker)
         if before != worker:
             names = [self._history.name_of(before), self._history.name_of(worker)]
@@ -304,7 +301,7 @@ class Promises:
     # ---- outcomes ----------------------------------------------------------------------------
 
     def ended(self, process: Submitter, ref: ObjectRef[Any]) -> None:
-        """Check the outcome of a task or call, or the end of its stream, when the owner learns
+        """Check the outcome of a task or call, or the end of its stream, when its owner receives
         it.
         """
         promise = self.kept[process.name, ref._number >> INDEX_BITS]
@@ -405,7 +402,7 @@ class Promises:
             self._history.count("preempted")
 
     def owner_ended(self, process: Submitter) -> None:
-        """Record that an owner has ended. No process waits for its work any more, and it waits for
+        """Record that an owner has ended. Nobody waits for its work any more, and it waits for
         nothing.
         """
         for promise in self.kept.values():
@@ -416,7 +413,7 @@ class Promises:
     # ---- the end -----------------------------------------------------------------------------
 
     def open(self) -> list[Promise]:
-        """Return the promises without an outcome."""
+        """Return descriptions of the work without an outcome."""
         return [promise for promise in self.kept.values() if not promise.outcome]
 
     def check_all_kept(self, waited_s: float, control: Head | None) -> None:
@@ -444,7 +441,7 @@ class Promises:
         self.gangs.check()
 
     def check_journal(self, process: Submitter) -> None:
-        """Check that an owner's records of its tasks agree with what happened to the tasks."""
+        """Check that an owner's records of its tasks agree with the observations."""
         states = process.owner.journal.states()
         for promise in self.kept.values():
             if promise.owner != process.name or promise.is_call:

@@ -1,4 +1,4 @@
-"""The promises about objects: each reader gets the right value, or a true error."""
+"""Promises about objects: each reader gets the right value, or a true error."""
 
 from __future__ import annotations
 
@@ -27,14 +27,12 @@ class Reader(Protocol):
 
 
 class Reads:
-    """The checker of reads, which knows all readers that wait for values."""
+    """Checks reads, and knows all readers that wait for values."""
 
     def __init__(
         self, network: Network, history: History, kept: Mapping[Key, Promise], truth: Truth
     ) -> None:
-        """Start without readers. `kept` has the promises about the work that makes objects. `truth`
-        judges errors.
-        """
+        """`kept` has the promises about the work that makes objects. `truth` judges errors."""
         self._network = network
         self._history = history
         self._kept = kept
@@ -54,7 +52,7 @@ class Reads:
         self.on_read(process, ref, outcome)
 
     def on_read(self, process: Reader, ref: ObjectRef[Any], outcome: Outcome) -> None:
-        """Check what a process has read: it must be the right object, or a true error."""
+        """Check that a process has read the right object, or a true error."""
         self._history.count("reads")
         if isinstance(outcome, BaseException):
             self._check_error(process, ref, outcome)

@@ -14,22 +14,22 @@ STORY_LINES = 40
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """The run of one seed. `broken` says in a sentence which promise did not hold; empty if all
-    held.
+    """The run of one seed. `broken` is a sentence about the broken promise; empty if no promise was
+    broken.
     """
 
     seed: int
     digest: str
-    """The digest of everything that happened: equal digests mean equal runs."""
+    """The digest of all events. Equal digests mean equal runs."""
     simulated_s: float
     events: int
     promised: int
-    """The number of tasks and calls in the run."""
+    """The number of tasks and calls that were submitted."""
     outcomes: dict[str, int]
     faults: dict[str, int]
     broken: str = ""
     story: tuple[str, ...] = ()
-    """The last events of the processes that are involved in the broken promise."""
+    """The last events of the processes involved in the broken promise."""
 
     @property
     def replay(self) -> str:

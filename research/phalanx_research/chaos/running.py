@@ -1,4 +1,4 @@
-"""Simulated code that takes time: a generator that yields each wait."""
+"""Simulated code that takes time: a generator that yields whenever it waits."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 
 Resume = Callable[[Any], None]
 Wait = Callable[[Resume], None]
-"""A function that starts a wait, and calls its argument once with the result."""
+"""A function that starts a wait. It calls its argument once, with the result."""
 Body = Generator[Wait, Any, Any]
 
 
 class Interrupted(Exception):
-    """Raised in code that waits, so that the code stops."""
+    """Raised in waiting code to stop it."""
 
 
 class Running:
     """One run of simulated code, from its start to its end."""
 
     def __init__(self, body: Body, on_end: Callable[[Any], None]) -> None:
-        """Start the code. `on_end` is called with the value that the code returns."""
+        """Start the code. `on_end` is called with the returned value."""
         self._body = body
         self._on_end = on_end
         self._turn = 0
-        """The number of waits so far; an answer to an earlier wait is ignored."""
+        """The number of waits so far. Answers to earlier waits are ignored."""
         self._go(lambda: self._body.send(None))
 
     def _go(self, step: Callable[[], Wait]) -> None:
@@ -41,9 +41,9 @@ class Running:
             self._go(lambda: self._body.send(value))
 
     def interrupt(self) -> None:
-        """Stop the code at the place where it waits now."""
+        """Stop the code where it waits now."""
         self._go(lambda: self._body.throw(Interrupted()))
 
     def abandon(self) -> None:
-        """Drop the code, because its process is gone."""
+        """Drop the code, because its process has ended."""
         self._turn += 1

@@ -1,4 +1,4 @@
-"""Checks that nothing is held any more when faults have ended and drivers have left."""
+"""Checks that nothing is held after faults and drivers have ended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def actors_left(cluster: Cluster) -> list[str]:
 
 
 def references_left(cluster: Cluster) -> list[str]:
-    """Return descriptions of all that processes hold for objects to which no program refers."""
+    """Return descriptions of everything that processes hold for objects to which no program
+    refers.
+    """
     left = []
     for node in cluster.running_nodes():
         for process in (*node.drivers, *node.processes.workers.values()):
@@ -39,7 +41,7 @@ def references_left(cluster: Cluster) -> list[str]:
 
 
 def leftovers(cluster: Cluster) -> list[str]:
-    """Return descriptions of all that is still held."""
+    """Return descriptions of everything that is still held."""
     head = cluster.head
     if head is None:
         return ["there is no head"]
@@ -65,7 +67,7 @@ def leftovers(cluster: Cluster) -> list[str]:
 
 
 def check_references(cluster: Cluster) -> None:
-    """Raise Broken when an object is kept to which no program refers."""
+    """Raise Broken if an object is kept to which no program refers."""
     left = references_left(cluster)
     if left:
         raise Broken(
@@ -76,7 +78,7 @@ def check_references(cluster: Cluster) -> None:
 
 
 def check(cluster: Cluster) -> None:
-    """Raise Broken when anything is still held."""
+    """Raise Broken if anything is still held."""
     left = leftovers(cluster)
     if left:
         raise Broken(

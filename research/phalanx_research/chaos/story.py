@@ -1,4 +1,4 @@
-"""A simulated run for human readers: the messages between processes, in short lines."""
+"""Shows the events of a simulated run to people, in short lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phalanx_research.chaos.kernel import Event
 LONGEST = 240
 _BODIES = (Reported, Via)
 _CHATTER = (NodeReport, View)
-"""The messages that are sent all the time, and that stories leave out."""
+"""The messages that are sent all the time. They are not shown."""
 
 
 def story_lines(events: Iterable[Event], involved: Sequence[str], count: int) -> list[str]:
@@ -72,7 +72,7 @@ def _value(value: Any) -> str:
 
 
 def _name(value: bytes) -> str:
-    """Return a value as text, with ids in short form: the third process of node02 is n2/3."""
+    """Return a value as text, with short ids: the third process of node02 is n2/3."""
     if not value.strip(b"\0"):
         return "-"
     if value.startswith(b"node") and len(value) >= 6:

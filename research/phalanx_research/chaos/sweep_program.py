@@ -1,4 +1,4 @@
-"""The arrays of short commands of one driver: places that refill, while commands are changed and
+"""The arrays of short commands of one driver. They keep their places while users change them and
 faults happen.
 """
 

@@ -1,4 +1,4 @@
-"""The judgement whether an error that a reader gets is true, given the history of the work."""
+"""Judges whether an error that a reader gets is true, given the history of the work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _USED_UP = errors.ObjectReconstructionFailedMaxAttemptsExceededError
 
 
 class Promise(msgspec.Struct, kw_only=True):
-    """One task or call, from its submission to its outcome."""
+    """The observations of one task or call, from its submission to its outcome."""
 
     owner: str
     """The name of the process that submitted the work."""
@@ -42,14 +42,14 @@ class Promise(msgspec.Struct, kw_only=True):
     is_call: bool = False
     starts: int = 0
     excused: int = 0
-    """The number of starts that cost no retry because the work was preempted."""
+    """The number of starts that cost no retry, because the work was preempted before."""
     ran_on: list[str] = []
     finished_on: list[bytes] = []
     """The workers on which the work ran to its end."""
     last_attempt: int = 0
     """The number of the last attempt that was sent to a worker."""
     outcome: str = ""
-    """DONE, or the name of the error's class; empty while there is no outcome."""
+    """DONE, or the name of the error's class; empty without an outcome."""
     was_made_again: bool = False
     """Whether the work was sent to a worker again after its end, because its results were lost."""
     is_cancelled: bool = False
@@ -59,9 +59,9 @@ class Promise(msgspec.Struct, kw_only=True):
     takes_put: bool = False
     """Whether the arguments contain objects that were put."""
     is_over: bool = False
-    """Whether the stream of this work has ended. It may still have unread items."""
+    """Whether the stream of this work has ended. Items may still be unread."""
     is_abandoned: bool = False
-    """Whether no reader will read the stream of this work to its end."""
+    """Whether nobody will read the stream of this work to its end."""
     group: bytes | None = None
     node: str = ""
     """The node to which the task is bound; empty if it is not bound."""
@@ -73,14 +73,14 @@ class Promise(msgspec.Struct, kw_only=True):
 
 
 class Truth:
-    """The judge of reported errors, which compares them with the recorded events."""
+    """Judges reported errors by the recorded events."""
 
     def __init__(self, history: History, kept: dict[Key, Promise]) -> None:
         self._history = history
         self._kept = kept
 
     def is_true(self, promise: Promise, error: BaseException) -> bool:
-        """Whether this failure of a task or call is possible, given what has happened."""
+        """Whether this failure of a task or call is possible after the recorded events."""
         return self.is_own(promise, error) or self._is_of_input(promise, error)
 
     def is_own(self, promise: Promise, error: BaseException) -> bool:
@@ -120,7 +120,7 @@ class Truth:
         return RAISES in ends
 
     def _is_lost_for_good(self, promise: Promise, error: BaseException) -> bool:
-        """Whether a result existed, was lost, and can never be made again."""
+        """Whether a result existed, was lost, and cannot be made again."""
         if is_lost_put(error):
             return promise.takes_put
         if not promise.work.is_large:

@@ -1,6 +1,4 @@
-"""Checks of the amounts that processes use on each simulated machine. They must never exceed the
-machine's amounts.
-"""
+"""Checks that processes on each simulated machine never use more than the machine has."""
 
 from __future__ import annotations
 
@@ -37,8 +35,8 @@ class _Held(msgspec.Struct, frozen=True):
 
 
 class Usage:
-    """The checker of the amounts and devices in use on each machine, and of the bundles that the
-    machine's node keeps.
+    """Checks the amounts and devices in use on each machine, and the bundles that the machine's
+    node keeps.
     """
 
     def __init__(self, history: History) -> None:
@@ -47,9 +45,9 @@ class Usage:
         self._held: dict[bytes, dict[str, _Held]] = {}
         """The usage of each worker, by node and worker."""
         self._lent: dict[str, Amounts] = {}
-        """The amounts of each worker that has lent the CPUs of its lease."""
+        """The amounts of each worker that has lent its CPUs."""
         self._asked: dict[tuple[bytes, int], dict[bytes, int]] = {}
-        """The life of the head that asked a node, by (group, attempt) and the node's prefix."""
+        """The number of the head that asked a node, by (group, attempt) and the node's prefix."""
         self._prepared: dict[tuple[bytes, int], set[bytes]] = {}
         self._amounts: dict[tuple[bytes, int, int], Amounts] = {}
         """The requested amounts of each (group, attempt, bundle)."""
@@ -81,10 +79,8 @@ class Usage:
         self.check(prefix)
 
     def blocked(self, prefix: bytes, worker: str) -> None:
-        """Record that a worker waits and lends its CPUs to others.
-
-        The worker gets the CPUs back even if these are not free. So the lent CPUs do not count
-        until the lease ends.
+        """Record that a worker waits, and lends its CPUs to others. The worker gets its CPUs back
+        even if they are in use. So the lent CPUs do not count until the lease ends.
         """
         held = self._held.get(prefix, {})
         one = held.get(worker)
@@ -138,7 +134,7 @@ class Usage:
             self._amounts[message.group, message.attempt, index] = amounts
 
     def prepared(self, node: Node, message: PrepareBundles) -> None:
-        """Check what a node holds after it was asked to prepare bundles."""
+        """Check a node's amounts after it was asked to prepare bundles."""
         held = node.bundles.inventory().held
         if any((g, a) == (message.group, message.attempt) for g, _, a, _ in held):
             key = (message.group, message.attempt)
@@ -146,8 +142,8 @@ class Usage:
             self.check(node.prefix)
 
     def committed(self, node: Node, message: CommitBundles) -> None:
-        """Check a node that was asked to commit bundles. At this time all other nodes must have
-        prepared their bundles.
+        """Check that all nodes have prepared their bundles when a node is asked to commit
+        bundles.
         """
         held = node.bundles.inventory().held
         kept = [

@@ -1,4 +1,4 @@
-"""The behaviour of simulated tasks and calls, set by their arguments, and the form of their
+"""The behaviour of simulated tasks and calls, which their arguments set, and the form of their
 values.
 """
 
@@ -24,24 +24,24 @@ class OtherError(Exception):
 
 
 RAISED = pickle.dumps(("task", "f", "Raised", pickle.dumps(Raised(), 5), 1, None), 5)
-"""A task's exception in the form in which `objects.failures` writes it; the same in every run."""
+"""A task's exception in the encoding of `objects.failures`. It is the same in every run."""
 
 
 class Work(msgspec.Struct, array_like=True, kw_only=True):
-    """The action of one task or call. It takes time, and then returns, raises an error, or ends its
-    process.
+    """Instructions for one task or call: it takes time, and then returns, raises an error, or ends
+    its process.
     """
 
     seconds: float
     ends: str = RETURNS
     bad_attempts: int = -1
-    """The number of first attempts that end in the way `ends`; later attempts return. -1: all
-    attempts end in this way.
+    """The number of first attempts that end as `ends` says; later attempts return. With -1, all
+    attempts end so.
     """
     items: int = 0
     """The number of values that a generator yields."""
     is_large: bool = False
-    """Whether the values are large, so that they lie in files."""
+    """Whether the values are large, so that they are stored in files."""
     is_stubborn: bool = False
     """Whether the code continues when it is interrupted."""
     children: int = 0
@@ -49,13 +49,13 @@ class Work(msgspec.Struct, array_like=True, kw_only=True):
     reads: bool = False
     """Whether the code reads the objects to which its argument refers, or which its actor keeps."""
     keeps: bool = False
-    """Whether the actor keeps the references in the argument from now on, and drops its earlier
-    ones.
+    """Whether the actor keeps the references in the argument from now on, and drops earlier
+    references.
     """
     cancels: bool = False
     """Whether the code cancels the work to whose results the argument refers."""
     gives: int = 0
-    """The number of objects of the worker's own process to which the returned value refers."""
+    """The number of objects of the worker to which the returned value refers."""
     members: list[Work] = []
     """The work of each member of a gang."""
 
@@ -64,7 +64,7 @@ class Work(msgspec.Struct, array_like=True, kw_only=True):
         return self.members[number % len(self.members)] if self.members else self
 
     def end_of(self, attempt: int) -> str:
-        """Return the way in which an attempt ends. Attempts are counted from 0."""
+        """Return how an attempt ends. Attempts are counted from 0."""
         return self.ends if self.bad_attempts < 0 or attempt < self.bad_attempts else RETURNS
 
 

@@ -1,4 +1,4 @@
-"""A simulated worker process: the production worker core, with code that does nothing except take
+"""A simulated worker process: the production worker core with simulated code, which only takes
 time.
 """
 
@@ -65,10 +65,8 @@ class SimWorker(SimProcess):
         worker_id: bytes,
         died: Callable[[str, float], None],
     ) -> None:
-        """Start the worker.
-
-        `died` is called once, with the way in which the process ended, and the time until which its
-        last messages are on their way.
+        """Start the worker. `died` is called once, with how the process ended, and the time until
+        which its last messages are on their way.
         """
         name = f"{host.name}/w{int.from_bytes(worker_id[6:12], 'big')}"
         super().__init__(host, prefix, network, promises, name, "worker")
@@ -77,10 +75,10 @@ class SimWorker(SimProcess):
         self.actor: SimActor | None = None
         self._run: Running | None = None
         self.interruptible: set[TaskContext] = set()
-        """Work whose code has started. Reading arguments, before that, cannot be interrupted."""
+        """The work whose code has started. Before that, reading arguments cannot be interrupted."""
 
     def begin(self) -> None:
-        """Start the process, which then introduces itself to its node."""
+        """Start the process, and introduce it to its node."""
         if not self.is_alive:
             return
         self.dial_node()
@@ -134,11 +132,9 @@ class SimWorker(SimProcess):
     # ---- LocalWork ---------------------------------------------------------------------------
 
     def connection_lost(self, connection: Connection) -> None:
-        """Handle the end of a connection."""
         self.core.connection_lost(connection)
 
     def peer_lost(self, process: bytes) -> None:
-        """Record that a peer is lost."""
         self.core.peer_lost(process, is_gone=self.owner.peers.is_here(process))
 
     def inputs_from(self, prefix: bytes) -> list[str]:
@@ -151,7 +147,7 @@ class SimWorker(SimProcess):
         """Do nothing, since the core is checked after each message anyway."""
 
     def interrupt(self, context: TaskContext) -> None:
-        """Interrupt the code, which notices this a moment later, as with a signal."""
+        """Interrupt the code. The code notices this a moment later, as with a signal."""
         self.later(0.0, partial(self._interrupt, context))
 
     def _interrupt(self, context: TaskContext) -> None:
@@ -159,7 +155,7 @@ class SimWorker(SimProcess):
             self._run.interrupt()
 
     def progress(self, context: TaskContext) -> None:
-        """Let a stream continue that waits for its reader."""
+        """Continue a stream that waits for its reader."""
         resume, context.progress = context.progress, None
         if resume is not None:
             resume(None)
@@ -219,8 +215,8 @@ class SimWorker(SimProcess):
             self.core.ended(connection, definition, self.host.clock() - began)
 
     def finish(self, connection: Connection, context: TaskContext, message: Any) -> bool:
-        """Send an outcome, as soon as the owners of all held objects know that this process holds
-        these objects.
+        """Send an outcome once the owners of all held objects know that this process holds the
+        objects.
         """
         if message is None:
             self.die("exit code 1")
@@ -318,7 +314,9 @@ class SimWorker(SimProcess):
     def _wait_for_others(
         self, work: Work, refs: list[ObjectRef[Any]], context: TaskContext
     ) -> Body:
-        """Cancel or read the work in the argument, or submit children and wait for them."""
+        """Cancel or read the work to which the argument refers, or submit children and wait for
+        them.
+        """
         for ref in refs if work.cancels else ():
             peer = self.owner.peers.peer(ref._owner)
             if peer is not None:
@@ -387,7 +385,7 @@ class SimWorker(SimProcess):
         return Value(INLINE, label, [], [(ref._owner, ref._number) for ref in given])
 
     def _reserve(self, resume: Resume) -> None:
-        """Ask for room in memory. The result is whether there is room."""
+        """Ask for room in memory. The result says whether there is room."""
 
         def answered(answer: Callable[[], int]) -> None:
             try:

@@ -31,7 +31,9 @@ from phalanx_research.chaos.sweep_program import SweepProgram
 from phalanx_research.chaos.work import DIES, RAISES, RETURNS, Work
 
 HOLD_S = 3.0
-"""The most seconds for which groups and actors are kept after their last work was submitted."""
+"""The most seconds for which a program keeps groups and actors after their last work was
+submitted.
+"""
 
 
 class Program:
@@ -46,7 +48,7 @@ class Program:
         driver: SimDriver,
         rng: random.Random,
     ) -> None:
-        """Start without work. `node` is the driver's node."""
+        """`node` is the driver's node."""
         self._options = options
         self._history = history
         self._cluster = cluster
@@ -58,7 +60,7 @@ class Program:
             FunctionRecord(b"f%d" % i, f"f{i}", b"") for i in range(rng.randint(1, 4))
         ]
         self._queues: set[str] = set()
-        """The queues that this program knows to exist; it uses no others."""
+        """The queues of which this program knows. It uses no other queues."""
         self._groups: list[GroupId] = []
         """The groups that the program has not removed yet."""
         self._actors: list[ActorClient] = []
@@ -107,7 +109,7 @@ class Program:
         return not self.driver.is_alive or not self._planned
 
     def _resources(self) -> tuple[tuple[str, float], ...]:
-        """Return a request that the largest node could hold if it were empty."""
+        """Draw a request that the largest node could hold if it were empty."""
         rng = self._rng
         node = rng.choice(self._options.nodes)
         asked = {"CPU": rng.choice([1.0, 1.0, 0.5, 0.0, node["CPU"]])}
@@ -221,7 +223,7 @@ class Program:
         self.driver.call(client, work, self._rng.choice((0, 0, 2)))
 
     def _end_actor(self, client: ActorClient) -> None:
-        """Kill an actor once its calls have ended, so that no call is lost on purpose."""
+        """Kill an actor once its calls have ended, so that no call is lost by this."""
         if client.pending:
             self._later(0.5, partial(self._end_actor, client))
             return
@@ -265,8 +267,8 @@ class Program:
     # ---- gangs -------------------------------------------------------------------------------
 
     def _gang(self) -> None:
-        """Submit a gang in a queue. The gang is refused if the present cluster could never
-        hold it.
+        """Submit a gang in a queue. The head refuses a gang that the present cluster could never
+        hold.
         """
         rng, driver = self._rng, self.driver
         needs = dict(self._resources()) or {"CPU": 1.0}
@@ -321,7 +323,9 @@ class Program:
     # ---- the end -----------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Give back all that the program holds. This is called when all outcomes are known."""
+        """Give back everything that the program holds. This is called when all outcomes are
+        known.
+        """
         self.is_over = True
         if self.objects is None:
             return  # the group was never created
@@ -334,9 +338,8 @@ class Program:
 
 def _hold(nodes: tuple[dict[str, float], ...], needs: dict[str, float]) -> int:
     """Return how many members with this request all nodes together could hold if they were empty.
-
-    Until the head notices the crash of a machine, it counts that machine, too, and may accept gangs
-    that do not fit later.
+    Until the head notices that a machine has crashed, it counts the machine, and may accept gangs
+    that later do not fit.
     """
     return sum(
         min(int(node.get(name, 0.0) / amount) for name, amount in needs.items()) for node in nodes

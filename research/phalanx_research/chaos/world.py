@@ -1,4 +1,4 @@
-"""One simulated cluster from one seed: faults, then repair, then a check of progress."""
+"""Runs one simulated cluster from one seed: faults, then repair, then a check of progress."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from phalanx_research.chaos.workload import Program
 PROGRESS_S = 240.0
 """Seconds after the last fault within which all submitted work must have ended."""
 SETTLE_S = 90.0
-"""Seconds after the drivers' end within which all that they held must be released."""
+"""Seconds after the drivers' end within which everything that they held must be released."""
 _BACK_S = 5.0
-"""Seconds within which all nodes have connected to a restarted head."""
+"""Seconds within which all nodes connect to a restarted head."""
 _STEP_S = 0.5
 
 
 class World:
-    """A simulated cluster, the programs on it, and the checks of cluster and programs."""
+    """A simulated cluster with its programs and checks."""
 
     def __init__(self, seed: int, options: Options | None = None) -> None:
         self.kernel = kernel = Kernel(str(seed))
@@ -54,10 +54,9 @@ class World:
         self._programs.append(Program(self._options, self.history, self.cluster, node, driver, rng))
 
     def run(self) -> None:
-        """Run the seed. Raises Broken when a promise does not hold.
-
-        The garbage collector is off during the run. Otherwise the collector would drop references
-        at times that depend on earlier work of this process.
+        """Run the seed. Raises Broken if a promise is broken. The garbage collector is off during
+        the run, because it would drop references at times that depend on earlier work of this
+        process.
         """
         was_enabled = gc.isenabled()
         gc.disable()
@@ -91,9 +90,7 @@ class World:
         settled.check(cluster)
 
     def _be_quiet(self, seconds: float) -> None:
-        """Let no fault happen for this time. Then the head dies, and the next head starts a second
-        later.
-
+        """Inject no fault for this time. Then end the head, and start the next head a second later.
         Raises Broken if a node ends because of this.
         """
         kernel, cluster = self.kernel, self.cluster
@@ -117,9 +114,8 @@ class World:
         return None if head is None else head.control
 
     def _end_detached(self) -> None:
-        """End detached actors that outlive their drivers.
-
-        The head may learn of such an actor only after the actor's driver has ended.
+        """End detached actors that outlive their drivers. News of such an actor may reach the head
+        only after its driver has ended.
         """
         control = self._control
         if control is None:

@@ -1,6 +1,4 @@
-"""The main example: a hyperparameter search and a training on real handwritten digits, on all
-cores.
-"""
+"""The main example: searches hyperparameters and trains on handwritten digits, on all cores."""
 
 from __future__ import annotations
 

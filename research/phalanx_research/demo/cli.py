@@ -1,4 +1,4 @@
-"""`phalanx demo`: a search and a training on real handwritten digits."""
+"""The command `phalanx demo`: a search and a training on handwritten digits."""
 
 from __future__ import annotations
 

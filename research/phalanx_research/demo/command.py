@@ -1,4 +1,4 @@
-"""The work of `phalanx demo`: it loads the data, searches, trains, shares the machine between
+"""Runs the parts of `phalanx demo`: loads the data, searches, trains, shares the machine between
 teams, and reports.
 """
 

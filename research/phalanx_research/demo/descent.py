@@ -10,9 +10,7 @@ from phalanx_research.demo.network import Vector
 
 
 class Settings(NamedTuple):
-    """The settings that the search varies: the network's width, and the parameters of its
-    training.
-    """
+    """The settings that the search varies: the network's width, and parameters of the training."""
 
     hidden: int
     learning_rate: float

@@ -1,5 +1,5 @@
-"""The data of the demo: handwritten digits, split into parts. Shifted copies enlarge the training
-part.
+"""The data of the demo: handwritten digits, split into parts. The training part also has shifted
+copies.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ class DataMissing(Exception):
 
 
 class Digits(NamedTuple):
-    """Images as rows of 64 values from 0 to 1, with their digits.
-
-    The search uses only `train` and `valid`; `test` is used once, at the end.
+    """Images as rows of 64 values from 0 to 1, with their digits. The search uses only `train` and
+    `valid`; `test` is used only once, at the end.
     """
 
     train_x: Pixels
@@ -44,7 +43,7 @@ class Digits(NamedTuple):
 
 
 def in_place_bytes(array: NDArray[Any]) -> int:
-    """Return the array's bytes if it is a read-only view of other memory, otherwise 0."""
+    """Return the array's bytes if it is a read-only view of other memory, and otherwise 0."""
     return 0 if array.flags.owndata or array.flags.writeable else array.nbytes
 
 

@@ -15,8 +15,8 @@ Vector = NDArray[np.float32]
 
 
 class Shape(NamedTuple):
-    """The shape of the network: the number of units in the first hidden layer. The second layer has
-    half of them.
+    """The shape of the network: the number of units in the first hidden layer. The second hidden
+    layer has half as many.
     """
 
     hidden: int
@@ -49,7 +49,7 @@ def predict(vector: Vector, shape: Shape, pixels: Pixels) -> Labels:
 
 
 def accuracy(vector: Vector, shape: Shape, pixels: Pixels, labels: Labels) -> float:
-    """Return the share of images whose digit is predicted correctly."""
+    """Return the fraction of images whose digit is predicted correctly."""
     return float((predict(vector, shape, pixels) == labels).mean())
 
 

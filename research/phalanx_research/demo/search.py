@@ -1,4 +1,4 @@
-"""The first part of the demo: it tries each set of settings in a task of its own."""
+"""The first part of the demo: tries each set of settings in a separate task."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ class Search(NamedTuple):
 
 
 def sample_settings(count: int, seed: int) -> list[Settings]:
-    """Return `count` random settings; rates and decays are uniform on a logarithmic scale."""
+    """Return `count` random sets of settings. Rates and decays are uniform on a logarithmic
+    scale.
+    """
     rng = np.random.default_rng(seed)
     return [
         Settings(
@@ -79,7 +81,7 @@ def search(
     *,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Search:
-    """Try `count` settings as tasks that share the data of `data_ref`."""
+    """Try `count` sets of settings as tasks that share the data of `data_ref`."""
     began = clock()
     attempt = phalanx.remote(try_settings)
     refs = [attempt.remote(settings, data_ref, seed) for settings in sample_settings(count, seed)]

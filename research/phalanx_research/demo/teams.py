@@ -1,5 +1,5 @@
-"""Two teams' queues on one machine: one gang runs, another gang waits, and an urgent gang goes
-first.
+"""Two teams' queues on one machine: one gang runs, another gang waits, and an urgent gang starts
+before it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _PATIENCE_S = 120.0
 
 
 class Shared(NamedTuple):
-    """The result of sharing: the size of the gangs, the reason why one gang waited, and the number
-    of starts of the first gang.
+    """The result: the size of the gangs, the reason why one gang waited, and the number of starts
+    of the first gang.
     """
 
     members: int
@@ -54,13 +54,13 @@ class Gate:
 
 
 def train_when_open(gate: Any) -> int:
-    """Do the work of a member that waits until the gate is open. Returns its rank."""
+    """The work of a member that waits until the gate is open. Returns its rank."""
     phalanx.get(gate.enter.remote())
     return evaluate_alone()
 
 
 def evaluate_alone() -> int:
-    """Do the work of a member that ends at once. Returns its rank."""
+    """The work of a member that ends at once. Returns its rank."""
     gang = phalanx.get_runtime_context().gang
     return -1 if gang is None else gang.rank
 
@@ -69,7 +69,7 @@ def share(console: Console) -> Shared:
     """Run three gangs: one takes all CPUs, another team's gang waits, and an urgent gang preempts
     the first.
 
-    Raises RuntimeError if a gang returned wrong ranks, and GetTimeoutError if one took too long.
+    Raises RuntimeError if a gang returned wrong ranks, and GetTimeoutError if a gang took too long.
     """
     known = {queue["name"] for queue in phalanx.queues()}
     for name, weight in TEAMS.items():

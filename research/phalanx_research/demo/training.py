@@ -68,7 +68,7 @@ class ParameterServer:
 
 
 class Worker:
-    """An actor that has every n-th image in an order of its own, and that computes gradients."""
+    """An actor that computes gradients on every n-th image, in a random order of its own."""
 
     def __init__(
         self, number: int, workers: int, settings: Settings, data: Digits, seed: int
@@ -106,11 +106,9 @@ def train(
     console: Console,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Training:
-    """Train with `workers` actors.
-
-    All steps are submitted at once, as calls whose arguments are the results of others. Parameters
-    and gradients pass from actor to actor through shared memory, and this process sees none of
-    them.
+    """Train with `workers` actors. All steps are submitted at once, as calls whose arguments are
+    the results of other calls. Parameters and gradients are passed between actors through shared
+    memory, without this process.
     """
     began = clock()
     cpus = phalanx.cluster_resources().get("CPU", 1)

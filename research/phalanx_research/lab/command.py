@@ -1,5 +1,5 @@
-"""The output of `phalanx simulate --lab`: a table of the kinds of work, and sentences about the
-day.
+"""The output of `phalanx simulate --lab`: a table with a row for each kind of work, and sentences
+about the day.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ HEADERS = (
     "KIND", "JOBS", "STARTS", "WAIT P50", "P90", "P99", "GPU-HOURS", "TOLD", "BY THEN", "LATE P90",
 )  # fmt: skip
 _PAIRS = 6
-"""The number of pairs of preempted and preempting kinds that are printed. These are the most
-frequent pairs.
+"""The number of pairs of preempted and preempting kinds of work that are printed, the most frequent
+first.
 """
 
 
 def run(
     size: Size, seed: int, promised: int, restarts: int, progress: Callable[[float, float], None]
 ) -> Outcome:
-    """Simulate the day. Raises ValueError for an impossible lab."""
+    """Simulate the day. Raises ValueError for an invalid size."""
     for name, value, least, most in (
         ("--users", size.users, 1, 10_000),
         ("--machines", size.nodes, 4, 1_000),

@@ -1,4 +1,4 @@
-"""The run of a lab's day: users submit, machines work, the head decides, and at times the head
+"""Runs a lab's day: users submit jobs, the head decides, machines run jobs, and the head sometimes
 dies.
 """
 
@@ -30,14 +30,14 @@ from phalanx_research.lab.work import LICENSE, LICENSES, Submission, draw_day, r
 AWAY_S = 20.0
 """Seconds from a head's death to the next head's start."""
 _FIRST_CYCLE_S = 0.5
-"""Seconds after the start of a new head at which its promises are compared with the last head's. By
-then the new head has made its decisions, and jobs that could not be submitted while no head ran
+"""Seconds after the start of a new head at which its promises are compared with those of the last
+head. By then the new head has made decisions. Jobs that could not be submitted while no head ran
 have not requested anything yet.
 """
 _LOOK_S = 600.0
 """Seconds between two checks of the expected starts of waiting work."""
 _LONGEST_HOURS = 96.0
-"""Hours after the last submission at which the simulation ends although work is unfinished."""
+"""Hours after the last submission after which the simulation ends even if work is unfinished."""
 assert len(b"no0000") == PREFIX_BYTES
 
 
@@ -45,10 +45,8 @@ class Day:
     """One day of one lab. Equal arguments give equal days."""
 
     def __init__(self, size: Size, seed: int, *, promised: int = 0, restarts: int = 0) -> None:
-        """Prepare the day.
-
-        `promised` is the number of gangs of each queue to which places are promised; 0: none.
-        `restarts` is the number of times that the head dies, at times drawn from the seed.
+        """`promised`: the number of gangs in each queue to which places are promised; 0: none.
+        `restarts`: how often the head dies, at times drawn from the seed.
         """
         self.size = size
         self.kernel = kernel = Kernel(f"lab {seed}")
@@ -80,9 +78,8 @@ class Day:
             kernel.at(draw.uniform(0.05, 0.95) * size.hours * HOUR_S, self._head_dies)
 
     def run(self, progress: Callable[[float, float], None]) -> None:
-        """Run until all submitted work has ended.
-
-        `progress` receives the number of hours that have passed, and the total number of hours.
+        """Run until all submitted work has ended. `progress` gets the number of hours that have
+        passed, and the total number of hours.
         """
         hours, last = 0.0, self.size.hours
         while hours < last or (self._lives() and hours < last + _LONGEST_HOURS):
@@ -115,7 +112,7 @@ class Day:
             self.kernel.after(AWAY_S + _FIRST_CYCLE_S, partial(self._compare, before))
 
     def _compare(self, before: dict[str, float]) -> None:
-        """Check that this head promises no job a later time than the last head did."""
+        """Check that this head has not promised any job a later time than the last head had."""
         after = self.store.promises()
         self.promises_met += len(before)
         for uid, at_s in before.items():

@@ -1,4 +1,4 @@
-"""A comparison of the start times that users were shown with the actual starts."""
+"""Compares the start times that users were shown with the actual starts."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     early_p50_s: float
     """The seconds by which at least half of the work started before the estimated time."""
     late_p90_s: float
-    """The seconds after the estimated time within which nine tenths of the work had started; 0:
-    none of it was late.
+    """The seconds after the estimated time within which nine tenths of the work had started; 0 if
+    it started in time.
     """
     lead_p50_s: float
     """The median number of seconds from the time at which an estimate was made to the estimated
@@ -46,10 +46,7 @@ class Estimates:
     """The first estimate of each job and array task that was waiting at a check."""
 
     def __init__(self, midnight: float) -> None:
-        """Start without estimates.
-
-        `midnight` is the beginning of the day, in seconds since the epoch.
-        """
+        """`midnight` is the beginning of the day, in seconds since the epoch."""
         self.midnight = midnight
         self.said: dict[str, Said] = {}
         self.started: dict[str, float] = {}
@@ -57,7 +54,7 @@ class Estimates:
         """Work whose start could not be estimated when it was first seen waiting."""
 
     def look(self, plan: TimePlan) -> None:
-        """Record the estimates in a plan, in the form in which users see it."""
+        """Record the estimates in a plan that users see."""
         now_s = plan.now - self.midnight
         for one in plan.starts:
             if one.at_s <= plan.now or one.podgroup in self.said or one.podgroup in self.started:
@@ -96,10 +93,8 @@ class Estimates:
         )
 
     def within(self) -> tuple[int, int, int]:
-        """Return the numbers of starts before the first of two estimated times, between both, and
-        after the second.
-
-        Only estimates that use past run times consist of two times.
+        """Return the numbers of starts before the first estimated time, between the two times, and
+        after the second. Only estimates that use past run times have two times.
         """
         before = between = after = 0
         for uid, said in self.said.items():
@@ -113,6 +108,8 @@ class Estimates:
 
 
 def quantile(values: Iterable[float], part: float) -> float:
-    """Return the value that this part of all values does not exceed; 0 if there are no values."""
+    """Return the value that this fraction of all values does not exceed; 0 if there are no
+    values.
+    """
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0

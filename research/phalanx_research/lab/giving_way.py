@@ -1,5 +1,5 @@
-"""Counts of the preemptions of a day: the kinds of preempted and of preempting work, and the
-attempts that had hardly started.
+"""Counts the preemptions of a day by kinds of preempted and of preempting work, and the attempts
+that had hardly started.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NOBODY = "nobody"
 
 
 class Giving(msgspec.Struct, frozen=True, kw_only=True):
-    """The attempts of one kind of work that one action preempted for another kind."""
+    """The number of attempts of one kind of work that one action preempted for another kind."""
 
     action: str
     kind: str

@@ -6,7 +6,7 @@ from phalanx_research.chaos.kernel import Kernel
 
 
 class GpuUsage:
-    """The sums of the GPU time that programs hold."""
+    """Adds up the GPU time that programs hold."""
 
     def __init__(self, kernel: Kernel, total: int) -> None:
         self._kernel = kernel

@@ -1,4 +1,4 @@
-"""The head of a simulated lab: the production head, on storage that writes at once."""
+"""The head of a simulated lab: the production head with storage that writes at once."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ R = TypeVar("R")
 
 
 class History:
-    """A history in memory. It keeps records. It answers no queries, because the simulation makes
-    none.
+    """A history in memory. It keeps records, and does not answer queries, because the simulation
+    makes none.
     """
 
     def __init__(self) -> None:
@@ -92,16 +92,14 @@ class Store:
         self.history = History()
 
     def promises(self) -> dict[str, float]:
-        """Return the promised start of each podgroup that has a promise, in seconds since the
-        epoch.
-        """
+        """Return the start that was promised to each podgroup, in seconds since the epoch."""
         rows = self.disk.tables.get(TABLE, {}).values()
         found = [msgspec.msgpack.decode(row, type=PromiseRow) for row in rows]
         return {row.podgroup: row.at_s for row in found}
 
 
 class LabHead:
-    """One life of the head's process."""
+    """One process of the head."""
 
     def __init__(self, kernel: Kernel, store: Store, machines: Sequence[Machine]) -> None:
         self._kernel = kernel
@@ -130,7 +128,7 @@ class LabHead:
         self._round_by(kernel.now)
 
     def die(self) -> None:
-        """End the process; messages on their way to it are lost."""
+        """End the process. Messages on their way to it are lost."""
         self._is_gone = True
         for machine in self._machines.values():
             machine.head_gone()

@@ -1,7 +1,6 @@
-"""A simulated machine: a node's own machines for bundles and members, and programs that take time.
-
-A node's decisions about bundles and members are production code (`node`), and so is its link to the
-head, which repeats unconfirmed messages. Programs, connections and files are simulated.
+"""A simulated machine. The node's decisions about bundles and members are production code (`node`),
+and so is its link to the head, which repeats unconfirmed messages. Programs, which only take time,
+connections and files are simulated.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _TERMINATED = SIGNALLED + 15
 
 
 class Programs(Protocol):
-    """The behaviour of members' commands."""
+    """Decides how long members' commands run."""
 
     def begins(self, order: StartMember) -> float:
         """Start a member's command. Returns the seconds for which it will run."""
@@ -51,7 +50,7 @@ class Programs(Protocol):
 
 
 class Wire:
-    """A machine's connection to the head; used as a Peer."""
+    """A machine's connection to the head, as a Peer."""
 
     tag = "head"
     peer = b""
@@ -62,7 +61,7 @@ class Wire:
 
 
 class _Leases:
-    """A set of leases that is always empty, because no work runs outside of bundles here."""
+    """A set of leases that is always empty, because no work runs outside of bundles."""
 
     is_draining = False
 
@@ -146,13 +145,12 @@ class Machine:
         self._control.disconnected()
 
     def hears(self, message: Any) -> None:
-        """Handle a message from the head. Messages about kinds of work that do not exist here are
+        """Handle a message from the head. Messages about kinds of work that do not run here are
         ignored.
         """
         self._table.handle(message)
 
     def tick(self) -> None:
-        """Do what is due at the present time."""
         now = self._clock()
         self._groups.tick(now)
         self.members.tick(now)
@@ -177,7 +175,7 @@ class Machine:
     # ---- CommandEffects ----------------------------------------------------------------------
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
-        """Start a program, which ends after a simulated time."""
+        """Start a program. It ends after a simulated time."""
         self._running[process] = (order, self._kernel.now)
         self._kernel.after(self._programs.begins(order), partial(self._ends, process, 0))
 

@@ -17,10 +17,9 @@ from phalanx_research.lab.work import Submission
 
 
 class KindFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures of one kind of work.
-
-    Waits are in seconds, from submission (or the end of the job's dependencies) to the first start.
-    The wait of an array is that of its first array task.
+    """Figures of one kind of work. Waits are the seconds from the submission, or from the end of
+    the job's dependencies, to the first start. The wait of an array is that of its first array
+    task.
     """
 
     kind: str
@@ -49,7 +48,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     waiting.
     """
     busy_pct: float
-    """The percentage of all GPUs in use during the hours in which users submit."""
+    """The percentage of all GPUs that were in use during the hours in which users submit."""
     busiest_pct: float
     """The same percentage in the busiest hour."""
     states: dict[str, int]
@@ -138,7 +137,7 @@ def _kind(
 
 
 def _lost(day: Day, records: dict[JobId, JobRecord]) -> list[str]:
-    """Return descriptions of all that was accepted and then lost."""
+    """Return descriptions of everything that was accepted and then lost."""
     found = []
     refused = {text.partition(":")[0] for text in day.refused}
     of_history = {

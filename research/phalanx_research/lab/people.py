@@ -1,4 +1,4 @@
-"""The users of a lab, the times when they submit, and the shares of their teams."""
+"""The users of a lab, the times at which they submit, and the shares of their teams."""
 
 from __future__ import annotations
 
@@ -16,19 +16,17 @@ CORE_NODE: dict[str, float] = {"CPU": 128.0, "memory": 512e9}
 TEAMS = ("vision", "language", "robots", "theory")
 WEIGHTS = (3, 3, 2, 1)
 DESKS = "interactive"
-"""The queue of interactive users, who watch their work while it runs."""
+"""The queue of interactive work."""
 HOUR_S = 3_600.0
 _PROFILE = (
     (0, 0.25), (7, 0.6), (9, 1.6), (12, 1.1), (13, 1.7), (18, 0.9), (21, 0.5), (24, 0.5),
 )  # fmt: skip
-"""Pairs of an hour and the rate at which users submit from this hour on, as a multiple of the mean
-rate.
-"""
+"""The rates at which users submit from given hours on, as multiples of the mean rate."""
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
-    """The size of the lab. `hours`: the hours in which users submit work. Work that still waits
-    after them also runs.
+    """The size of the lab. `hours`: the hours during which users submit work. Work that still waits
+    afterwards also runs.
     """
 
     users: int = 120
@@ -40,8 +38,8 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
         return GPUS_PER_NODE * sum("GPU" in total for total in machines(self))
 
     def count(self, of_a_day: float) -> int:
-        """Scale a number per day from a lab with 224 GPUs to this lab; the result is at least
-        one.
+        """Scale a number per day from a lab with 224 GPUs to this lab. The result is at
+        least one.
         """
         return max(1, round(of_a_day * self.gpus / 224 * self.hours / 24))
 
@@ -52,8 +50,8 @@ def machines(size: Size) -> list[dict[str, float]]:
 
 
 def queues(size: Size) -> list[tuple[str, QueueFields]]:
-    """Return a queue for each team, and the queue of interactive users with a few GPUs that nobody
-    else gets.
+    """Return a queue for each team, and the queue of interactive work, which has a few GPUs for
+    itself.
     """
     teams = [
         (team, QueueFields(weight=weight, max_time_s=48 * HOUR_S))
@@ -67,9 +65,7 @@ def queues(size: Size) -> list[tuple[str, QueueFields]]:
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """One user: the user's team, and the scripts that the user runs again and again, as pairs of
-    script and median seconds.
-    """
+    """One user: the user's team, and the user's scripts, as pairs of script and median seconds."""
 
     name: str
     team: str
@@ -77,9 +73,8 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def people(size: Size, draw: random.Random) -> list[Person]:
-    """Return the users of the lab.
-
-    Each team has its scripts; each user works with three of the team's scripts.
+    """Return the users of the lab. Each team has its scripts, and each user works with three of
+    them.
     """
     scripts = {
         team: [
@@ -97,9 +92,8 @@ def people(size: Size, draw: random.Random) -> list[Person]:
 
 
 def moment(draw: random.Random, hours: float, first: float = 0.0, last: float = 24.0) -> float:
-    """Draw a time, in seconds, at which a user submits between these hours of the day.
-
-    A day shorter than 24 hours has the same profile, compressed.
+    """Draw a time, in seconds, between these hours of the day at which a user submits. A day
+    shorter than 24 hours has the same profile, compressed.
     """
     while True:
         hour = draw.uniform(first, last)

@@ -34,16 +34,15 @@ from phalanx_research.lab.people import (
 COURSE, PATCH = "course", "patch"
 LICENSE, LICENSES = "solver", 6
 _SPREAD = 0.35
-"""The standard deviation of the logarithm of one script's run times."""
+"""The standard deviation of the logarithms of a script's run times."""
 _PATIENCE_S = HOUR_S
 """Seconds for which an interactive user waits before cancelling the job."""
 _QUARTER_S = 900.0
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """A job, the time of its submission, and the work of its members.
-
-    `runs_s` has the run time in seconds of the job, or of each array task by position.
+    """A job, the time of its submission, and the work of its members. `runs_s` has the run time of
+    the job in seconds, or that of each array task.
     """
 
     at_s: float
@@ -64,9 +63,8 @@ def draw_day(size: Size, seed: int) -> list[Submission]:
 
 
 def reservations(size: Size) -> list[Reservation]:
-    """Return the reservations, all of which exist from the beginning of the day.
-
-    They are for a course in the afternoon, and for machines that are patched at noon.
+    """Return the reservations, which exist from the beginning of the day: for a course in the
+    afternoon, and for machines that are patched at noon.
     """
     whole = machines(size)
     length_s = size.hours / 12 * HOUR_S
@@ -129,7 +127,7 @@ class _Drawing:
     # ---- kinds -------------------------------------------------------------------------------
 
     def _desk(self) -> Iterator[Submission]:
-        """Work in a shell with a GPU and then leave, or cancel the job after a long wait."""
+        """Submit interactive work with a GPU. The user cancels the job after a long wait."""
         who, at_s = self._who(), self._when(8, 20)
         ran_s = self._around(2_700.0, 0.8)
         limit_s = self._draw.choice((1.0, 2.0, 2.0, 4.0)) * HOUR_S
@@ -138,7 +136,7 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="desk", spec=spec, runs_s=(ran_s,), patience_s=_PATIENCE_S)
 
     def _alone(self, kind: str, gpus: int) -> Iterator[Submission]:
-        """Train on one machine. One user in four sets no time limit."""
+        """Submit training on one machine. One user in four sets no time limit."""
         who, at_s = self._who(), self._when()
         script, median_s = self._draw.choice(who.scripts)
         spec = self._spec(who, kind, _share(gpus), script)
@@ -147,7 +145,7 @@ class _Drawing:
         yield Submission(at_s=at_s, kind=kind, spec=spec, runs_s=(self._around(median_s),))
 
     def _gang(self) -> Iterator[Submission]:
-        """Train on several whole machines."""
+        """Submit training on several whole machines."""
         who, at_s = self._who(), self._when()
         script, median_s = self._draw.choice(who.scripts)
         nodes = min(self._draw.choice((2, 2, 2, 4, 4, 8)), self._largest)
@@ -156,7 +154,7 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="gang", spec=spec, runs_s=(self._around(1.5 * median_s),))
 
     def _sweep(self) -> Iterator[Submission]:
-        """Submit an array of trainings, and a job that evaluates each result once it exists."""
+        """Submit an array of trainings, and an array that evaluates each result once it exists."""
         who, at_s = self._who(), self._when()
         count, most = self._several(20, 120), self._draw.choice((8, 16, 32))
         median_s = self._draw.uniform(600.0, 2_400.0)
@@ -177,8 +175,8 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="grid", spec=spec, runs_s=runs)
 
     def _chain(self) -> Iterator[Submission]:
-        """Submit data preparation, then training, and then a report, which also runs if the
-        training fails.
+        """Submit data preparation, then training, then a report that also runs if the training
+        fails.
         """
         who, at_s = self._who(), self._when(0, 18)
         data = self._spec(who, "data", {"CPU": 16.0, "memory": 64e9}, "data.py")
@@ -195,7 +193,7 @@ class _Drawing:
             yield Submission(at_s=at_s, kind="chain", spec=spec, runs_s=(self._around(run_s),))
 
     def _urgent(self) -> Iterator[Submission]:
-        """Submit urgent work, which goes before its team's other work and preempts spare work."""
+        """Submit urgent work, which starts before its team's other work and preempts spare work."""
         who, at_s = self._who(), self._when(9, 20)
         nodes = min(2, self._largest)
         spec = self._spec(who, "urgent", _share(GPUS_PER_NODE), "due.py", members=nodes)
@@ -204,7 +202,7 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="urgent", spec=spec, runs_s=(self._around(HOUR_S),))
 
     def _spare(self) -> Iterator[Submission]:
-        """Submit long training that yields to all other work of its team and later continues where
+        """Submit long training that yields to all other work of its team, and later continues where
         it stopped.
         """
         who, at_s = self._who(), self._when(0, 6)
@@ -262,8 +260,8 @@ class _Drawing:
         return max(10.0, float(round(self._draw.lognormvariate(math.log(median_s), spread))))
 
     def _limit(self, median_s: float) -> Timing:
-        """Return a user's time limit: somewhat more than the expected time, in quarters of an
-        hour.
+        """Draw a user's time limit, in quarters of an hour. It is usually longer than the expected
+        time.
         """
         asked_s = median_s * self._draw.uniform(1.4, 3.0)
         return Timing(limit_s=math.ceil(asked_s / _QUARTER_S) * _QUARTER_S)
@@ -297,7 +295,7 @@ class _Drawing:
 
 
 def _share(gpus: int) -> dict[str, float]:
-    """Return a number of a machine's GPUs, with almost the same share of the machine's other
+    """Return a request for some of a machine's GPUs, with almost the same fraction of its other
     resources.
     """
     return {"GPU": float(gpus), "CPU": 11.0 * gpus, "memory": 80e9 * gpus}

@@ -1,4 +1,4 @@
-"""The heat map: every GPU of every node as one cell, with nodes grouped by GPU model."""
+"""The heat map: a cell for every GPU of every node, with nodes grouped by GPU model."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from html import escape
 from phalanx_research.report.run import HeatNode
 
 LEVELS = 6
-"""The number of shades. Shade 0 is an idle GPU, shade 5 a full one, and the shades between are
-partly used GPUs.
+"""The number of shades. Shade 0 is an idle GPU, the highest shade a full GPU, and the shades
+between them are partly used GPUs.
 """
 CELL, GAP, COLUMNS = 5, 2, 152
 """The pixels of a cell's side and of the gap between nodes, and the number of nodes in a row."""
 
 
 def heat_map(nodes: Sequence[HeatNode]) -> str:
-    """Return HTML with a block for each GPU model and a column of cells for each node, the fullest
-    nodes first.
+    """Return HTML with a block for each GPU model. Each node is a column of cells; the fullest
+    nodes come first.
     """
     models = sorted({n.model for n in nodes}, key=lambda m: (-_devices(nodes, m), m))
     return "".join(_block(model, [n for n in nodes if n.model == model]) for model in models)

@@ -1,4 +1,4 @@
-"""The whole page: figures, plots that have data, queues and heat maps."""
+"""The whole page: figures, plots, queues and heat maps. Plots without data are left out."""
 
 from __future__ import annotations
 

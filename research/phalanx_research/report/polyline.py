@@ -25,9 +25,7 @@ MAX_POINTS = 600
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """An axis: its name, whether its values are times in seconds, and its ends if these are
-    fixed.
-    """
+    """An axis: its name, whether its values are times in seconds, and its fixed ends, if any."""
 
     title: str
     times: bool = False
@@ -42,7 +40,7 @@ class Axis:
         return Scale(low=low, high=max(high, low + 1e-9), start=start, end=end, log=self.log)
 
     def ticks(self, scale: Scale) -> list[float]:
-        """Return the values that are written on the axis."""
+        """Return the labelled values on the axis."""
         if self.log:
             decades = time_decades if self.times else decade_ticks
             ticks = decades(scale.low, scale.high)

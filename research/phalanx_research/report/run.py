@@ -1,4 +1,4 @@
-"""The data of one run for the page. Parts that a run does not have are empty."""
+"""The data of one run for the page. Missing parts are empty."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class HeatNode:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportRun:
-    """One run, under a name that no other run of the page has.
+    """One run, with a name that no other run on the page has.
 
     `figures` has the values of a column of the table, by row name. `queues` has a row for each
     queue, by column name. `curves` has the lines, by the name of their plot: "allocation" and

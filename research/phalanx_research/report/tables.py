@@ -60,7 +60,7 @@ def figure_table(runs: Sequence[ReportRun]) -> str:
 
 
 def _best(column: str, values: list[Figure]) -> float | None:
-    """Return the value to print in bold, if values differ and one direction is better."""
+    """Return the best value, to print in bold, if values differ and one direction is better."""
     numbers = [v for v in values if isinstance(v, int | float)]
     if all(a == b for a, b in pairwise(numbers)):
         return None

@@ -1,4 +1,4 @@
-"""The translation of a trace's records into machines and jobs over time."""
+"""Translates a trace's records into machines and jobs over time."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ START_OVERHEAD_S: dict[str, dict[int, float]] = {
     "a2c": {1: 38, 2: 39, 4: 39, 8: 46, 16: 46, 32: 46},
     "dqn": {1: 5, 2: 5, 4: 6, 8: 6, 16: 8, 32: 8},
 }
-"""Seconds that a start takes, by workload and number of GPUs, as measured for Muri (Zhao et al.,
-2022).
+"""The seconds that a start takes, by workload and number of GPUs, as measured for Muri (Zhao et
+al., 2022).
 """
 UNKNOWN_OVERHEAD_S = 10.0
 
@@ -35,13 +35,11 @@ def from_trace(
     pooled: bool = False,
     overheads: bool = False,
 ) -> tuple[list[NodeSpec], list[Job]]:
-    """Return the machines in the order of the trace, and the jobs that have a submission and a run
-    time.
-
-    If a job of one member requests more GPUs than the largest machine has, the job takes whole
-    machines, and one more machine for the rest. `pooled` joins all machines into one, so that only
-    the number of GPUs counts. `overheads` adds the time that a start takes. Raises WorkloadError
-    for a job that lacks a time.
+    """Return the machines in the order of the trace, and the jobs that have a submission time and a
+    run time. A job of one member that requests more GPUs than the largest machine has takes whole
+    machines, and the rest of its GPUs on one more machine. `pooled` joins all machines into one, so
+    that only the number of GPUs matters. `overheads` adds the time that a start takes. Raises
+    WorkloadError for a job that lacks a time.
     """
     width = len(str(len(nodes)))
     machines = [_machine(f"{i:0{width}d}-{node.name}", node) for i, node in enumerate(nodes)]
@@ -109,7 +107,7 @@ def _job(
 
 
 def _training(job: TraceJob) -> Training | None:
-    """Return the known facts about a job's training. Its iterations divide its run time equally."""
+    """Return the known facts about a job's training. All iterations take the same time."""
     if not job.iterations or job.duration_s is None:
         return None
     return Training(

@@ -1,8 +1,8 @@
-"""A measurement of the simulator on a synthetic day, with clusters of several sizes. `run(clock)`
-returns a row for each size.
+"""Measures the simulator on a synthetic day, with clusters of several sizes. `run(clock)` returns a
+row for each size.
 
 The scheduler has the configuration of Volcano's chart. A cycle runs every two virtual minutes if
-something has changed. Nothing here reads a clock: the caller passes `clock` (seconds).
+something has changed. The caller passes `clock`, in seconds, because no code here reads a clock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from phalanx_research.timed.loop import simulate
 from phalanx_research.timed.workload import Rules
 
 SIZES = ((10_000, 100), (100_000, 1_000), (1_000_000, 10_000))
-"""The sizes that are measured: pairs of the number of tasks and the number of machines."""
+"""The measured sizes, as pairs of the number of tasks and the number of machines."""
 RULES = Rules(period_s=120.0, sample_s=600.0)
 SEED = 42
 
@@ -26,9 +26,7 @@ SEED = 42
 def run(
     clock: Callable[[], float], sizes: Sequence[tuple[int, int]] = SIZES
 ) -> list[dict[str, Any]]:
-    """Return a row for each size. `memory_mib` is the most memory that the process has held so
-    far.
-    """
+    """Return a row for each size. `memory_mib` is the peak memory of the process so far."""
     return [_measure(clock, tasks, nodes) for tasks, nodes in sizes]
 
 

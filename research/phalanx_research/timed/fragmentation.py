@@ -1,10 +1,9 @@
-"""The measure of fragmentation: the part of the idle resources that the typical job cannot use.
-
-Typical requests are the shapes that tasks request, weighted by the number of tasks, from the most
-frequent one until 95 % of the tasks are covered. For each typical request, the idle resources of
-nodes that cannot take one more such task count as fragmented. The result is the weighted mean over
-the typical requests. Source: the fragmentation measure of FGD (Weng et al., USENIX ATC 2023), with
-a node's devices counted together.
+"""The measure of fragmentation: the idle resources that a typical job cannot use. Typical requests
+are the most frequent shapes of tasks, which together cover 95 % of the tasks. They are weighted by
+their numbers of tasks. For each typical request, the idle resources of nodes that cannot take
+another such task count as fragmented. The result is the weighted mean over the typical requests.
+Source: the fragmentation measure of FGD (Weng et al., USENIX ATC 2023), with a node's devices
+counted together.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ def typical(jobs: Iterable[Job]) -> list[tuple[Shape, float]]:
 
 
 class Fragmentation:
-    """The fragmentation of one cluster, measured by one list of typical requests."""
+    """Measures the fragmentation of a cluster by a list of typical requests."""
 
     def __init__(self, dims: Dimensions, resource: str, asked: list[tuple[Shape, float]]) -> None:
         self._column = dims.index[resource]
         self._requests = [(dims.counts(shape.request), weight) for shape, weight in asked]
 
     def of(self, cluster: Cluster) -> float:
-        """Return the percentage of the capacity that is idle but cannot be used by the typical
-        request.
+        """Return the percentage of the capacity that is idle but that typical requests
+        cannot use.
         """
         capacity = float(cluster.capacity[:, self._column].sum())
         if not capacity:

@@ -1,8 +1,7 @@
-"""Virtual time: events in order, and a cycle of the head's scheduler whenever something changed.
-
-Arrivals and finishes at one moment come before the cycle at that moment. Ties are resolved by the
-order of arrival. Nothing here reads a clock or draws random numbers, so equal inputs give equal
-results.
+"""Virtual time: handles events in order, and runs a cycle of the head's scheduler whenever
+something has changed. Arrivals and finishes at one moment come before the cycle at that moment;
+ties are resolved by the order of arrival. No code here reads a clock or draws random numbers, so
+equal inputs give equal results.
 """
 
 from __future__ import annotations
@@ -64,9 +63,9 @@ def simulate(
     """Run the jobs on the machines until all jobs that can finish have finished, or until
     `until_s`.
 
-    `clock` (seconds) measures decisions per second. `shells` provides outside connections to
-    plugins that need them; a planner is already provided. `progress` is called after every cycle.
-    Raises WorkloadError for a workload that cannot be simulated.
+    `clock`, in seconds, measures decisions per second. `shells` provides plugins with the
+    connections that they need; a planner is always provided. `progress` is called after every
+    cycle. Raises WorkloadError for a workload that cannot be simulated.
     """
     check(jobs, nodes, queues)
     return _Simulation(
@@ -123,7 +122,7 @@ class _Simulation:
         self._deciding_s = 0.0
         self._useful = 0.0
         self._held: dict[str, float] = {}
-        """The resource-seconds of each queue."""
+        """The resource-seconds that each queue has held."""
 
     def run(self, name: str, until_s: float, progress: Callable[[Progress], None] | None) -> Result:
         now = 0.0
@@ -257,8 +256,8 @@ class _Simulation:
         self._scheduler.amend(work)
 
     def _announce(self, started: Sequence[Run], now: float) -> None:
-        """Put finish times into the heap: the times of new runs or, if each event costs time, of
-        all runs.
+        """Put finish times into the heap: those of new runs or, if each event costs time, of all
+        runs.
         """
         runs = started
         if self._rules.overhead == "event":
@@ -268,7 +267,7 @@ class _Simulation:
             heapq.heappush(self._finishes, (run.finish, self._sequence, run.version, run))
 
     def _set_timer(self, now: float) -> None:
-        """Set the time of the next cycle that runs even without an event."""
+        """Set the time at which the next cycle runs even without an event."""
         self._timer = math.inf
         if self._turns is not None:
             running = [work for work in self._live.values() if work.running]

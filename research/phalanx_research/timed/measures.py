@@ -23,15 +23,15 @@ def quantile(values: Sequence[float], q: float) -> float:
 def jain(values: Sequence[float]) -> float:
     """Return Jain's index of fairness, (sum x)^2 / (n * sum x^2).
 
-    The index is 1 when all are equal, and 1/n when one has everything. Source: Jain, Chiu, Hawe,
-    DEC-TR-301 (1984).
+    The index is 1 if all values are equal, and 1/n if all values but one are 0. Source: Jain, Chiu,
+    Hawe, DEC-TR-301 (1984).
     """
     squares = sum(x * x for x in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
 def over_time(series: Series, column: Sequence[float]) -> float:
-    """Return the mean over time of a column of the series; each row holds until the next one."""
+    """Return the mean over time of a column of the series. Each row lasts until the next row."""
     times = series.time_s
     span = times[-1] - times[0] if times else 0.0
     if not span:

@@ -8,12 +8,12 @@ from phalanx.scheduler.placement.fragmentation.catalogue import canonical
 from phalanx_research.timed.workload import Rules
 
 CLASSIC = ("fifo", "sjf", "srtf", "srsf", "tiresias")
-"""The policies that need no file. Each is the plugin with the policy's name, placed before the
-plugin `gang`.
+"""The policies that need no file. Each is the plugin with the policy's name, before the plugin
+`gang`.
 """
 
 PUBLISHED_POLICIES = ("srtf", "srsf", "tiresias")
-"""The policies that have published figures, for the rules PUBLISHED."""
+"""The policies with published figures, for the rules PUBLISHED."""
 
 _YAML = """\
 actions: "{actions}"
@@ -34,12 +34,10 @@ _NODE_POLICY = """\
 
 
 def classic(policy: str, *, anew: bool = False) -> Configuration:
-    """Return the configuration of a classic policy.
-
-    Jobs start in the policy's order, each on the first node by name that has room; jobs that do not
-    fit are skipped. Policies that preempt evict jobs that come later in the order; with `anew`,
-    preemption is left to the rules (`Rules.anew`). Raises KeyError for a name that is not in
-    CLASSIC.
+    """Return the configuration of a classic policy. Jobs start in the policy's order, each on the
+    first node by name with room. Jobs that do not fit are skipped. Policies that preempt evict jobs
+    that are later in the order. With `anew`, the rules handle preemption instead (`Rules.anew`).
+    Raises KeyError for a name that is not in CLASSIC.
     """
     if policy not in CLASSIC:
         raise KeyError(policy)

@@ -1,5 +1,5 @@
-"""The progress of jobs through virtual time: the time since which each task runs, and the work that
-it has left.
+"""The progress of jobs in virtual time: when each task began its present run, and how much work it
+has left.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from phalanx.scheduler.cycle.specs import Shape
 from phalanx_research.timed.workload import Job
 
 LONGEST = 20
-"""The number of digits to which numbers in names are padded for sorting."""
+"""The number of digits to which numbers in names are padded, for sorting."""
 
 
 class Run:
-    """Tasks of one job that started together and have the same work left.
-
-    `left` is the seconds of work that each task has left at `since`. `unpaid` is the overhead in
-    seconds that must pass before the work continues. `over`: the run has finished or was stopped.
+    """Tasks of one job that started together and have the same amount of work left. `left`: the
+    seconds of work that each task has left at `since`. `unpaid`: the seconds of overhead that must
+    pass before the work continues. `over`: whether the run has finished or was stopped.
     """
 
     __slots__ = ("left", "over", "since", "tasks", "unpaid", "version", "work")
@@ -30,7 +29,7 @@ class Run:
         self.since = now
         self.unpaid = 0.0
         self.version = 0
-        """How often the finish time has changed. An announced finish with an older number is
+        """The number of changes of the finish time. A finish in the heap with a smaller number is
         outdated.
         """
         self.over = False
@@ -44,9 +43,7 @@ class Run:
         return max(0.0, now - self.since - self.unpaid)
 
     def pay_and_go_on(self, now: float, overhead_s: float) -> None:
-        """Subtract the work done up to now from `left`, without the overhead that this event
-        costs.
-        """
+        """Subtract the work done until now, minus the overhead of this event, from `left`."""
         self.left -= max(now - self.since - overhead_s, 0.0)
         self.since = now
         self.version += 1
@@ -71,8 +68,8 @@ class Work:
         self.shapes: Sequence[Shape] = ()
         """The request of each task. It stays the same from the job's submission to its end."""
         self.left: dict[int, float] = {}
-        """The seconds of work left for each stopped task. All other waiting tasks have all their
-        work left.
+        """The seconds of work left for each stopped task. Other waiting tasks have all their work
+        left.
         """
         self.runs: list[Run] = []
         self.running = 0
@@ -88,7 +85,7 @@ class Work:
         """The job's place in the order of `turns`, if the policy has such an order."""
 
     def ran_by(self, now: float) -> float:
-        """Return the seconds for which the job has run in total until now."""
+        """Return the total number of seconds for which the job has run until now."""
         return self.ran + (0.0 if self.since is None else now - self.since)
 
     @property
@@ -124,9 +121,8 @@ class Work:
             self.shapes = ()
 
     def stop(self, tasks: set[int], now: float, *, keep: bool) -> list[Run]:
-        """Stop these running tasks. With `keep`, the work that they have done counts.
-
-        Returns the runs that continue with fewer tasks.
+        """Stop these running tasks. With `keep`, work that they have done counts. Returns the runs
+        that continue with fewer tasks.
         """
         smaller = []
         for run in list(self.runs):
@@ -145,8 +141,8 @@ class Work:
         return smaller
 
     def longest(self) -> float:
-        """Return the largest amount of work that a task had left at the start of its present
-        run.
+        """Return the largest amount of work that any task had left at the start of its
+        present run.
         """
         most = [run.left for run in self.runs]
         waiting = self.size - self.running - self.done
@@ -167,9 +163,7 @@ class Work:
 
 
 def _called(name: str) -> str:
-    """Return a name that sorts numbers by value: 9 before 10.
-
-    The scheduler orders equal jobs by the text of their names, so numbers are padded to equal
-    length.
+    """Return a name in which numbers are padded to equal length. The scheduler orders equal jobs by
+    the text of their names, and 9 must come before 10.
     """
     return name.rjust(LONGEST) if name.isdecimal() else name

@@ -1,5 +1,5 @@
-"""The reader of the file of `--queues`, which has rows with the keys of a snapshot's queues, or
-Volcano's Queue objects.
+"""Reads the file of `--queues`. Its rows have the keys of a snapshot's queues, or are Volcano's
+Queue objects.
 """
 
 from __future__ import annotations

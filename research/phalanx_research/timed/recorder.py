@@ -1,6 +1,4 @@
-"""The record of a run: the rows of the series, and the sums from which the measures are
-computed.
-"""
+"""Records the rows of a run's series, and the sums from which the measures are computed."""
 
 from __future__ import annotations
 
@@ -10,9 +8,7 @@ from phalanx_research.timed.result import Series
 
 
 class Recorder:
-    """The recorder of a run, which adds up the allocated amount over time, and keeps samples of the
-    cluster.
-    """
+    """Adds up the allocated amount over time, and keeps samples of the cluster."""
 
     def __init__(
         self, cluster: Cluster, resource: str, fragmentation: Fragmentation, sample_s: float
@@ -29,7 +25,7 @@ class Recorder:
         self._rows: list[tuple[float, float, int, int, float]] = []
 
     def pass_time(self, now: float) -> None:
-        """Advance the time by a period in which the allocated amount did not change."""
+        """Advance the time. The allocated amount did not change since the last call."""
         self.area += self.allocated * (now - self._last)
         self._last = now
 

@@ -1,6 +1,5 @@
-"""The result of a simulation: a record for each job, series over time, and measures of the whole.
-
-Everything is a frozen value of plain numbers and texts; `msgspec.json.encode` writes it.
+"""The result of a simulation: a record for each job, series over time, and measures of the whole
+run. All values are frozen plain numbers and texts; `msgspec.json.encode` writes them.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ import msgspec
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One job's life in seconds of virtual time; None for events that did not happen."""
+    """The events of one job in seconds of virtual time; None for events that did not happen."""
 
     name: str
     queue: str
@@ -35,8 +34,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Series(msgspec.Struct, frozen=True, kw_only=True):
     """Columns of equal length; a row is added after a cycle (see `Rules.sample_s`).
 
-    `allocated` is in units of `Measures.resource`. `fragmented_pct` is the part of the capacity
-    that is idle and that the typical job cannot use (see `fragmentation`).
+    `allocated` is in units of `Measures.resource`. `fragmented_pct` is the percentage of the
+    capacity that is idle but that typical jobs cannot use (see `fragmentation`).
     """
 
     time_s: tuple[float, ...]
@@ -47,11 +46,9 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueMeasures(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of one queue.
-
-    The mean delay is over the queue's jobs that started; all other means are over jobs that
-    finished. `slowdown_mean` is the mean of JCT divided by work. `share_pct` is the queue's share
-    of everything that was allocated.
+    """The figures of one queue. The mean delay is that of jobs that started; all other means are
+    those of jobs that finished. `slowdown_mean` is the mean of JCT divided by work. `share_pct` is
+    the queue's percentage of everything that was allocated.
     """
 
     name: str
@@ -68,11 +65,11 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of the whole run.
 
     Times are in seconds. Percentages are of the capacity of `resource` over `makespan_s`, the time
-    from the first submission to the last finish. `allocation_pct` counts all held resources;
-    `utilisation_pct` counts only work that was kept, without overheads and lost work. `jct_p99_s`
-    is `sorted[int(0.99 n)]`. `fairness` is Jain's index over the queues' mean slowdowns; it is 1 if
-    all queues are slowed down equally. `decisions_per_s` is the number of binds and evictions per
-    second of decisions; None without a clock.
+    from the first submission to the last finish. `allocation_pct` counts all held resources.
+    `utilisation_pct` counts only useful work, without overheads and lost work. `jct_p99_s` is
+    `sorted[int(0.99 n)]`. `fairness` is Jain's index over the queues' mean slowdowns; it is 1 if
+    all queues have the same mean slowdown. `decisions_per_s` is the number of binds and evictions
+    per second of decisions; None without a clock.
     """
 
     resource: str
@@ -97,7 +94,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one run. It is plotted next to others under its `name`."""
+    """The result of one run. Plots show it under its `name`."""
 
     name: str
     jobs: tuple[JobRecord, ...]

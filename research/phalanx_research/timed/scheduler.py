@@ -1,8 +1,6 @@
-"""The head's gang scheduler on simulated machines: its cache, pacing, plan applier and life cycle.
-
-A job is a gang. Machines always have the resources that a plan assigns, and answer at once.
-Therefore no gang is ever refused, and nothing runs outside of gangs. Everything else is the head's
-code.
+"""The head's gang scheduler on simulated machines, with its cache, pacing, plan applier and life
+cycle. A job is a gang. Machines always have the resources that a plan assigns, and answer at once.
+So no gang is ever refused, and nothing runs outside of gangs. Everything else is the head's code.
 """
 
 from __future__ import annotations
@@ -37,10 +35,8 @@ from phalanx_research.virtual_time import VirtualClock
 
 
 class Changes:
-    """The changes that a cycle made: for each job, the tasks that lost their places and the tasks
-    that got places.
-
-    A cycle that reassigns the whole cluster may list a task in both.
+    """The changes that a cycle made: the tasks of each job that lost their places, and the tasks
+    that got places. If a cycle reassigns the whole cluster, a task may be in both.
     """
 
     def __init__(self) -> None:
@@ -103,7 +99,7 @@ class SimulatedScheduler:
     # ---- events ------------------------------------------------------------------------------
 
     def submit(self, works: Iterable[Work]) -> None:
-        """Add jobs; they wait for places from now on."""
+        """Add jobs. They wait for places from now on."""
         for work in works:
             self._source.works[work.gang_id] = work
             self._reservations.add(_gang(work))
@@ -128,7 +124,9 @@ class SimulatedScheduler:
         return self._cycles.wake_at
 
     def take_all_back(self, works: Iterable[Work]) -> None:
-        """Take all tasks of these jobs off their machines. They wait for the next cycle."""
+        """Remove all tasks of these jobs from their machines, so that they wait for the next
+        cycle.
+        """
         for work in works:
             gang = self._gang_of(work)
             self._reservations.handle(gang, gang.among(HELD), Evicted())
@@ -212,7 +210,7 @@ class SimulatedScheduler:
     # ---- changes of tasks (Listener) ---------------------------------------------------------
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
-        """Record that tasks got places."""
+        """Record that tasks have got places."""
         self._changes.arrived.setdefault(self._work_of(gang), set()).update(members)
 
     def lost(self, gang: Gang, members: list[int]) -> None:
@@ -220,8 +218,8 @@ class SimulatedScheduler:
         self._changes.lost.setdefault(self._work_of(gang), set()).update(members)
 
     def rests(self, gang: Gang) -> None:
-        """Raise an error. No machine refuses here, so the plan itself gave places to fewer tasks
-        than the minimum.
+        """Raise an error. Machines never refuse, so the plan itself placed fewer tasks than the
+        minimum.
         """
         raise AssertionError(f"job {gang.name.strip()} was to start with too few tasks")
 
@@ -239,10 +237,8 @@ def _pace(period_s: float) -> Pace:
 
 
 def _gang(work: Work) -> Gang:
-    """Return the gang of a job.
-
-    Each gang has its own `kind`, since policies may treat jobs with equal requests differently, for
-    example by run time.
+    """Return the gang of a job. Each gang has its own `kind`, because policies may treat jobs with
+    equal requests differently, for example by run time.
     """
     job = work.job
     return Gang(
@@ -261,7 +257,7 @@ def _gang(work: Work) -> Gang:
 
 
 _NO_NEED: dict[str, float] = {}
-"""The resources in the leases of simulated tasks. Nothing reads them: `SimulatedCluster.shape` has
+"""The resources in the leases of simulated tasks. No code reads them; `SimulatedCluster.shape` has
 the tasks' requests.
 """
 
@@ -271,4 +267,4 @@ def _keep_nothing(table: str, key: bytes, row: object) -> None:
 
 
 def _nothing_follows() -> None:
-    """Do nothing, since queues deserve what the workload says, whether or not they have jobs."""
+    """Do nothing: the workload defines what queues deserve, whether or not they have jobs."""

@@ -23,10 +23,8 @@ from phalanx_research.timed.workload import KeptApart, Rules
 
 
 class SimulatedCluster(PodGroups):
-    """The `ClusterSource` and `GangSpecs` of a simulation.
-
-    It adds facts to a gang's podgroup that only a simulation knows: the user, the time for which
-    the job will run and has run, and the job's turn.
+    """The `ClusterSource` and `GangSpecs` of a simulation. It adds facts to a gang's podgroup that
+    only a simulation knows: the user, how long the job will run and has run, and the job's turn.
     """
 
     def __init__(
@@ -45,11 +43,9 @@ class SimulatedCluster(PodGroups):
         """Submitted and unfinished jobs, by the id of their gang."""
 
     def nodes(self) -> Iterable[NodeSpec]:
-        """Return the machines."""
         return self._machines
 
     def queues(self) -> Iterable[QueueSpec]:
-        """Return the queues."""
         return self._queues
 
     def hypernodes(self) -> tuple[HyperNodeSpec, ...]:
@@ -61,11 +57,9 @@ class SimulatedCluster(PodGroups):
         return {}
 
     def reservations(self, wall: float) -> tuple[ReservationSpec, ...]:
-        """Return the reservations."""
         return self._kept.reservations
 
     def licenses(self) -> tuple[LicenseSpec, ...]:
-        """Return the licenses."""
         return self._kept.licenses
 
     def podgroup(self, gang: Gang) -> PodGroupSpec:

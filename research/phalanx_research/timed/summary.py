@@ -1,4 +1,4 @@
-"""The summary of a run: one result, computed from all that was recorded."""
+"""Computes the result of a run from everything that was recorded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def summarise(
 ) -> Result:
     """Return the result of a run.
 
-    `useful` is resource-seconds of work that counted, `held` resource-seconds by queue, `end_s` the
+    `useful`: resource-seconds of useful work. `held`: resource-seconds by queue. `end_s`: the
     virtual time at which the run ended.
     """
     records = tuple(_record(work) for work in works)

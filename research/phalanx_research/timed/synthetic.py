@@ -1,10 +1,9 @@
-"""A day of a shared cluster drawn from a seed, with any number of tasks and machines.
-
-Half of the machines have 64 cores, the other half 96 cores and 8 GPUs. Two of five tasks request 1,
-2, 4 or 8 GPUs, the others 1 to 8 cores. They come in gangs of 1 to 64 tasks from twenty queues,
-twice as often at noon as at midnight. Run times are log-normal with a mean of about an hour for 100
-tasks per machine, so that seven tenths of the GPUs are in demand over the day, and nearly all at
-noon.
+"""A day of a shared cluster drawn from a seed, with any number of tasks and machines. Half of the
+machines have 64 cores, and the other half 96 cores and 8 GPUs. Two of five tasks request 1, 2, 4 or
+8 GPUs, and the others 1 to 8 cores. They come in gangs of 1 to 64 tasks from twenty queues, twice
+as often at noon as at midnight. Run times are log-normal, with a mean of about an hour for 100
+tasks per machine. So seven tenths of the GPUs are requested on average over the day, and nearly all
+at noon.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ DAY_S = 86_400.0
 QUEUES = 20
 GPU_SIZES = (1, 1, 2, 4, 8, 8)
 CPU_SIZES = (1, 1, 1, 1, 2, 2, 4, 8, 16, 64)
-"""The sizes of CPU gangs, repeated by their frequency: ten tasks on average."""
+"""The sizes of CPU gangs, repeated by their frequency. The mean is ten tasks."""
 GPU_GANGS = 0.625
-"""The share of gangs that request GPUs; it makes two of five tasks request GPUs."""
+"""The fraction of gangs that request GPUs. With it, two of five tasks request GPUs."""
 GPUS = (1, 1, 1, 2, 2, 4, 8)
 SPREAD = 1.2
 """The standard deviation of the logarithm of run times."""
 LOAD = 0.7
-"""The share of the GPUs that the day's tasks request on average."""
+"""The fraction of the GPUs that the day's tasks request on average."""
 
 
 def machines(count: int) -> list[NodeSpec]:
@@ -49,9 +48,8 @@ def queues() -> tuple[QueueSpec, ...]:
 
 
 def jobs(tasks: int, nodes: int, seed: int) -> list[Job]:
-    """Return this many tasks in gangs over a day, by time of submission.
-
-    Equal arguments give equal days.
+    """Return jobs with this number of tasks in total over a day, by time of submission. Equal
+    arguments give equal days.
     """
     draw = random.Random(seed)
     on_gpus, on_cores = _gpu_shapes(), _core_shapes()
@@ -81,7 +79,7 @@ def jobs(tasks: int, nodes: int, seed: int) -> list[Job]:
 
 
 def _time_of_day(draw: random.Random) -> float:
-    """Draw whole seconds by rejection, from a wave between 2/3 at midnight and 4/3 at noon."""
+    """Draw whole seconds by rejection, with a density between 2/3 at midnight and 4/3 at noon."""
     while True:
         time = draw.random() * DAY_S
         if draw.random() * 4 / 3 <= 1 - math.cos(2 * math.pi * time / DAY_S) / 3:

@@ -1,4 +1,4 @@
-"""The order of jobs for the plugin `tiresias`, which follows from their service queues."""
+"""The order of jobs by their service queues, for the plugin `tiresias`."""
 
 from __future__ import annotations
 

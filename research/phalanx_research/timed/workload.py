@@ -23,28 +23,27 @@ from phalanx.scheduler.cycle.specs import (
 
 GPU = "nvidia.com/gpu"
 PODS = 1_000_000.0
-"""The task slots of a machine by default: in effect no limit."""
+"""The default number of tasks that fit on a machine: in effect no limit."""
 
 
 class WorkloadError(PhalanxError, ValueError):
-    """The error of a workload that cannot be simulated. It names the job or machine, the fault, and
-    what is allowed.
+    """Raised for a workload that cannot be simulated. The text names the job or machine, the fault,
+    and what is allowed.
     """
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A number of equal tasks of a job (`count`)."""
+    """`count` equal tasks of a job."""
 
     shape: Shape
     count: int = 1
 
 
 class Training(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Facts about the iterations of a training job that has its GPUs to itself.
-
-    `iteration_s` is the seconds of one iteration. `stages_s` are the seconds in which an iteration
-    prepares data, computes on GPUs and waits for the network; empty if they are unknown. `stated_s`
-    is the run time that the trace states; None where only the true time is known.
+    """Facts about the iterations of a training job that does not share its GPUs. `iteration_s`: the
+    seconds of one iteration. `stages_s`: the seconds in which an iteration prepares data, computes
+    on GPUs and waits for the network; empty if unknown. `stated_s`: the run time that the trace
+    states; None if only the true time is known.
     """
 
     iteration_s: float
@@ -53,11 +52,9 @@ class Training(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Work that is submitted at one time.
-
-    `work_s` is the time for which each task runs undisturbed. At least `min_tasks` of the tasks
-    start together, or none starts; None stands for all tasks. Each start costs `overhead_s` in
-    addition. `training` is for policies under which jobs share GPUs.
+    """A job. `work_s`: the time for which each task runs if nothing disturbs it. At least
+    `min_tasks` of the tasks start together, or none starts; None means all tasks. `overhead_s`: the
+    additional time of each start. `training`: facts for policies with which jobs share GPUs.
     """
 
     name: str
@@ -80,7 +77,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def least(self) -> int:
-        """The number of tasks that start together."""
+        """The smallest number of tasks that start together."""
         return self.size if self.min_tasks is None else self.min_tasks
 
     def amount(self, resource: str) -> float:
@@ -89,10 +86,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class KeptApart(msgspec.Struct, frozen=True, kw_only=True):
-    """The resources that are not available to all jobs at all times: reservations, and counts of
-    licenses.
-
-    A guest of a reservation runs to its end, even if the reservation ends earlier.
+    """Resources that are not available to all jobs at all times: reservations, and licenses with
+    their counts. A job that uses a reservation runs to its end, even if the reservation ends
+    earlier.
     """
 
     reservations: tuple[ReservationSpec, ...] = ()
@@ -109,26 +105,16 @@ NOTHING_KEPT = KeptApart()
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of time.
-
-    `period_s`: the least time between two cycles; a cycle runs only if something changed.
-
-    `tick_s`: while a job waits, the most time between two cycles; None: no cycle runs only because
-    time has passed.
-
-    `preempted`: work done before a preemption counts ("checkpoint"), or all work since the start is
-    done again ("lost").
-
-    `overhead`: a job's overhead is paid at each start ("start"), or in every cycle by every running
-    job ("event", the rule of Muri's published tables).
-
-    `anew`: each cycle assigns the whole cluster again, in order, instead of only the free
-    resources. A job that gets no place is preempted; moving to another place costs nothing.
-
-    `sample_s`: the least time between two rows of the series.
-
-    `pace`: None lets every cycle evict. `Pace()` is the head's pace, which evicts less often, and
-    only for a job that has a higher priority or is of another queue. `Pace()` replaces `period_s`.
+    """The rules of time. `period_s`: the shortest time between two cycles; a cycle runs only if
+    something has changed. `tick_s`: the longest time between two cycles while a job waits; None: no
+    cycle runs only because time has passed. `preempted`: work done before a preemption counts
+    ("checkpoint"), or is done again ("lost"). `overhead`: the overhead is added at each start
+    ("start"), or at every event for every running job ("event", the rule of Muri's published
+    tables). `anew`: each cycle assigns the whole cluster again, in order, instead of only the free
+    resources. A job without a place is then preempted; moving to another place costs nothing.
+    `sample_s`: the shortest time between two rows of the series. `pace`: with None, every cycle may
+    evict. `Pace()` is the head's pace, which evicts less often, and only for a job that has a
+    higher priority or is of another queue. It replaces `period_s`.
     """
 
     period_s: float = 1.0

@@ -1,1 +1,3 @@
-"""Traces of real clusters: nodes, and jobs over time. Traces are published, or a user's own."""
+"""Traces of real clusters: nodes, and jobs over time. They are published traces, or a user's
+own.
+"""

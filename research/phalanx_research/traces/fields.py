@@ -75,8 +75,8 @@ class Row:
         return tuple(sorted({p for p in parts if p}))
 
     def gpus(self, count_name: str, milli_name: str, largest: int | None = None) -> tuple[int, int]:
-        """Return the number of GPUs and the thousandths of each. Raises TraceError if the two do
-        not agree.
+        """Return the number of GPUs, and the thousandths of each. Raises TraceError if the two
+        contradict each other.
         """
         count = self.count(count_name, 0)
         milli = self.count(milli_name, WHOLE if count and milli_name not in self.fields else 0)
@@ -108,9 +108,8 @@ class Row:
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file; a file that ends in .gz is unpacked.
-
-    Raises TraceError if it cannot be read.
+    """Return the text of a file. A file whose name ends in .gz is unpacked. Raises TraceError if
+    the file cannot be read.
     """
     try:
         raw = path.read_bytes()

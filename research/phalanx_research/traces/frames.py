@@ -1,4 +1,4 @@
-"""Conversion of traces from and to pandas DataFrames with the columns of the plain CSV. The module
+"""Converts traces from and to pandas DataFrames with the columns of the plain CSV. This module
 needs pandas.
 """
 

@@ -1,4 +1,4 @@
-"""The reader of Muri's job traces, which are CSV files with times in milliseconds."""
+"""Reads Muri's job traces, which are CSV files with times in milliseconds."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def read_jobs(path: Path) -> list[TraceJob]:
     """Return jobs in the order of the file. The seconds of work are iterations * iteration_time /
     1000 * 1.015.
 
-    A job's number of GPUs is a total; if a node has fewer GPUs, the job is spread over whole nodes.
-    The column `priority` is 0 for jobs with guaranteed GPUs, and 1 for opportunistic jobs, which
-    get the priority -1 and so come last. Raises TraceError for a faulty file, and for jobs that are
-    not in the order of their submission.
+    A job's number of GPUs is a total. If a node has fewer GPUs, the job is spread over whole nodes.
+    The column `priority` is 0 for jobs with guaranteed GPUs, and 1 for opportunistic jobs. These
+    get the priority -1, so they come last. Raises TraceError for a faulty file, and for jobs that
+    are not in the order of their submission.
     """
     jobs: list[TraceJob] = []
     last_s = 0.0

@@ -1,6 +1,4 @@
-"""The reader of Alibaba's openb traces (clusterdata, cluster-trace-gpu-v2023): nodes and pods as
-CSV.
-"""
+"""Reads Alibaba's openb traces (clusterdata, cluster-trace-gpu-v2023): nodes and pods as CSV."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from phalanx_research.traces.records import TraceJob, TraceNode
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 POD_MORE = ("gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time")
-"""The columns that the files with more multi-GPU pods lack."""
+"""The columns that the files with more multi-GPU pods do not have."""
 LARGEST_POD = 8
 
 
@@ -37,9 +35,7 @@ def read_nodes(path: Path) -> list[TraceNode]:
 
 
 def read_jobs(path: Path) -> list[TraceJob]:
-    """Return pods in the order of the file, one job for each pod; the queue is the quality of
-    service.
-
+    """Return a job for each pod, in the order of the file. The queue is the quality of service.
     Raises TraceError.
     """
     jobs = []

@@ -1,4 +1,4 @@
-"""The reader of the job log of Microsoft's Philly clusters (philly-traces, cluster_job_log: a JSON
+"""Reads the job log of Microsoft's Philly clusters (philly-traces, cluster_job_log: a JSON
 array).
 """
 
@@ -17,12 +17,11 @@ FIELDS = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
 
 
 def read_jobs(path: Path) -> list[TraceJob]:
-    """Return jobs by time of submission, in seconds since the first one.
-
-    The virtual cluster is the queue. Start and GPUs come from the first attempt that has them, the
-    end from the last attempt; the duration is the sum over attempts. Each machine of an attempt
-    counts as a member; all members have the number of GPUs of the largest. Jobs that were never
-    placed have no start, GPUs, end and duration. Raises TraceError.
+    """Return jobs by time of submission, in seconds since the first submission. The virtual cluster
+    is the queue. Start and GPUs come from the first attempt that has them, and the end from the
+    last attempt; the duration is the sum over attempts. Each machine of an attempt is a member, and
+    all members have as many GPUs as the largest. Jobs that were never placed have no start, GPUs,
+    end and duration. Raises TraceError.
     """
     source = str(path)
     text = text_of(path)
@@ -104,7 +103,7 @@ class _Entry:
         )
 
     def _places(self, attempt: dict[str, Any]) -> tuple[int, int]:
-        """Return the number of an attempt's machines, and the largest number of GPUs on one of
+        """Return the number of machines of an attempt, and the largest number of GPUs on one of
         them.
         """
         places = attempt.get("detail") or []

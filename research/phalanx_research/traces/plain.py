@@ -1,6 +1,4 @@
-"""The reader of the plain CSV of a user's own cluster. docs/howto/simulator.md describes its
-columns.
-"""
+"""Reads the plain CSV of a user's own cluster. docs/howto/simulator.md describes its columns."""
 
 from __future__ import annotations
 

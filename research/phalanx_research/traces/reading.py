@@ -1,4 +1,4 @@
-"""The reader of traces in any of the known formats. The header of a file tells its format."""
+"""Reads traces in any of the known formats. The header of a file shows its format."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 
 class TraceError(PhalanxError, ValueError):
-    """The error of a trace that cannot be read. It names the file, the line and the reason."""
+    """Raised for a trace that cannot be read. The text names the file, the line and the reason."""
 
     def __init__(self, source: str, line: int, reason: str) -> None:
         super().__init__(source, line, reason)
@@ -23,7 +23,7 @@ class TraceError(PhalanxError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceNode:
-    """A machine: thousandths of a core, MiB, GPUs and their model."""
+    """A machine: its CPUs in thousandths of a core, its memory in MiB, its GPUs and their model."""
 
     name: str
     cpu_milli: int
@@ -39,7 +39,7 @@ class TraceJob:
     Times are seconds since the trace's beginning; None if the trace lacks them. `gpu_milli` is
     thousandths of each GPU. `models` are the suitable GPU models; empty: any model. `workload`,
     `iterations`, `iteration_ms`, `stages_ms` and `stated_s` describe training jobs, if known.
-    `stages_ms` are the times for which an iteration prepares data, computes and uses the network.
+    `stages_ms` are the times in which an iteration prepares data, computes and uses the network.
     `stated_s` is the run time that the trace states.
     """
 
@@ -65,5 +65,5 @@ class TraceJob:
 
     @property
     def shape(self) -> Shape:
-        """The job's request in the form that the placement on GPU nodes reads."""
+        """The job's request, in the form for the placement on GPU nodes."""
         return Shape(self.cpu_milli, self.memory_mib, self.num_gpu, self.gpu_milli, self.models)

@@ -1,8 +1,7 @@
-"""Policies that only the simulator has, for comparison with others.
-
-No cluster runs these policies, and they use none of the head's deciding code. They follow Muri's
-simulator (Zhao et al., SIGCOMM 2022) and run under its rules: everything is decided again at each
-arrival and finish, and every event costs each running job as much time as a start.
+"""Policies that only the simulator has, for comparison. No cluster runs these policies, and they do
+not use the head's deciding code. They follow Muri's simulator (Zhao et al., SIGCOMM 2022) and its
+rules: everything is decided again at each arrival and finish, and every event costs each running
+job as much time as a start.
 
     from phalanx_research.timed.studied import simulate_studied
 

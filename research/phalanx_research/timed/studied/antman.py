@@ -1,14 +1,14 @@
-"""AntMan: guests use GPUs that are guaranteed to other jobs, while these jobs do not need them.
+"""AntMan: guests use GPUs that are guaranteed to other jobs, when these jobs do not need them.
 
 The policy follows AntMan (Xiao et al., OSDI 2020), as Muri's simulator implements it. Jobs with a
 priority below 0 are guests, and all other jobs are hosts. No job is stopped. Hosts come first, in
 order of submission.
 
-- A host shares its GPUs with no other host, and loses no speed to guests. If a host does not fit,
-  it keeps the free GPUs of the machine with the most free GPUs, and waits for more GPUs of this
-  machine. A host that is larger than a machine keeps whole machines.
-- A guest takes the GPUs with the least load, on any machines. A GPU has at most one guest.
-- The slowest of its GPUs sets the speed of a guest (`stages.guest_s`).
+- A host does not share its GPUs with other hosts, and is not slowed down by guests. If a host does
+  not fit, it keeps the free GPUs of the machine that has the most, and waits for further GPUs of
+  this machine. A host that is larger than a machine keeps whole machines.
+- A guest takes the GPUs with the smallest load, on any machines. A GPU has at most one guest.
+- The speed of a guest is that of its slowest GPU (`stages.guest_s`).
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from phalanx_research.timed.workload import Job
 
 HOST_LOAD = 0.1
 STARTED = 0.01
-"""The part of a host's load that counts only when the host has started. The rest also counts while
+"""The part of a host's load that counts only once the host has started. The rest also counts while
 the host waits.
 """
 GUEST_LOAD = 0.9
 FULL = 0.8
-"""The load from which a GPU takes no more guests."""
+"""The load from which a GPU takes no further guests."""
 
 
 class Gpu:
-    """One GPU, its jobs and its load.
-
-    `load` is a running sum in floating point. Guests choose GPUs by their loads. Between GPUs where
-    nothing runs, the rounding error of the sum decides, as in Muri's simulator.
+    """One GPU, its jobs and its load. `load` is a running sum in floating point. Guests choose GPUs
+    by their loads. Among GPUs on which nothing runs, the rounding errors of the sums decide, as in
+    Muri's simulator.
     """
 
     __slots__ = ("guests", "host", "load", "machine")
@@ -58,7 +57,7 @@ class AntMan:
         self._running: dict[Live, None] = {}
 
     def decide(self, live: list[Live], now: float) -> Decision:
-        """Decide which jobs run; hosts come first."""
+        """Decide which jobs run. Hosts come first."""
         live.sort(key=lambda one: (_is_guest(one), one.number))
         for one in live:
             if one not in self._running:
@@ -103,10 +102,9 @@ class AntMan:
                 gpu.load += STARTED
 
     def _on_one(self, host: Live, kept: Sequence[Gpu]) -> list[Gpu]:
-        """Return free GPUs of one machine for a host.
-
-        If the host already keeps some GPUs, it is their machine. Otherwise it is the first machine
-        with enough free GPUs or, if none has enough, the first with the most.
+        """Return free GPUs of one machine for a host. If the host already keeps some GPUs, their
+        machine is chosen. Otherwise the first machine with enough free GPUs is chosen or, if none
+        has enough, the first with the most.
         """
         lacks = host.gpus - len(kept)
         if kept:
@@ -116,8 +114,8 @@ class AntMan:
         return next(enough, max(free, key=len))[:lacks]
 
     def _whole(self, host: Live) -> list[Gpu]:
-        """Return GPUs of entirely free machines. If the host needs only a part of a last machine,
-        that machine must also be entirely free.
+        """Return GPUs of entirely free machines. The last machine must be entirely free even if the
+        host needs only a part of it.
         """
         lacks = host.gpus - len(self._kept[host])
         taken: list[Gpu] = []
@@ -138,8 +136,8 @@ class AntMan:
             gpu.load += GUEST_LOAD
 
     def _pace(self, one: Live) -> float:
-        """Return the seconds that the guest needs per second of its work; 1 for a host, and for a
-        guest without running hosts.
+        """Return the seconds that a job needs per second of its work: 1 for a host, and for a guest
+        without running hosts.
         """
         if not _is_guest(one):
             return 1.0

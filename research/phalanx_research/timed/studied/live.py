@@ -1,6 +1,4 @@
-"""A job as studied policies see it, from its submission to its end, and the decisions of the
-policies.
-"""
+"""Jobs from their submission to their end, for studied policies, and the policies' decisions."""
 
 from __future__ import annotations
 
@@ -14,10 +12,9 @@ from phalanx_research.timed.workload import GPU, Job, Training, WorkloadError
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of a job until the next event.
-
-    `pace` is the seconds that the job needs per second of its work; it is 1 for a job alone on its
-    GPUs. `overhead_s` is the time that the next event costs the job.
+    """The speed of a job until the next event. `pace`: the seconds that the job needs per second of
+    its work; 1 for a job alone on its GPUs. `overhead_s`: the time that the next event costs the
+    job.
     """
 
     pace: float
@@ -69,14 +66,16 @@ class Live:
 
     @property
     def training(self) -> Training:
-        """Facts about the job's iterations; `check_stages` has checked that they are known."""
+        """Facts about the job's iterations. `check_stages` has checked that they are known."""
         assert self.job.training is not None
         return self.job.training
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The jobs that run until the next event, and the number of held GPUs of each machine."""
+    """The jobs that run until the next event, and the number of GPUs that are held on each
+    machine.
+    """
 
     terms: dict[Live, Terms]
     held: list[int]
@@ -86,10 +85,8 @@ class Policy(Protocol):
     """A policy that decides again at each event."""
 
     def decide(self, live: list[Live], now: float) -> Decision:
-        """Decide which of these jobs run from `now` on.
-
-        The policy may reorder the list and rely on this order later: new jobs are appended to the
-        list, and finished jobs are removed.
+        """Decide which of these jobs run from `now` on. The policy may reorder the list, and the
+        order is kept: new jobs are appended, and finished jobs are removed.
         """
 
     def leave(self, one: Live) -> None:

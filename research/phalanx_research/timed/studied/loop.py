@@ -1,7 +1,6 @@
 """Virtual time for the studied policies: everything is decided again at each arrival and finish.
-
-Equal inputs give equal results. Machines have GPUs and nothing else. Jobs that request a part of a
-GPU, or that may run with fewer than all tasks, are refused.
+Equal inputs give equal results. Machines only have GPUs. Jobs that request a part of a GPU, or that
+may run with fewer than all tasks, are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from phalanx_research.timed.workload import GPU, Job, WorkloadError, check, requ
 
 TOGETHER = 1e-9
 """The relative difference up to which finishes count as one event, as in Muri's simulator.
-Otherwise equal jobs that ran together would pay an additional overhead because of rounding.
+Otherwise equal jobs that ran together would have an additional overhead because of rounding.
 """
 TOGETHER_S = 1e-4
 """The seconds between a finish and an arrival up to which they count as one event."""
@@ -91,7 +90,7 @@ class _Run:
         self._events = self._decisions = 0
         self._deciding_s = 0.0
         self._held: dict[str, float] = {}
-        """The GPU-seconds of each queue; a shared GPU counts fully for each job on it."""
+        """The GPU-seconds of each queue. A shared GPU counts fully for each job on it."""
 
     def run(self, name: str, progress: Callable[[Progress], None] | None) -> Result:
         now = 0.0

@@ -1,8 +1,7 @@
-"""The pairing of items with the largest sum of weights.
-
-A weight depends only on the kinds of the two items, and many items are of the same kind. So only
-the number of pairs for each two kinds has to be found. This is a small integer program, which HiGHS
-solves (`scipy.optimize.milp`). Within a kind, the first item is paired first.
+"""Finds the pairs of items with the largest sum of weights. A weight depends only on the kinds of
+the two items, and many items are of the same kind. So only the number of pairs of each two kinds
+must be found. HiGHS solves this small integer program (`scipy.optimize.milp`). Within a kind, items
+are paired in order.
 """
 
 from __future__ import annotations
@@ -21,12 +20,10 @@ Weight: TypeAlias = Callable[[Kind, Kind], float]
 
 
 def matched(kinds: Sequence[Kind], weight: Weight) -> list[int | None]:
-    """Return the partner of each item; None for an item that stays alone.
-
-    `weight` returns the value of a pair of kinds, whose order does not matter. It must be a
-    function of a module, because results are cached. Kinds with a value of 0 or less are not
-    paired. Equal arguments give equal partners, even if several choices are optimal. Raises
-    WorkloadError if scipy is not installed.
+    """Return the partner of each item; None for an item without a partner. `weight` returns the
+    weight of a pair of kinds, in either order. It must be a function of a module, because results
+    are cached. Kinds with a weight of 0 or less are not paired. Equal arguments give equal
+    partners, even if several choices are optimal. Raises WorkloadError if scipy is not installed.
     """
     of_kind: dict[Kind, list[int]] = {kind: [] for kind in sorted(set(kinds))}
     for i, kind in enumerate(kinds):

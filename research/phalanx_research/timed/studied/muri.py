@@ -1,15 +1,15 @@
-"""Muri: up to four jobs with equal numbers of GPUs share these, each using a different resource at
-a time.
+"""Muri: up to four jobs with equal numbers of GPUs share their GPUs, and use different resources at
+each time.
 
 The policy follows Muri (Zhao et al., SIGCOMM 2022) and its simulator. Muri-S knows run times: jobs
-with the least product of remaining work and GPUs come first. Muri-L does not know run times: jobs
-that have run least come first.
+with the smallest product of remaining work and GPUs come first. Muri-L does not know run times:
+jobs that have used the least GPU time come first.
 
 1. An empty cluster is filled with jobs in order. Each job that still fits becomes a candidate, and
    so do the next three jobs with the same number of GPUs.
-2. While the candidates want more GPUs than there are, pairs of groups with the same number of GPUs
+2. While the candidates request more GPUs than exist, pairs of groups with the same number of GPUs
    are merged, in at most four rounds. A maximum-weight matching chooses the pairs. The weight is
-   the part of the time in which the four resources are used.
+   the fraction of time in which the four resources are used.
 3. Groups are placed, groups with more GPUs first. A group without room waits.
 
 A group may be slower than its jobs one after another. A flag of Muri's simulator would divide such
@@ -29,7 +29,7 @@ from phalanx_research.timed.studied.stages import SLOTS, Stages, interleaved_s
 from phalanx_research.timed.workload import Job
 
 MOST = SLOTS
-"""The most jobs in a group, and the number of rounds of merging."""
+"""The largest number of jobs in a group, and the number of rounds of merging."""
 PROFILING = 1.015
 SLOWER = (0.0, 1.0, 1.33 / PROFILING, 1.5 / PROFILING, 1.37 / PROFILING)
 """The factors by which an iteration takes longer than its stages, by the number of jobs.
@@ -70,7 +70,7 @@ class Muri:
         return _placed(live, group_of, Rooms(self._machines))
 
     def leave(self, one: Live) -> None:
-        """Do nothing, since the policy keeps no state of jobs."""
+        """Do nothing: the policy keeps no state of jobs."""
 
 
 def iteration_s(group: Group) -> float:
@@ -98,9 +98,7 @@ def _candidates(live: Iterable[Live], rooms: Rooms) -> dict[int, list[Live]]:
 
 
 def _merged(candidates: dict[int, list[Live]], room: int) -> list[Group]:
-    """Return groups that need `room` GPUs in all, or a number as close to `room` as four rounds
-    allow (step 2).
-    """
+    """Merge groups until they need at most `room` GPUs in all, or for four rounds (step 2)."""
     groups: dict[int, list[Group]] = {n: [(one,) for one in c] for n, c in candidates.items()}
     wanted = sum(size * len(these) for size, these in groups.items())
     for _ in range(MOST):
@@ -119,7 +117,9 @@ def _merged(candidates: dict[int, list[Live]], room: int) -> list[Group]:
 
 
 def _pairs(groups: list[Group]) -> list[tuple[Group, ...]]:
-    """Return the pairs to merge, and the groups that stay alone, sorted by the last job of each."""
+    """Return the pairs to merge, and the groups that are not merged, sorted by the last job of
+    each.
+    """
     kinds = [tuple(sorted(one.training.stages_s for one in group)) for group in groups]
     partners = matched(kinds, _used)
     pairs: list[tuple[Group, ...]] = []
@@ -132,9 +132,8 @@ def _pairs(groups: list[Group]) -> list[tuple[Group, ...]]:
 
 
 def _used(one: Kind, other: Kind) -> float:
-    """Return the part of the time in which both groups together use the four resources.
-
-    It is 0 if the groups together have too many jobs.
+    """Return the fraction of time in which both groups together use the four resources; 0 if they
+    have too many jobs.
     """
     jobs = one + other
     if len(jobs) > MOST:

@@ -1,4 +1,4 @@
-"""The GPUs of machines, which are assigned by the rule first fit."""
+"""The GPUs of machines, assigned by first fit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class Rooms:
-    """The GPUs of all machines; they are free at first."""
+    """The GPUs of all machines, which are free at first."""
 
     def __init__(self, gpus: Sequence[int]) -> None:
         self._all = gpus
@@ -14,10 +14,10 @@ class Rooms:
         self._largest = max(gpus)
 
     def take(self, gpus: int) -> bool:
-        """Assign this many GPUs, or none if there are too few. Returns whether they were assigned.
-
-        The GPUs come from the first machine that has enough. A request that exceeds the largest
-        machine takes the first free whole machines, and the rest from one more.
+        """Assign this number of GPUs, or none if too few are free. Returns whether they were
+        assigned. The GPUs come from the first machine with enough free GPUs. A request that exceeds
+        the largest machine takes the first entirely free machines, and the rest from one more
+        machine.
         """
         whole, rest = divmod(gpus, self._largest) if gpus > self._largest else (0, gpus)
         idle = [i for i, n in enumerate(self._free) if n == self._largest][:whole]

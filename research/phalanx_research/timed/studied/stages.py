@@ -14,7 +14,7 @@ from itertools import permutations
 Stages = tuple[float, ...]
 """The seconds that the stages of an iteration take: data, GPU and network."""
 SLOTS = 4
-"""The number of slots of an iteration, which is also the most jobs in a group. Data takes two
+"""The number of slots of an iteration, and the largest number of jobs in a group. Data takes two
 slots, for reading and preparing; GPU and network take one slot each.
 """
 SETTLED = 1e-3
@@ -22,11 +22,10 @@ SETTLED = 1e-3
 
 
 def interleaved_s(jobs: Sequence[Stages]) -> float:
-    """Return the seconds of an iteration of jobs that use each resource one after another, in the
-    best order of the jobs.
-
-    Two jobs may be in their data stages at the same time, since one can read while the other
-    prepares. After Muri (Zhao et al., SIGCOMM 2022, section 4), as its simulator computes it.
+    """Return the seconds of an iteration of jobs that take turns in using each resource, in the
+    best order of the jobs. Two jobs may be in their data stages at the same time, because one can
+    read while the other prepares. The computation is that of Muri's simulator (Zhao et al., SIGCOMM
+    2022, section 4).
     """
     return _interleaved_s(tuple(sorted(jobs)))
 
@@ -43,9 +42,8 @@ def _interleaved_s(jobs: tuple[Stages, ...]) -> float:
 
 
 def _period_s(jobs: tuple[Stages, ...]) -> float:
-    """Return the time between two equal slots in the steady state, computed over two rounds.
-
-    Each job is one slot behind the previous job.
+    """Return the period of the slots in the steady state, computed over two rounds. Each job is one
+    slot behind the previous job.
     """
     ends = [0.0]
     for slot in range(2 * SLOTS):
@@ -68,11 +66,10 @@ def _period_s(jobs: tuple[Stages, ...]) -> float:
 
 def guest_s(guest: Stages, host: Stages, host_iteration_s: float) -> float:
     """Return the seconds of an iteration of a guest that uses a resource only while its host does
-    not.
-
-    The result is a whole number of the host's iterations. In each of the host's iterations, a stage
-    of the guest gets the time of the host's other two stages; what is left of that time goes to the
-    guest's next stage. After AntMan (Xiao et al., OSDI 2020), as Muri's simulator computes it.
+    not. The result is a whole number of the host's iterations. In each of the host's iterations, a
+    stage of the guest gets the time of the host's other two stages. The guest's next stage gets
+    what is left of that time. The computation is that of Muri's simulator for AntMan (Xiao et al.,
+    OSDI 2020).
     """
     data, gpu, network = host
     left_data, left_gpu, left_network = guest
@@ -94,10 +91,9 @@ def guest_s(guest: Stages, host: Stages, host_iteration_s: float) -> float:
 
 
 def _windows(stage_s: float, window_s: float) -> tuple[float, float]:
-    """Return the number of whole windows that a stage fills, and the rest in seconds.
-
-    Both are rounded separately, as in Muri's simulator. So a stage of exactly ten windows may fill
-    ten windows and still have nearly a window left.
+    """Return the number of whole windows that a stage fills, and the rest in seconds. They are
+    rounded separately, as in Muri's simulator. So a stage of exactly ten windows may fill ten
+    windows and have nearly one window left.
     """
     if not window_s:
         return (math.inf if stage_s else 0.0), 0.0

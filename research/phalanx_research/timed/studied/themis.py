@@ -1,14 +1,13 @@
 """Themis: the job whose finish time suffers most from sharing the cluster comes first.
 
-The policy follows Themis (Mahajan et al., NSDI 2020), as in Muri's simulator. A job's rho compares
-two times from its submission to its finish: the time if the job has its GPUs for a part x of the
-time, divided by the time if it has an equal part of the cluster. Parts are chosen so that the
+The policy follows Themis (Mahajan et al., NSDI 2020), as in Muri's simulator. A job's rho is the
+quotient of two times from its submission to its finish: the time if the job has its GPUs for a part
+x of the time, and the time if it has an equal part of the cluster. Parts are chosen so that the
 largest rho is as small as possible. A lease lasts until the next event. Jobs get leases in the
-order of part divided by run time so far, the largest first; jobs that have not run yet come before
-all others.
-
-If several choices of parts give the same largest rho, the next largest rho is as small as possible,
-and so on. Muri's simulator takes the choice that its solver, an interior point method, returns.
+order of part divided by run time so far, the largest first. Jobs that have not run yet come before
+all others. If several choices of parts give the same largest rho, the next largest rho is
+minimized, and so on. Muri's simulator takes the choice that its solver, an interior point method,
+returns.
 """
 
 from __future__ import annotations
@@ -25,11 +24,9 @@ from phalanx_research.timed.workload import Job
 
 Vector = npt.NDArray[np.float64]
 STEPS = 100
-"""The number of halvings of an interval after which the result is as precise as floating point
-allows.
-"""
+"""The number of bisections after which a result is as precise as floating point allows."""
 UNRUN = 1e9
-"""The factor used for a job that has not run, in place of dividing by its run time."""
+"""The factor for a job that has not run, in place of a division by its run time."""
 
 
 class Themis:
@@ -46,13 +43,15 @@ class Themis:
         self._before: dict[Live, tuple[float, float]] = {}
         """The work left and the equal part of each job at the last event."""
         self._alone: dict[Live, float] = {}
-        """The time that each job's work so far would have taken with an equal part of the GPUs."""
+        """The time that the work that each job has done would have taken with an equal part of the
+        GPUs.
+        """
         self._owed: dict[Live, float] = {}
         """The run time that each job should have got by its assigned parts."""
         self._last = 0.0
 
     def decide(self, live: list[Live], now: float) -> Decision:
-        """Decide which jobs run: the most disadvantaged ones."""
+        """Decide which jobs run. The most disadvantaged jobs come first."""
         if live:
             self._put_in_order(live, now)
         self._last = now
@@ -68,7 +67,6 @@ class Themis:
         return Decision(terms=terms, held=rooms.held())
 
     def leave(self, one: Live) -> None:
-        """Forget a finished job."""
         self._before.pop(one, None)
         self._alone.pop(one, None)
         self._owed.pop(one, None)
@@ -105,8 +103,7 @@ class Themis:
 def fair_parts(a: Vector, b: Vector, gpus: Vector, room: float) -> Vector:
     """Return the parts x, 0 < x <= 1, with gpus @ x <= room, that minimize the largest a + b / x.
 
-    Among choices with the same largest value, the next largest value is as small as possible, and
-    so on.
+    Among choices with the same largest value, the next largest value is minimized, and so on.
     """
     parts = np.ones_like(a)
     free = np.ones(len(a), dtype=np.bool_)
@@ -126,7 +123,7 @@ def fair_parts(a: Vector, b: Vector, gpus: Vector, room: float) -> Vector:
 
 
 def _level(a: Vector, b: Vector, gpus: Vector, room: float) -> float:
-    """Return, by halving, the rho for which the parts b / (rho - a) use all the room."""
+    """Return, by bisection, the rho for which the parts b / (rho - a) use all the room."""
     low = float(a.max())
     high = low + float((gpus * b).sum()) / room + float(b.max())
     for _ in range(STEPS):
