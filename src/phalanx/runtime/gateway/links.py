@@ -1,4 +1,6 @@
-"""A socket in the gateway's event loop, plain or TLS, read and written by exact counts."""
+"""A socket in the gateway's event loop, plain or with TLS. It is read and written in exact numbers
+of bytes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ _READ, _WRITE = "read", "write"
 
 
 class Link:
-    """A socket that never reads ahead, so that it can be passed on between any two messages.
+    """A socket that never reads more than it is asked for. So it can be passed on between any two
+    messages.
 
     Raises EOFError at the end of the stream, and OSError (for example ssl.SSLError) if the
     connection breaks.
@@ -32,7 +35,7 @@ class Link:
         return isinstance(self.sock, ssl.SSLSocket)
 
     async def peek(self) -> bytes:
-        """Return the first byte of a plain socket, and leave it to be read."""
+        """Return the first byte of a plain socket without removing it."""
         return await self._call(_READ, self.sock.recv, 1, socket.MSG_PEEK)
 
     async def receive(self, size: int) -> bytes:

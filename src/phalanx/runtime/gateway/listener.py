@@ -1,8 +1,8 @@
-"""The way in: TCP connections that must authenticate before they reach any process.
+"""Accepts TCP connections, which must authenticate before they reach any process.
 
-Until then, at most one hello and one proof are read from them, within 5 seconds, and only fixed
-fields are decoded. A peer that fails is answered a second later, whatever the failure. `Turns`
-decides which handshakes run at the same time.
+Until then, at most one hello and one proof are read from a connection, within 5 seconds, and only
+fixed fields are decoded. A peer that fails gets its answer a second later, whatever the failure
+was. `Turns` decides which handshakes run at the same time.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ from phalanx.runtime.gateway.turns import Turns
 _HANDSHAKE_S = 5.0
 _FAILURE_S = 1.0
 _LOOK_EVERY_S = 0.1
-"""Seconds between looks at the connections that wait for their turn."""
+"""Seconds between checks of the connections that wait for their turn."""
 _TLS_RECORD = b"\x16"
 _HARMLESS = (OSError, EOFError, ProtocolError, AuthenticationError, asyncio.TimeoutError)
 
 Welcome = Callable[[Link, ClientHello, GatewaysHandshake, str], Awaitable[None]]
-"""A function that takes an authenticated connection: link, hello, handshake for the verdict,
-address."""
+"""Takes an authenticated connection. Arguments: the link, the hello, the handshake for the verdict,
+and the address.
+"""
 
 
 class _Arrival:
@@ -101,7 +102,7 @@ class Listener:
             self._begin()
 
     def _begin(self) -> None:
-        """Begin the handshakes whose turn has come. End handshakes that take long while others
+        """Begin the handshakes whose turn has come. End handshakes that take too long while others
         wait.
         """
         now = self._loop.time()
@@ -153,8 +154,8 @@ class Listener:
     async def _authenticate(
         self, link: Link, answer: bytearray
     ) -> tuple[ClientHello, GatewaysHandshake]:
-        """Authenticate the peer by its hello and proof. `answer` collects the bytes that the peer
-        gets if that fails.
+        """Authenticate the peer by its hello and proof. `answer`: the bytes that the peer gets if
+        that fails are added to it.
         """
         binding = NO_BINDING
         if await link.peek() == _TLS_RECORD:

@@ -1,4 +1,4 @@
-"""The files of objects, as the gateway opens them: no name leads out of their directories."""
+"""The files of objects as the gateway opens them. No name leads out of their directories."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ class ObjectFiles:
                 self.discard(leftover.removesuffix(_PART))
 
     def open_again(self) -> None:
-        """Open a directory again that was removed and made again; the descriptor stays."""
+        """Open a directory again that was removed and made again. Its descriptor keeps its
+        number.
+        """
         places = ((self._shared, self._session.shared), (self._spill, self._session.spill))
         for held, path in places:
             if not os.fstat(held).st_nlink:
@@ -110,12 +112,12 @@ class ObjectFiles:
         os.rename(source, target, src_dir_fd=self._shared, dst_dir_fd=self._shared)
 
     def discard_spare(self, spare: str) -> None:
-        """Delete the file of a deleted object."""
+        """Delete the file of a deleted object, which will not be reused."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(spare_file(spare), dir_fd=self._shared)
 
     def seal(self, name: str, on_disk: bool = False) -> None:
-        """Make an object of a file that was begun."""
+        """Make a file that was begun an object."""
         place = self._place(on_disk)
         os.rename(name + _PART, name, src_dir_fd=place, dst_dir_fd=place)
 

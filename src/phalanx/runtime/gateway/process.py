@@ -1,4 +1,6 @@
-"""The gateway's process, from the fork to its end: it builds the parts and obeys its node."""
+"""The gateway's process, from the fork to its end. It builds the parts, and does what its node
+orders.
+"""
 
 from __future__ import annotations
 
@@ -103,8 +105,8 @@ def _harden(channel_socket: socket.socket) -> None:
 class OwnTimeLoop(asyncio.SelectorEventLoop):
     """An event loop whose timers for handshakes and dials follow the process's own time.
 
-    `_report` reads that time each second. So the answer of a peer is not late if it came while this
-    process was stopped.
+    This time does not advance while the process is stopped, because `_report` reads it each second.
+    So an answer of a peer that came meanwhile is not late.
     """
 
     def time(self) -> float:
@@ -126,7 +128,7 @@ class Gateway:
         self._config = config
         self._channel = Connection(channel_socket, decode=gateway_messages.decode_body)
         self._given_up: set[bytes] = set()
-        """Prefixes of nodes of another version that the head has declared dead."""
+        """The prefixes of nodes with another version that the head has declared dead."""
 
     async def serve(self) -> None:
         """Serve until the channel closes."""
@@ -179,8 +181,8 @@ class Gateway:
         ]
 
     def _secrets(self) -> tuple[Tokens, PersonalToken | None]:
-        """Return the cluster's tokens. For a node with a key of its own, return that key, and a
-        token that nobody else has in place of the cluster's.
+        """Return the cluster's tokens. For a node with a key of its own, return a token that nobody
+        else has in place of the cluster's, and that key.
         """
         path = self._config.token_file
         key = personal_token.parsed(cluster_token.read_text(path))

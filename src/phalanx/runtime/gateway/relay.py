@@ -1,4 +1,6 @@
-"""The socket that a process is given: the TCP socket itself, or under TLS a relayed one."""
+"""The socket that a process gets for a connection: the TCP socket itself or, with TLS, a relayed
+one.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class Relays:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def check(self, link: Link) -> None:
-        """Raise DialError when `link` needs a relay and no more are allowed."""
+        """Raise DialError if `link` needs a relay and no more relays are allowed."""
         if link.is_tls and len(self._tasks) >= _AT_ONCE:
             raise DialError(
                 Status.BUSY, f"this node relays {_AT_ONCE} encrypted connections, its limit"

@@ -1,4 +1,4 @@
-"""Sending this node's objects to other nodes' gateways."""
+"""Sends this node's objects to the gateways of other nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Starts a gateway: forks it from the process that it serves, and starts it again if need be."""
+"""Starts a gateway, which is forked from the process that it serves. If it is killed, another one
+is started.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from phalanx.runtime.os.session import Session
 
 
 class _Again(msgspec.Struct, kw_only=True):
-    """The configuration of a gateway that replaces a killed one."""
+    """The configuration of a gateway that replaces a killed gateway."""
 
     session: Session
     gateway: GatewayConfig

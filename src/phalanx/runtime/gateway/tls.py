@@ -1,8 +1,8 @@
 """TLS 1.3 with a certificate that the gateway makes when it starts.
 
 No authority signs the certificate, and no peer checks a signature: the handshake of
-`protocol.handshake` binds both proofs to the certificate, so only a holder of the token can be at
-either end.
+`protocol.handshake` binds both proofs to the certificate, so at both ends there must be a holder of
+the token.
 """
 
 from __future__ import annotations

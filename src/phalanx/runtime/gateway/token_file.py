@@ -1,4 +1,4 @@
-"""The cluster's tokens in their file, read again when the file has changed."""
+"""The cluster's tokens in their file. The file is read again after it has changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BYTES = 32
 
 
 class Tokens(Protocol):
-    """The tokens by which gateways know each other."""
+    """The tokens by which gateways recognize each other."""
 
     @property
     def path(self) -> str:
@@ -20,16 +20,16 @@ class Tokens(Protocol):
         ...
 
     def own(self) -> bytes:
-        """Return the token to show to others."""
+        """Return the token that this gateway presents to others."""
         ...
 
     def accepted(self) -> list[bytes]:
-        """Return the tokens that others may show."""
+        """Return the tokens that others may present."""
         ...
 
 
 class TokenOfNobody:
-    """A token that nobody else has, for a node that shows a key of its own."""
+    """A token that nobody else has, for a node that presents a key of its own."""
 
     def __init__(self, path: str) -> None:
         """`path`: the file with the node's key."""
@@ -41,12 +41,12 @@ class TokenOfNobody:
         return self._token
 
     def accepted(self) -> list[bytes]:
-        """Return only this token, because no other one is accepted."""
+        """Return only this token, because no other token is accepted."""
         return [self._token]
 
 
 class TokenFile:
-    """The tokens that a gateway shows and accepts now.
+    """The tokens that a gateway presents and accepts now.
 
     The file is read again, so a rotation of tokens needs no restart. While the file cannot be read,
     the last tokens stay valid.
@@ -59,11 +59,11 @@ class TokenFile:
         self._tokens = cluster_token.read_all(path)
 
     def own(self) -> bytes:
-        """Return the token to show to others."""
+        """Return the token that this gateway presents to others."""
         return self.accepted()[0]
 
     def accepted(self) -> list[bytes]:
-        """Return the tokens that others may show."""
+        """Return the tokens that others may present."""
         state = self._state()
         if state != self._seen:
             try:

@@ -1,4 +1,4 @@
-"""Fetching other nodes' objects into files of this node, in chunks over several connections."""
+"""Copies other nodes' objects into files of this node, in chunks over several connections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from phalanx.runtime.gateway.warm_files import WarmFiles
 
 _THREADS = 16
 _WAITING = 16_384
-"""The largest number of transfers at the same time, including those that wait for a thread."""
+"""The largest number of transfers at a time, including those that wait for a thread."""
 
 
 class _Transfer:
@@ -41,7 +41,7 @@ class _Transfer:
         self.may_pass = False
         """Whether the transfer failed because no node could be reached."""
         self.is_unreached = False
-        """Whether the last node that did not give the object was only out of reach."""
+        """Whether the last node that did not give the object just could not be reached."""
         self.threads = 0
         self.begun: Begun | None = None
         self.view: memoryview | None = None
@@ -58,7 +58,7 @@ class _Transfer:
             return offset
 
     def fail(self, reason: str, may_pass: bool = False) -> None:
-        """End the transfer; threads that wait for bytes wake up."""
+        """End the transfer. Threads that wait for its bytes wake up."""
         with self.lock:
             if not self.failure:
                 self.failure, self.may_pass = reason, may_pass
@@ -78,7 +78,7 @@ class _Transfer:
 
 
 class Transfers:
-    """Transfers by object. `report` is called from any thread, once for each transfer."""
+    """The transfers, by object. `report` is called once for each transfer, from any thread."""
 
     def __init__(
         self, files: ObjectFiles, kept: KeptConnections, report: Callable[[Pulled], None]
@@ -116,11 +116,11 @@ class Transfers:
         self._threads.submit(self._begin, transfer)
 
     def let_go(self, name: str) -> None:
-        """Release the file of an object that was fetched and then deleted from this node."""
+        """Release the file of an object that was copied here and has been deleted."""
         self._warm.let_go(name)
 
     def cancel(self, name: str) -> None:
-        """Make a transfer fail. Do nothing if it has ended."""
+        """Make a transfer fail. If it has ended, nothing is done."""
         with self._lock:
             transfer = self._transfers.get(name)
         if transfer is not None:

@@ -17,7 +17,7 @@ AT_ONCE = 128
 AT_ONCE_OF_ADDRESS = 64
 """The largest number of handshakes of one address at the same time."""
 WAITING = 1024
-"""The most connections that wait for their turn, of all addresses together."""
+"""The largest number of connections that wait for their turn, over all addresses."""
 PATIENCE_S = 1.0
 """Seconds after which a handshake may be ended in favour of connections that wait."""
 
@@ -25,13 +25,13 @@ _One = TypeVar("_One")
 
 
 class Turns(Generic[_One]):
-    """Connections that wait or prove who they are, by address. Times are in seconds of any steady
-    clock.
+    """Connections that wait, or that prove who they are, by address. Times are in seconds of any
+    steady clock.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[_One]] = {}
-        """The waiting connections by address. The address whose turn is next comes first."""
+        """The waiting connections, by address. The address with the next turn comes first."""
         self._count = 0
         """The number of connections that wait."""
         self._begun: dict[str, dict[_One, float]] = {}
@@ -44,8 +44,8 @@ class Turns(Generic[_One]):
         return self._count
 
     def arrives(self, address: str, one: _One) -> _One | None:
-        """Add a connection that waits. If too many wait, remove and return the connection that has
-        waited longest at the address with the most waiting connections.
+        """Add a connection that waits. If too many wait, the address with the most waiting
+        connections loses the one that has waited longest; it is removed and returned.
         """
         self._waiting.setdefault(address, deque()).append(one)
         self._count += 1
@@ -84,8 +84,8 @@ class Turns(Generic[_One]):
             del self._begun[address]
 
     def overdue(self, now: float) -> list[_One]:
-        """Return handshakes that take long and are to end, at most one for each connection that
-        waits for their place.
+        """Return handshakes that have taken long and must end: at most one for each connection that
+        waits for its place.
 
         They belong to addresses that have reached their limit and, if the limit for all is reached,
         also to the address with the most handshakes.

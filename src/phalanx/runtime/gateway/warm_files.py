@@ -1,8 +1,8 @@
 """Files that this gateway has filled, held open and mapped for the next objects.
 
-The next object may be written over a file that is of no use any more, into pages that are allocated
-and mapped. No other process may have such a file open or mapped. The kernel tells whether one does
-when it is asked for a lease on the file.
+The next object may be written over a file that is no longer needed, into pages that are allocated
+and mapped already. No other process may have the file open or mapped. A request for a lease on the
+file shows this, because the kernel refuses it if any process has.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from phalanx.runtime.os.file_leases import is_ours_alone
 
 
 class WarmFiles:
-    """The files that were filled last, by the names of their objects. Several threads use this
+    """The files that were filled last, by the names of their objects. Several threads may use this
     object.
     """
 

@@ -1,4 +1,4 @@
-"""The audit log, in files of JSON lines with mode 0600. The oldest file is deleted."""
+"""The audit log in files of JSON lines with mode 0600. Only the latest files are kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from phalanx.runtime.os.system import say
 
 FILE_BYTES = 16 << 20
 FILES = 4
-"""The number of files that are kept, including the newest, and the largest size of each."""
+"""FILES: the number of files that are kept, including the newest. FILE_BYTES: the largest size of
+each, in bytes.
+"""
 _READ_BYTES = 1 << 16
 
 
@@ -68,7 +70,7 @@ class AuditFile:
         return f"{self._path}.{number}" if number else self._path
 
     def latest(self, count: int, is_meant: Callable[[AuditInfo], bool]) -> list[AuditInfo]:
-        """Return the last `count` records for which `is_meant` is true, the oldest first."""
+        """Return the last `count` records for which `is_meant` is true, oldest first."""
         found: list[AuditInfo] = []
         for line in self._backwards():
             with contextlib.suppress(msgspec.MsgspecError, TypeError):  # this line was cut short

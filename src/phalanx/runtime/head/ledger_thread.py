@@ -1,4 +1,4 @@
-"""The history of jobs, written and read in a thread while the head continues."""
+"""The history of jobs. A thread writes and reads it while the head continues."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ from phalanx.storage.ledger import HistoryLimits, SqliteLedger
 
 BATCH_ROWS = 1_000
 GATHER_S = 0.1
-"""Seconds for which records are gathered to be written together: one record alone costs as much as
-ten.
+"""Seconds for which records are collected before they are written together. One record alone costs
+as much as ten.
 """
 AGAIN_S = 5.0
-"""Seconds until another try after a failed write."""
+"""Seconds between a failed write and the next attempt."""
 MAX_WAITING = 100_000
-"""The most records that wait to be written, for example while the disk is full. Further records
-stay in the store until the head starts again."""
+"""The largest number of records that wait to be written, for example while the disk is full.
+Further records stay in the store until the head starts again.
+"""
 MAX_QUESTIONS = 100
-"""The most questions that wait; more are refused."""
+"""The largest number of queries that wait. Further queries are refused."""
 _BAD = (sqlite3.Error, StorageError, OSError, msgspec.MsgspecError)
 
 
@@ -63,7 +64,9 @@ class LedgerThread:
     # ---- in the head's loop --------------------------------------------------------------------
 
     def add(self, rows: Sequence[LedgerRow], kept: Callable[[], None]) -> None:
-        """Add these rows. Each key is stored once. `kept` is called when the rows are durable."""
+        """Add these rows; a key that is stored already is not stored again. `kept` is called when
+        the rows are durable.
+        """
         with self._condition:
             if len(self._rows) + len(rows) > MAX_WAITING:
                 return
@@ -74,11 +77,11 @@ class LedgerThread:
                 self._begin()
 
     def attempts(self, query: AttemptQuery, answered: Answered[AttemptPage]) -> None:
-        """Look up attempts, those that ended last first."""
+        """Look up attempts, the latest end first."""
         self._ask(lambda ledger: ledger.attempts(query), answered)
 
     def usage(self, query: UsageQuery, answered: Answered[list[UsageRow]]) -> None:
-        """Look up sums of usage."""
+        """Look up sums of what jobs used."""
         self._ask(lambda ledger: ledger.usage(query), answered)
 
     def _ask(self, look: Callable[[SqliteLedger], Any], answered: Answered[Any]) -> None:
@@ -114,7 +117,7 @@ class LedgerThread:
                 self._answer(*question)
 
     def _gather(self) -> None:
-        """Wait for more records, unless there are many already or a question waits."""
+        """Wait for more records, unless there are many already or a query waits."""
         self._is_gathering = True
         self._condition.wait_for(
             lambda: bool(self._questions) or len(self._rows) >= BATCH_ROWS, GATHER_S
@@ -125,8 +128,8 @@ class LedgerThread:
         return bool(self._questions) or (bool(self._rows) and not self._rest_s())
 
     def _rest_s(self) -> float | None:
-        """Return for how many seconds nothing is written after a failure; None if nothing has
-        failed.
+        """Return for how many seconds nothing must be written, because a write has failed; None if
+        none has.
         """
         if self._failed_at is None:
             return None
@@ -157,9 +160,9 @@ class LedgerThread:
         self._call(tell)
 
     def _certain(self) -> float:
-        """Return the earliest time that may be the true wall-clock time.
+        """Return the earliest time that the true wall-clock time may be.
 
-        A clock that is wrong for a moment must not delete a year's history.
+        A clock that is wrong for a moment must not make the history of a year be deleted.
         """
         wall, steady = self._began
         return min(time.time(), wall + time.monotonic() - steady)

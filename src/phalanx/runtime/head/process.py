@@ -73,12 +73,12 @@ class HeadProcess:
     """The connections of nodes, the gateway's channel, and the head."""
 
     def __init__(self, config: HeadConfig, gateway: socket.socket, starter: GatewayStarter) -> None:
-        """`gateway` is the channel to the gateway that `starter` has started."""
+        """`gateway`: the channel to the gateway that `starter` has started."""
         self._config = config
         self._starter = starter
         self._gateway_deaths = Deaths(own_time)
         self._port = 0
-        """The port on which the gateway listens, once it does."""
+        """The port on which the gateway listens; 0 until that is known."""
         self._gateway = Connection(gateway, decode=gateway_messages.decode_body)
         self._loop = ConnectionLoop(
             self,
@@ -88,7 +88,9 @@ class HeadProcess:
         )
         self._nodes: dict[bytes, Connection] = {}
         self._with_tokens: dict[int, Connection] = {}
-        """The connections of people, robots and nodes with tokens of their own, by descriptor."""
+        """The connections of people, robots and nodes that have tokens of their own, by
+        descriptor.
+        """
         self._shared: SharedSocket | None = None
         self._is_quiet = False
         """Whether no message has come since the last tick."""
@@ -176,7 +178,7 @@ class HeadProcess:
         self._control.meter.observe("phalanx_store_commit_seconds", seconds)
 
     def _look(self, meter: Meter) -> None:
-        """Add the numbers that this process knows to the metrics."""
+        """Set the numbers in the meter that only this process knows."""
         # this connection is the gateway's
         visitors = self._loop.connection_count - len(self._nodes) - 1
         meter.set("phalanx_connections", len(self._nodes), "node")
@@ -280,7 +282,7 @@ class HeadProcess:
                 say(f"{message.count} connections from {message.address} did not know the token")
 
     def _share(self, port: int) -> bool:
-        """Listen for other users. Returns True if that is possible; otherwise the head is ended."""
+        """Listen for other users. Returns True if that is possible; otherwise the head ends."""
         try:
             self._shared = SharedSocket(port, self._config.group)
         except (OSError, ValueError) as error:
@@ -303,7 +305,7 @@ class HeadProcess:
                 self._control.on_lost(prefix)
 
     def _gateway_lost(self) -> None:
-        """Start another gateway at the same port; end the head if no gateway can be started."""
+        """Start another gateway at the same port. If none can be started, the head ends."""
         if not self._port or not self._gateway_deaths.one_more():
             say("the head ends, as its gateway was killed", level=ERROR)
             self._stop()
@@ -330,7 +332,7 @@ class HeadProcess:
         self._is_quiet = True
 
     def on_round(self) -> None:
-        """Finish a round: send the answers and write to the store."""
+        """Finish a round: send the answers, and write to the store."""
         self._loop.wake_at(self._control.on_round(own_time()))
         self._or_end(self._control.state_store.flush)
 

@@ -1,4 +1,6 @@
-"""The head's key, by which phalanx-launch knows that the head lets work run under an account."""
+"""The head's key. By its signatures, phalanx-launch knows under which account the head lets work
+run.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 VALID_S = 120
 """Seconds within which a node must use a grant."""
 LEAST_UID = 1000
-"""The lowest number of an account under which work may run: lower ones are accounts of the
+"""The lowest user id of an account under which work may run. Lower ids belong to accounts of the
 machine.
 """
 _KEY, _PUBLIC = "launch.key", "launch.pub"
@@ -31,9 +33,7 @@ _VERSION = 1
 
 
 class SignedGrants:
-    """Signs the right of a member to run under the account of its owner: once, on one node, and
-    soon.
-    """
+    """Signs that a member may run under the account of its owner: once, on one node, and soon."""
 
     def __init__(self, directory: str, clock: Callable[[], float] = time.time) -> None:
         """`directory` contains the key, which the first head makes. Raises OSError, ValueError, and
@@ -45,7 +45,7 @@ class SignedGrants:
     def grant(
         self, user: str, job: JobId, attempt: int, node: str, devices: Sequence[int]
     ) -> Grant:
-        """Return the grant, or the reason why there is none."""
+        """Return the grant. Raises an error with the reason if there is none."""
         try:
             uid = pwd.getpwnam(user).pw_uid
         except (KeyError, ValueError):
@@ -69,8 +69,9 @@ class SignedGrants:
         return Grant(user, uid, self._key.sign(body) + body)
 
     def secret(self, user: str, job: JobId, gang: GangId) -> str:
-        """Return the secret of a gang, in the form of a cluster's token. It is a digest of a
-        signature that is never shown, of bytes that are no grant, so that nothing has to be kept.
+        """Return the secret of a gang, in the form of a cluster's token. Nothing has to be stored:
+        the secret is the digest of a signature of bytes that are no grant, and the signature is
+        never shown.
         """
         about = json.dumps(["secret of a gang", user, job, gang.hex()]).encode()
         digest = hashlib.sha256(self._key.sign(about)).digest()

@@ -1,1 +1,1 @@
-"""The one program of Phalanx that runs as root, and needs nothing else of Phalanx (`program`)."""
+"""The only program of Phalanx that runs as root (`program`). It needs no other part of Phalanx."""

@@ -35,8 +35,8 @@ MOST_BYTES = 1 << 16
 MOST_RUNNING = 256
 PATIENCE_S = 5.0
 VALID_S = 180
-"""The most seconds for which a grant is valid: the head's 120, and 60 for a difference between the
-two clocks.
+"""The largest number of seconds for which a grant is valid: the head's 120, and 60 for the
+difference between two clocks.
 """
 KEPT_S = 600
 """Seconds for which the number of a grant is kept after the grant has expired."""
@@ -64,11 +64,11 @@ class RefusedError(Exception):
 
 
 class AccountError(RefusedError):
-    """Raised if the machine has no account that fits the grant."""
+    """Raised if the machine has no account that matches the grant."""
 
 
 class Grant(NamedTuple):
-    """The fields that the head has signed."""
+    """The fields of a grant, which the head has signed."""
 
     v: int
     user: str
@@ -129,7 +129,7 @@ def is_same(one: Point, other: Point) -> bool:
 
 
 def point_of(data: bytes) -> Point | None:
-    """Return the point that 32 bytes stand for; None if they stand for none."""
+    """Return the point that 32 bytes represent; None if they represent none."""
     y = int.from_bytes(data, "little")
     sign, y = y >> 255, y & (1 << 255) - 1
     if y >= P:
@@ -189,7 +189,7 @@ def read_grant(data: bytes, options: Options, now: float) -> Grant:
 
 
 def use_up(grant: Grant, directory: str) -> None:
-    """Note that the grant is used. A grant works once, even if this program starts again."""
+    """Record that the grant is used. A grant works only once, even if this program starts again."""
     if grant.expires <= floor_of(directory):
         raise RefusedError("the grant is older than the oldest remembered grant")
     path = os.path.join(directory, f"{grant.expires}-{grant.nonce}")
@@ -250,7 +250,7 @@ def receive(connection: socket.socket) -> tuple[bytes, int]:
 
 
 def handle(connection: socket.socket, options: Options) -> None:
-    """Carry out the request of a connection. Stay until everything that it has started has
+    """Carry out the request of a connection. Returns when everything that it has started has
     ended.
     """
     connection.settimeout(PATIENCE_S)
@@ -332,8 +332,8 @@ def execute(account: pwd.struct_passwd, passed: int, program: list[str]) -> NoRe
 
 
 def watch(connection: socket.socket, pid: int) -> None:
-    """Wait until the program ends or the node is gone. Then end everything that is left of the
-    program.
+    """Wait until the program has ended or the node is gone. Then end everything that the program
+    has left.
     """
     ended = os.pidfd_open(pid)
     with contextlib.suppress(OSError):
@@ -357,7 +357,9 @@ def watch(connection: socket.socket, pid: int) -> None:
 
 
 def own_children() -> list[int]:
-    """Return the children of this process, which include orphans among its descendants."""
+    """Return the children of this process. They include its descendants whose parents have
+    ended.
+    """
     found, me = [], os.getpid()
     for name in os.listdir("/proc"):
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -374,7 +376,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def say(text: object) -> None:
-    """Write a line to root's log. All characters that are not printable are replaced."""
+    """Write a line to root's log. Characters that are not printable are replaced."""
     line = f"phalanx-launch: {text}"
     with contextlib.suppress(OSError):
         os.write(2, "".join(c if c.isprintable() else "?" for c in line).encode() + b"\n")
@@ -386,8 +388,8 @@ def say(text: object) -> None:
 def check_part(path: str, found: os.stat_result) -> None:
     """Raise PermissionError for a part of a path that an account other than root can change.
 
-    The mode of a link means nothing. Where an access list gives others a right, the mode shows it
-    as a right of the group.
+    The mode of a link is not looked at. A right that an access list gives to others appears in the
+    mode as a right of the group.
     """
     if found.st_uid or (found.st_mode & 0o022 and not stat.S_ISLNK(found.st_mode)):
         how = "can be changed by other accounts"
@@ -397,8 +399,8 @@ def check_part(path: str, found: os.stat_result) -> None:
 
 
 def check_trusted(path: str) -> None:
-    """Raise PermissionError for a path of which any account but root can change a part, and for one
-    with links.
+    """Raise PermissionError for a path with a part that an account other than root can change, and
+    for a path with a link.
     """
     parts = os.path.abspath(path).split(os.sep)
     for count in range(1, len(parts) + 1):
@@ -410,8 +412,8 @@ def check_trusted(path: str) -> None:
 
 
 def trusted_end(path: str) -> str:
-    """Return where a path leads. Raises PermissionError if an account but root can change that: a
-    part of the path, or of the path of a link on the way.
+    """Return the file to which a path leads. Raises PermissionError if an account other than root
+    can change that: a part of the path, or of the path of a link on the way.
     """
     if not path.startswith(os.sep):
         raise PermissionError(f"{path} must begin with {os.sep}")
@@ -440,8 +442,9 @@ def trusted_end(path: str) -> str:
 
 
 def check_files(path: str, seen: set[str]) -> None:
-    """Raise PermissionError if an account but root can change a file at or below a path, or where a
-    link there leads. A path without a file is fine where only root can make one.
+    """Raise PermissionError if an account other than root can change a file at or below a path, or
+    a file to which a link there leads. A path without a file is allowed if only root can make one
+    there.
     """
     left = [path]
     while left:
@@ -460,7 +463,7 @@ def check_files(path: str, seen: set[str]) -> None:
 
 
 def check_itself(seen: set[str]) -> None:
-    """Check all files from which this program has loaded its parts, and may load others."""
+    """Check all files from which this program has loaded its parts, or may load more."""
     loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
         mapped = [line.split(None, 5)[5].rstrip() for line in file if " /" in line]
@@ -469,10 +472,10 @@ def check_itself(seen: set[str]) -> None:
 
 
 def check_python(python: str, seen: set[str]) -> None:
-    """Check the Python that starts people's work, and all files that it loads.
+    """Check the Python that starts the work of users, and all files that it loads.
 
-    First come the files that a Python finds by fixed rules, as they decide where it looks for
-    others. After that the Python itself is asked for the rest, under an account without rights.
+    First come the files that a Python finds by fixed rules, because they decide where it looks for
+    others. Then the Python itself is asked for the rest, under an account without rights.
     """
     starts = [os.path.dirname(python), os.path.dirname(trusted_end(python))]
     for directory in (starts[0], os.path.dirname(starts[0])):
@@ -501,8 +504,8 @@ def check_python(python: str, seen: set[str]) -> None:
 
 
 def files_of(python: str) -> list[str]:
-    """Ask a Python from where it loads the program that it starts. Raises OSError if the account
-    nobody cannot run it, as each account must be able to.
+    """Return the files from which a Python loads the program that it starts. Raises OSError if the
+    account nobody cannot run the Python: every account must be able to.
     """
     who: dict[str, Any] = (
         {"user": NOBODY, "group": NOBODY, "extra_groups": ()} if os.getuid() == 0 else {}
@@ -537,7 +540,9 @@ def read_key(path: str) -> bytes:
 
 
 def own_directory(path: str, mode: int) -> None:
-    """Make a directory of root's. Raises PermissionError if another account can change it."""
+    """Make a directory that belongs to root. Raises PermissionError if another account can change
+    it.
+    """
     check_trusted(os.path.dirname(os.path.abspath(path)))
     with contextlib.suppress(FileExistsError):
         os.mkdir(path)

@@ -1,4 +1,6 @@
-"""The parts that a node has only in a cluster: a gateway, a head elsewhere, other nodes."""
+"""The parts that only a node of a cluster has: a gateway, a head in another process, other
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -42,16 +44,14 @@ _HEAD = CONTROL[:PREFIX_BYTES].hex()
 """The head's name among the addresses of nodes."""
 KILLED = "the gateway was killed"
 ENDED_WITH = "its {} was killed, most likely by something that ran there"
-"""The reason of a node that ends because one of its parts was killed and cannot be started
-again.
-"""
+"""Why a node ends if one of its parts was killed and cannot be started again."""
 
 
 class ClusterReach:
-    """The gateway as the node uses it: for connections, addresses, and transfers of objects."""
+    """Uses the gateway for connections, addresses, and transfers of objects."""
 
     def __init__(self, config: NodeConfig, member: MemberConfig, loop: ConnectionLoop) -> None:
-        """Start the gateway. The gateway later reports where it listens, or why it cannot."""
+        """Start the gateway. It reports later where it listens, or why it cannot listen."""
         self._session = config.session
         self._loop = loop
         gateway = GatewayConfig(
@@ -110,7 +110,7 @@ class ClusterReach:
         return self.dial(CONTROL)
 
     def know_addresses(self, rows: Iterable[ViewRow]) -> None:
-        """Give the gateway the addresses of other nodes in these rows."""
+        """Pass the addresses in these rows of other nodes on to the gateway."""
         book = {row.prefix.hex(): (row.host, row.port) for row in rows}
         for name, address in book.items():
             if address[1]:
@@ -121,7 +121,7 @@ class ClusterReach:
             self.channel.send(AddressBook(book))
 
     def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
-        """Let the gateway copy an object to this node."""
+        """Order the gateway to copy an object to this node."""
         self._pulls[name] = None
         self.channel.post(Pull(name, size, [node.hex() for node in nodes], on_disk, spare))
 
@@ -130,12 +130,12 @@ class ClusterReach:
         self._pulls.pop(name, None)
 
     def let_go(self, name: str) -> None:
-        """Tell the gateway that a copy was deleted here."""
+        """Tell the gateway that a copy was deleted on this node."""
         self.channel.post(LetGo(name))
 
 
 class ClusterPart:
-    """The node's machines in a cluster, and the gateway's messages to them."""
+    """A node's machines in a cluster. Handles the gateway's messages to them."""
 
     def __init__(
         self,
@@ -149,9 +149,9 @@ class ClusterPart:
         self._head = HeadLink(config, member, reach.dial_head, loop.stop)
         self._reach = reach
         self._listens: tuple[str, int] | None = None
-        """The address on which the gateway listens, once it does."""
+        """The address on which the gateway listens; None until that is known."""
         self._failure = ""
-        """Why the node must end although it was not asked to."""
+        """Why the node must end although nobody asked for that."""
         self.node: Node[ClusterMembership] = cluster_node(
             setup,
             effects,
@@ -173,7 +173,7 @@ class ClusterPart:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the node must come back as a new node."""
+        """Whether the node must come back as another node."""
         return self.node.membership.is_stale
 
     def leave(self, has_lost_fork_server: bool) -> None:
@@ -193,7 +193,7 @@ class ClusterPart:
         return self._reach.gateway_pid
 
     def gateway_lost(self) -> None:
-        """Start another gateway; end the node if no gateway can be started."""
+        """Start another gateway. If none can be started, the node ends."""
         again = None if self._listens is None else self._reach.start_again(self._listens[1])
         if again is None:
             self._failure = ENDED_WITH.format("gateway")

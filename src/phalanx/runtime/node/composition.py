@@ -1,6 +1,6 @@
-"""Puts a node together from its machines and the processes, sockets and files that they use.
+"""Builds a node from its machines and the processes, sockets and files that they use.
 
-One thread runs one loop. It never unpickles: user data passes through as bytes.
+One loop runs in one thread. It never unpickles: user data is only passed on as bytes.
 """
 
 from __future__ import annotations
@@ -81,12 +81,14 @@ if TYPE_CHECKING:
 
 LOOK_AT_MEMORY_EVERY_S = 0.25
 FILES_OF_A_WORKER = 3
-"""Files that the fork server holds open for a worker: two pipes, and the process's descriptor."""
+"""The number of files that the fork server holds open for a worker: two pipes, and the process's
+descriptor.
+"""
 FILES_OF_ITS_OWN = 32
 
 
 class Reach(Transfers, Protocol):
-    """The part through which the node reaches other nodes."""
+    """Reaches other nodes for the node."""
 
     def dial(self, process: bytes) -> Connection:
         """Begin a connection to a process of another node."""
@@ -98,7 +100,7 @@ class Reach(Transfers, Protocol):
 
 
 class EmbeddedNode:
-    """The node's process: it hands events of sockets, pipes and clocks to the machines."""
+    """The node's process: passes events of sockets, pipes and clocks to the machines."""
 
     def __init__(
         self,
@@ -107,9 +109,7 @@ class EmbeddedNode:
         fork_server_pid: int,
         servers: ForkServers,
     ) -> None:
-        """Put the node together. `fork_server` is the socket to the fork server; `servers` makes
-        the next fork server.
-        """
+        """`fork_server`: the socket to the fork server. `servers` starts the next fork server."""
         self._config = config
         self._forks = NodeForks(
             fork_server, fork_server_pid, servers, config.session.socket_of, own_time
@@ -119,7 +119,7 @@ class EmbeddedNode:
         self._look_at_memory_at = 0.0
         self._keeper = SessionKeeper(config.session)
         self._head_wakes_at = math.inf
-        """When a head in this process next has something to do."""
+        """The time when a head in this process next has something to do."""
         self._memory: MemoryMonitor | None = None
         self._reader: DeviceProcess | None = None
         self._devices = self._device_reading()
@@ -128,7 +128,7 @@ class EmbeddedNode:
         self._commands = CommandClient(self._forks, JobDirectories(config.session.jobs))
         self._records = self._kept_records()
         self.is_restarting = False
-        """Whether the node ends so that its next process goes on with its commands."""
+        """Whether the process ends so that the node's next process continues with its commands."""
         self._mps = MpsControl(config.session.directory)
         self.has_lost_fork_server = False
         """Whether the fork server has ended for good."""
@@ -160,7 +160,7 @@ class EmbeddedNode:
         return KeptRecords(self._config.session.kept, self._commands.run_kept, own_time)
 
     def _owned_work(self) -> tuple[UserForks, OwnedJobDirectories]:
-        """Return the part that runs jobs under the accounts of their submitters."""
+        """Return the parts that run jobs under the accounts of their submitters."""
         # Not where jobs run as the node.
         from phalanx.runtime.daemons.shared_sockets import SHARED_DIR
         from phalanx.runtime.node.user_forks import UserForks
@@ -216,7 +216,7 @@ class EmbeddedNode:
     def _directories(self, store: ObjectStore) -> DirectoryReading:
         """Return the reading of directories for a node in a cluster.
 
-        A program's own node has none: it can send its work to no other node, and its parts report
+        A program's own node has none: it could send its work to no other node, and its parts report
         errors themselves.
         """
         if self._config.member is None:
@@ -236,7 +236,7 @@ class EmbeddedNode:
         )
 
     def _look(self, meter: Meter) -> None:
-        """Add the numbers that this process knows to the metrics."""
+        """Set the numbers in the meter that only this process knows."""
         meter.set("phalanx_loop_lag_seconds", self.loop.take_lag(), NODE)
         meter.set("phalanx_frames_rejected_total", self.loop.rejected, NODE)
 
@@ -284,8 +284,8 @@ class EmbeddedNode:
 
     @property
     def goes_on(self) -> bool:
-        """Whether commands of jobs go on after the end of this process: it restarts, and the head
-        still counts on the node.
+        """Whether commands of jobs continue after the end of this process: it restarts, and the
+        head has not declared the node dead.
 
         A head that has declared the node dead has placed the node's members elsewhere.
         """
@@ -344,7 +344,7 @@ class EmbeddedNode:
             self._relieve_memory()
 
     def on_round(self) -> None:
-        """Finish a round: all messages that had come are handled."""
+        """Finish a round: all messages that had arrived are handled."""
         if self._users is not None:
             self._users.report()
         self.node.on_round()
@@ -354,7 +354,7 @@ class EmbeddedNode:
         self._head_wakes_at = when
 
     def _relieve_memory(self) -> None:
-        """End a worker when the machine's memory is used up."""
+        """End a worker if the machine's memory is used up."""
         if self._memory is None:
             # this needs psutil, which is not imported at the start
             from phalanx.runtime.node.memory import MemoryMonitor
@@ -367,7 +367,7 @@ class EmbeddedNode:
     # ---- the fork server ---------------------------------------------------------------------
 
     def _fork_server_lost(self) -> None:
-        """Start another fork server. The processes that the old one had started go on."""
+        """Start another fork server. The processes that the old one had started continue."""
         had_keeper = self._forks.keeper
         ended = self._forks.start_again(self._helpers)
         if ended is None:
@@ -385,7 +385,7 @@ class EmbeddedNode:
             self._from_fork_server(self._forks.connection, message)
 
     def _helpers(self) -> set[int]:
-        """Return the pids of the node's own children that do no work of users."""
+        """Return the pids of the node's own children that run no work of users."""
         gateway = 0 if self._cluster is None else self._cluster.gateway_pid
         reader = 0 if self._reader is None else self._reader.pid
         return {self._forks.pid, gateway, reader, self._checks.pid}
@@ -474,7 +474,7 @@ def _single(
     wake_at: Callable[[float], None],
     spilling: SpillOptions,
 ) -> Node[SingleNodeMembership]:
-    """Return the machines of a node that is a cluster by itself. `wake_at`: see
+    """Return the machines of a node that is a whole cluster. `wake_at`: see
     SingleNodeMembership.
     """
     from phalanx.runtime.head.warming import Warming
@@ -523,18 +523,18 @@ class _Connections:
         return self._reach.dial(process)
 
     def forget(self, peer: Peer) -> None:
-        """Drop a connection without raising an event."""
+        """Drop a connection. Its loss is not reported."""
         assert isinstance(peer, Connection)
         self._loop.forget(peer)
 
     def lose(self, peer: Peer) -> None:
-        """Drop a connection, and handle that as a loss of the connection."""
+        """Drop a connection. Its loss is handled like any other loss."""
         assert isinstance(peer, Connection)
         self._loop.lose(peer)
 
 
 class NoReach:
-    """The Reach of a node without other nodes."""
+    """The `Reach` of a node without other nodes."""
 
     def __init__(self, pulled: Callable[[Pulled], None]) -> None:
         self._pulled = pulled
@@ -573,7 +573,7 @@ def _how_worker_ended(pid: int, code: int) -> str:
 def _sweeping(root: str) -> Callable[[], None]:
     """Return a function that deletes the remains of dead sessions below this root.
 
-    A thread does that, because there may be many.
+    A thread deletes them, because there may be many.
     """
 
     def sweep() -> None:

@@ -22,9 +22,9 @@ class MemberConfig(msgspec.Struct, kw_only=True):
     token_file: str = ""
     insecure: bool = False
     patience_s: float = PATIENCE_S
-    """Seconds of patience without a head, as in MembershipOptions."""
+    """Seconds for which the node waits for a lost head, as in MembershipOptions."""
     comes_back: bool = False
-    """Whether the node comes back, as in MembershipOptions."""
+    """Whether the node was in the cluster before, as in MembershipOptions."""
     formers: list[str] = []
     """The ids of earlier processes of this node, as in `Join`."""
 
@@ -38,7 +38,7 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     object_store_bytes: int
     node_id: str
     node_name: str = ""
-    """The name for display; empty: the machine's name."""
+    """The name of the node for display; "" for the machine's name."""
     machine: MachineShare | None = None
     """The node's share of its machine, as in `Join`."""
     preload: list[str] = []
@@ -47,15 +47,15 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     memory_limit: float = MEMORY_LIMIT
     lives_with_driver: bool = True
     topology: str = ""
-    """How the devices are wired, see `declared_topology`; empty: not known."""
+    """How the devices are wired (see `declared_topology`); "" if that is not known."""
     ports: str = ""
-    """The ports that gangs may use on the node, in the form of `parse_ports`; empty for the usual
+    """The ports that gangs may use on the node, in the form of `parse_ports`; "" for the usual
     ports.
     """
     devices: str = ""
-    """The file from which the readings of GPUs come; empty to read their driver."""
+    """The file from which the readings of GPUs come; "" to read their driver."""
     checks: dict[str, str] = {}
-    """Shell commands that report whether the node is healthy, by name."""
+    """Shell commands that check whether the node works properly, by name."""
     check_rules: CheckRules = CheckRules()
     spilling: SpillOptions = SpillOptions()
     settings: SystemSettings = SystemSettings()
@@ -75,18 +75,18 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     parent_fd: int = -1
     """A pipe whose other end keeps the node alive: when that end closes, the node ends."""
     log: str = ""
-    """The file of the node's log. Empty for standard error and a file that is deleted with the
+    """The file of the node's log; "" for standard error and a file that is deleted with the
     session.
     """
     keeps_commands: bool = False
-    """Whether commands of jobs go on after the end of the node's process, until its next process
+    """Whether commands of jobs continue when the node's process has ended, until its next process
     takes them over.
     """
     is_private: bool = False
     """Whether `init(address="auto")` skips this daemon."""
     launch: str = ""
     """The socket of phalanx-launch, through which jobs run under the accounts of their submitters;
-    empty if they run under the node's account.
+    "" if they run under the node's account.
     """
     shared_dir: str = ""
     """The directory with the socket of the head for other accounts, if it is on this machine."""

@@ -1,5 +1,5 @@
-"""A node's fork server, which is started again when it is killed, and the processes that have
-outlived a killed one.
+"""A node's fork server, which is replaced if it is killed, and the processes that have outlived a
+killed one.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Keeper(Protocol):
 
     @property
     def fileno(self) -> int:
-        """A descriptor that is readable when `step` has something to do."""
+        """A descriptor that is readable if `step` has something to do."""
         ...
 
     def step(self) -> None:
-        """Handle the events that have come."""
+        """Handle the events that have arrived."""
         ...
 
     def keep(self, begun: Begun) -> bool:
-        """Keep a process. Returns False if the process is gone."""
+        """Keep a process. Returns False if it has ended."""
         ...
 
     def end_what_nobody_knows(self) -> None:
-        """End the processes that are not known to the node."""
+        """End the processes that the node does not know."""
         ...
 
     def end_everything(self) -> None:
@@ -55,19 +55,19 @@ class Keeper(Protocol):
 
 
 class ForkServers(Protocol):
-    """Makes fork servers and keepers for one node."""
+    """Starts fork servers and keepers for one node."""
 
     def start(self) -> tuple[socket.socket, int]:
         """Start a fork server. Returns the socket to it and its pid. Raises OSError."""
         ...
 
     def keeper(self, sock: socket.socket, helpers: Callable[[], set[int]]) -> Keeper:
-        """Make a keeper at one end of a socket. `helpers`: the pids of the node's own helpers."""
+        """Start a keeper at one end of a socket. `helpers`: the pids of the node's own helpers."""
         ...
 
 
 class Adopted(Protocol):
-    """Commands that an earlier process of the node started."""
+    """The commands that an earlier process of the node has started."""
 
     def __contains__(self, process: bytes) -> bool:
         """Whether a process is the process of an adopted command."""
@@ -97,7 +97,9 @@ class NothingAdopted:
 
 
 class _Drain:
-    """A request for all output, with the number of processes that have not answered."""
+    """A request that all output be passed on, and the number of processes that have not answered
+    it.
+    """
 
     def __init__(self, drained: Callable[[], None]) -> None:
         self.drained = drained
@@ -105,9 +107,7 @@ class _Drain:
 
 
 class NodeForks(ForkClient):
-    """Sends each order to the process whose child is the worker or command that the order is
-    about.
-    """
+    """Sends each order to the process whose child is the worker or command of the order."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class NodeForks(ForkClient):
         super().__init__(sock, pid)
         self.keeper: Keeper | None = None
         self.kept: Connection | None = None
-        """The connection to the keeper of processes that have outlived a fork server."""
+        """The connection to the keeper of the processes that have outlived a fork server."""
         self.adopted: Adopted = NothingAdopted()
         self._servers = servers
         self._records = ForkRecords(socket_of)
@@ -134,7 +134,7 @@ class NodeForks(ForkClient):
         return self._pid
 
     def post(self, order: Fork | RunCommand | SendSignal | SignalCommand) -> None:
-        """Send an order to the process that must carry it out."""
+        """Post an order to the process that must carry it out."""
         if isinstance(order, SendSignal | SignalCommand) and order.process in self.adopted:
             self.adopted.order(order)
             return
@@ -146,7 +146,7 @@ class NodeForks(ForkClient):
         super().post(order)
 
     def end_kept(self) -> None:
-        """Let kept commands end with the node."""
+        """Make kept commands end together with the node."""
         for connection in filter(None, (self.connection, self.kept)):
             connection.post(EndKept())
             connection.flush()
@@ -159,7 +159,7 @@ class NodeForks(ForkClient):
             self._is_kept.discard(message.process)
 
     def drain_output(self, drained: Callable[[], None]) -> None:
-        """Call back once everything that workers have printed so far is passed on."""
+        """Call back once everything that workers have printed so far was passed on."""
         drain = _Drain(drained)
         for connection in filter(None, (self.connection, self.kept)):
             drain.left += 1
@@ -167,9 +167,7 @@ class NodeForks(ForkClient):
             connection.post(ReadOutput())
 
     def answered(self, connection: Connection) -> None:
-        """Handle the answer of a connection to the oldest request for output that was sent
-        over it.
-        """
+        """Handle the answer to the oldest request for output that was sent over a connection."""
         drain = self._waiting[connection].popleft()
         drain.left -= 1
         if not drain.left:
@@ -178,11 +176,10 @@ class NodeForks(ForkClient):
     # ---- a fork server that was killed -----------------------------------------------------------
 
     def start_again(self, helpers: Callable[[], set[int]]) -> Sequence[Exited] | None:
-        """Start another fork server in place of the killed one, and keep the processes that have
-        outlived it.
+        """Replace the killed fork server, and keep the processes that have outlived it.
 
-        Returns the ends of processes that cannot be kept or did not begin. Returns None if no fork
-        server can be started, or if too many were killed.
+        Returns the ends of processes that cannot be kept or did not begin; None if no fork server
+        can be started, or if too many were killed.
         """
         if not self._deaths.one_more():
             return None

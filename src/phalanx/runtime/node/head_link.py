@@ -1,5 +1,5 @@
-"""A node's connection to its head, and reports about that connection to the process that started
-the node.
+"""A node's connection to its head. Reports about the connection go to the process that started the
+node.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from phalanx.runtime.os.daemon_log import LOG, time_text
 WORKER_LOG_BYTES = 16 << 20
 """The size in bytes of each of the two log files of a worker."""
 ALL_LOGS_BYTES = 1 << 30
-"""Bytes of the logs of all workers of a node together."""
+"""The bytes of all workers' logs on a node together."""
 
 
 class NodeLogFiles:
@@ -28,7 +28,9 @@ class NodeLogFiles:
         self._directory = directory
         self._wall = wall
         self._written: dict[str, int] = {}
-        """The most bytes on the disk, by worker; the worker with the oldest log comes first."""
+        """For each worker: the most bytes that its log takes on the disk. The worker with the
+        oldest log comes first.
+        """
         self._total = 0
 
     def append(self, worker: str, line: LogLine) -> None:

@@ -1,4 +1,6 @@
-"""Watches a node's memory, and picks a worker to end before the kernel picks a process."""
+"""Watches a node's memory. If it runs short, picks a worker to end before the kernel picks a
+process.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from phalanx.scheduler.placement.memory_pressure import WorkerMemory, kills_by_t
 
 
 class MemoryMonitor:
-    """Picks one worker at a time, because memory only comes free once the worker has ended."""
+    """Picks one worker at a time, because memory only becomes free once the worker has ended."""
 
     def __init__(
         self,
@@ -20,9 +22,9 @@ class MemoryMonitor:
         measure: Callable[[], MemoryRoom] = fullest_memory,
         sizes: Callable[[Iterable[int]], dict[int, int]] = resident_below,
     ) -> None:
-        """`limit` is the part of the memory that may be used, 0 to 1.
+        """`limit`: the fraction of the memory that may be used, 0 to 1.
 
-        `sizes` returns the bytes that processes hold, together with all processes below them.
+        `sizes` returns the bytes that processes hold, each together with all its descendants.
         """
         self._leases = leases
         self._limit = limit
@@ -55,7 +57,7 @@ class MemoryMonitor:
         )
 
     def _workers(self) -> list[WorkerMemory]:
-        """Return all workers that have a process and are not about to get work or to end."""
+        """Return all workers that have a process and will neither get work nor end soon."""
         machine = self._leases
         all_workers = [w for w in machine.workers.all() if w.is_ready and w.pid]
         sizes = self._sizes([worker.pid for worker in all_workers])

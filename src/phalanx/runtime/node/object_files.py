@@ -21,16 +21,16 @@ class SessionFiles:
         self._shared, self._spill = session.shared, session.spill
 
     def is_in_memory(self, name: str) -> bool:
-        """Whether the object lies in shared memory."""
+        """Whether the object is in shared memory."""
         return os.path.exists(os.path.join(self._shared, name))
 
     def is_here(self, name: str) -> bool:
-        """Whether the object lies in shared memory or on disk."""
+        """Whether the object is in shared memory or on disk."""
         return self.is_in_memory(name) or os.path.exists(os.path.join(self._spill, name))
 
     def stat(self, name: str) -> tuple[float, int] | None:
-        """Return (seconds since the epoch when it was written, size in bytes) of a file in
-        memory.
+        """Return, for a file in memory, when it was written (in seconds since the epoch) and its
+        size in bytes; None if it does not exist.
         """
         try:
             found = os.stat(os.path.join(self._shared, name))
@@ -62,8 +62,7 @@ class SessionFiles:
 class ThreadedSpill:
     """Copies files of objects from memory to disk.
 
-    A thread copies each batch of files, one batch at a time, so that the node does not wait for the
-    disk.
+    A thread copies one batch of files after another, so that the node does not wait for the disk.
     """
 
     def __init__(self, session: Session, call: Callable[[Callable[[], None]], None]) -> None:
@@ -72,7 +71,9 @@ class ThreadedSpill:
         self._call = call
 
     def copy(self, names: Sequence[str], copied: Copied) -> None:
-        """Begin to copy these files. Later, call `copied` for each with its error, or with None."""
+        """Begin to copy these files. Later, `copied` is called once for each, with its error or
+        with None.
+        """
         threading.Thread(target=self._copy, args=(names, copied), daemon=True).start()
 
     def _copy(self, names: Sequence[str], copied: Copied) -> None:
@@ -88,7 +89,9 @@ class ThreadedSpill:
         return None
 
     def keep_copy(self, name: str) -> bool:
-        """Replace the file in memory by the copy. Returns False if the copy is gone."""
+        """Replace the file in memory by the copy. Returns False if the copy does not exist any
+        more.
+        """
         try:
             os.rename(self._part(name), os.path.join(self._spill, name))
         except FileNotFoundError:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def main() -> NoReturn:
-    """Read the configuration from standard input, fork the fork server, serve."""
+    """Read the configuration from standard input, fork the fork server, and serve."""
     keep_private()
     gc.disable()  # no collection before all modules are imported, because they stay
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -90,7 +90,7 @@ def main() -> NoReturn:
 
 
 def own(config: NodeConfig, node: EmbeddedNode) -> None:
-    """Tie the session to this process. From now on, signals end the process."""
+    """Make this process the owner of the session. From now on, signals end the process."""
     sessions.own(config.session, os.getpid())
     signal.signal(signal.SIGTERM, lambda *_: node.loop.stop())
     if config.member is not None:
@@ -98,9 +98,7 @@ def own(config: NodeConfig, node: EmbeddedNode) -> None:
 
 
 class NodeForkServers:
-    """Starts fork servers in place of the first one, which was forked while this process was
-    small.
-    """
+    """Starts the next fork servers. (The first one is forked while this process is small.)"""
 
     def __init__(self, config: NodeConfig, lifeline: int) -> None:
         self._config = config
@@ -125,7 +123,7 @@ class NodeForkServers:
 
 def begin_keeping(config: NodeConfig, fork_server: int) -> None:
     """End the processes that an earlier process of this node has left and that start commands, and
-    note the present ones.
+    record the present ones.
     """
     kept = config.session.kept
     sessions.end_helpers(kept)
@@ -136,8 +134,8 @@ def begin_keeping(config: NodeConfig, fork_server: int) -> None:
 
 
 def come_back(config: NodeConfig) -> NoReturn:
-    """Start this process again as a new node, with the members that outlive the old node. This is
-    done when the head has declared the old node dead, or when somebody has asked for it.
+    """Start this process again as another node, which continues with the members. Call this if the
+    head has declared the present node dead, or if somebody has asked for a restart.
     """
     if has_members(config.session.kept):
         session = kept_sessions.go_on(config.session)

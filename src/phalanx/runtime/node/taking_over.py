@@ -1,4 +1,6 @@
-"""The commands of an earlier process of this node, as their records and exit files tell."""
+"""The commands of an earlier process of this node, as their records and exit files describe
+them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _LOST = -9
 
 
 class EarlierProcesses:
-    """Used as `taking_over.EarlierCommands`."""
+    """Implements `taking_over.EarlierCommands`."""
 
     def __init__(self, records: KeptRecords, adopted: AdoptedCommands) -> None:
         self._records = records
@@ -38,7 +40,7 @@ class EarlierProcesses:
         self._records.forget(attempts)
 
     def state(self, process: bytes) -> str:
-        """Return whether a command runs. No command begins any more, because the processes that
+        """Return the state of a command. No command begins any more, because the processes that
         could start one have ended.
         """
         path = self._records.exit_file(process)
@@ -68,7 +70,7 @@ class EarlierProcesses:
         self._adopted.adopt(process, self._endings[process], path, group)
 
     def end(self, process: bytes) -> None:
-        """End a command that no node goes on with."""
+        """End a command with which no node continues."""
         if (ending := self._endings.get(process)) is not None:
             path = self._records.exit_file(process)
             end_command(ending, path, self._groups.find_of_earlier(process, 0))

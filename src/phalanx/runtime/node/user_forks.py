@@ -1,7 +1,7 @@
 """The fork servers of the accounts that have work on a node, where jobs run as their submitters.
 
-phalanx-launch starts one when the first member of an account comes with the head's grant. It is
-kept for a while after its last command, so that the next one starts at once.
+phalanx-launch starts a fork server when an account's first member comes with the head's grant. It
+is kept for a while after its last command, so that the next command starts at once.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from phalanx.runtime.os.job_files import JobDirectories
 KEPT_S = 900.0
 """Seconds for which a fork server without commands is kept."""
 KILLED_S = 5.0
-"""Seconds within which the fork server of an account must carry out a kill. After that the account
-loses all its work here, because it may have stopped its fork server.
+"""Seconds within which the fork server of an account must carry out a kill. If it does not, the
+account loses all its work here, because it may have stopped its fork server.
 """
 MOST_BYTES = 1 << 20
-"""The largest frame, in bytes, from a fork server: its process belongs to another user."""
+"""The largest frame, in bytes, that a fork server may send. It is limited because the fork server
+belongs to another user.
+"""
 MOST_CPU_S = 1e12
 LAUNCH = "/run/phalanx-launch/socket"
 _BEGUN, _NO_ACCOUNT = b"begun", b"no account"
@@ -52,11 +54,11 @@ class Watching(Protocol):
         ...
 
     def forget(self, connection: Connection) -> bool:
-        """Close a connection without reporting its end."""
+        """Close a connection. Its end is not reported."""
         ...
 
     def read_from(self, fd: int, reader: Callable[[], None]) -> None:
-        """Call `reader` whenever there is something to read."""
+        """Call `reader` whenever the descriptor can be read."""
         ...
 
     def unregister(self, fd: int) -> bool:
@@ -78,9 +80,9 @@ class _Server:
         self.begun: set[bytes] = set()
         self.kept_until = 0.0
         self.killed_since: dict[bytes, float] = {}
-        """For each process that must end and still lives: the time of the order to kill it."""
+        """For each process that was ordered to be killed and still lives: the time of the order."""
         self.why = NO_LAUNCH
-        """The reason why no command can begin; empty once the fork server has begun."""
+        """Why no command can begin; "" once the fork server has begun."""
         self.is_jobs_fault = False
 
 
@@ -97,7 +99,7 @@ class UserForks:
         note: Note,
         variables: dict[str, str] | None = None,
     ) -> None:
-        """`launch`: the socket of phalanx-launch. `exited` takes the ends of processes.
+        """`launch`: the socket of phalanx-launch. `exited` is called with the ends of processes.
         `variables`: the variables that commands get in addition to their own.
         """
         self._variables = variables or {}
@@ -114,7 +116,7 @@ class UserForks:
     # ---- orders ----------------------------------------------------------------------------------
 
     def admit(self, order: StartMember) -> None:
-        """Use the grant of a member that will begin, while the grant is valid."""
+        """Remember the grant of a member that will begin, while the grant is valid."""
         grant = order.grant
         if grant is None or grant.refusal:
             return
@@ -166,8 +168,8 @@ class UserForks:
     # ---- fork servers ----------------------------------------------------------------------------
 
     def _open(self, grant: Grant) -> _Server | None:
-        """Ask phalanx-launch for the fork server of an account. Returns None if phalanx-launch does
-        not run.
+        """Ask phalanx-launch for the fork server of an account. Returns None if phalanx-launch is
+        not running.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -189,8 +191,8 @@ class UserForks:
         return server
 
     def _told(self, server: _Server) -> None:
-        """Read the answer of phalanx-launch, or its message that the fork server and all below it
-        are gone.
+        """Read the answer of phalanx-launch, or its message that the fork server and all its
+        descendants have ended.
         """
         told = b""
         with contextlib.suppress(OSError):
@@ -234,8 +236,8 @@ class UserForks:
     def heard(self, connection: Connection, message: Any) -> Began | Exited | None:
         """Return a message of an account's fork server, reduced to what the account may report.
 
-        The account decides what its fork server sends. So the fork server may report about the
-        account's own processes alone, about each once, and not about the node. A fork server that
+        The account decides what its fork server sends. So the fork server may report only about the
+        account's own processes, about each once, and nothing about the node. A fork server that
         sends anything else is ended.
         """
         server = self._of(connection)
@@ -271,7 +273,7 @@ class UserForks:
         server.kept_until = self._clock() + KEPT_S
 
     def tick(self, now: float) -> None:
-        """End fork servers that nobody needs or that do not answer, and report failed starts."""
+        """End fork servers that are not needed or do not answer, and report failed starts."""
         for server in list(self._servers.values()):
             late = any(since < now - KILLED_S for since in server.killed_since.values())
             if late:
@@ -286,8 +288,8 @@ class UserForks:
             self._end(server)
 
     def report(self) -> None:
-        """Report the ends of processes that did not begin, or that have ended with their fork
-        server.
+        """Report the ends of processes that did not begin, or that have ended together with their
+        fork server.
         """
         failed, self._failed = self._failed, []
         for one in failed:

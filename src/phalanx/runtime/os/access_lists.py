@@ -1,4 +1,6 @@
-"""Access lists of files (acl(5)): they let one more account use a file of this process's own."""
+"""Access lists of files (acl(5)). With them, one more account may use a file of this process's
+account.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ _ALL = READ | WRITE | ENTER
 
 
 def let(target: str | int, uid: int, may: int, is_directory: bool = False) -> None:
-    """Give the account `uid` the rights `may` on a file, in addition to its owner. No other account
+    """Give the account `uid` the rights `may` on a file of this process's account. No third account
     has rights.
 
     `target`: the path or descriptor of the file. Raises OSError if the file system has no access
@@ -24,8 +26,8 @@ def let(target: str | int, uid: int, may: int, is_directory: bool = False) -> No
 
 
 def let_both_use_all_below(target: str, uid: int) -> None:
-    """Let the account use a directory, and let the account and this process use everything made
-    below it.
+    """Let the account `uid` use a directory, and let it and this process's account use everything
+    that is made below it.
     """
     both = {uid: _ALL, os.getuid(): _ALL}
     os.setxattr(target, _DEFAULT, _list(_ALL, both))

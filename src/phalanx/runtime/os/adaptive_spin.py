@@ -1,12 +1,12 @@
-"""Looks repeatedly for a moment before a thread sleeps, when that moment is likely to be enough.
+"""Lets a thread look for events repeatedly for a moment before it sleeps, if events will probably
+come in that moment.
 
-For two processes that answer each other, sleeping and waking costs more than their work. The cost
-is the kernel's switches and, on a virtual machine, the call of one processor to another: 50 µs for
-a round trip that takes two looking processes 5 µs. Looking for about as long as a wake-up costs is
-never more than twice as expensive as the best choice would have been (Karlin, Li, Manasse and
+If two processes answer each other, to sleep and wake up costs more than their work. The cost is the
+kernel's switches and, on a virtual machine, the call from one processor to another: a round trip
+takes 50 µs, and 5 µs between two processes that look. To look for about as long as a wake-up costs
+is never more than twice as expensive as the best choice would have been (Karlin, Li, Manasse and
 Owicki, "Empirical studies of competitive spinning for a shared-memory multiprocessor", 1991). Here
-it costs much less than that: after a long wait, or a look in vain, a thread sleeps at once for a
-while.
+it costs much less: after a long wait, or after looking in vain, the next waits sleep at once.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ T = TypeVar("T")
 SPIN_S = 80e-6
 """Seconds for which a thread looks for events before it sleeps."""
 SHORT_S = 2 * SPIN_S
-"""The longest wait, in seconds and with its wake-up, that counts as short. After a short wait,
-looking may be worth it for the next one.
+"""The longest wait, in seconds and with its wake-up, that counts as short. After a short wait, the
+next wait may be worth looking.
 """
 MOST_SKIPPED = 256
 
 
 class AdaptiveSpin:
-    """Decides for one wait at a time whether to look before sleeping. Several threads may take
-    turns.
+    """Decides for each wait whether to look before sleeping. Several threads may use it, one after
+    another.
     """
 
     def __init__(
         self, processors: int | None = None, clock: Callable[[], float] = time.perf_counter
     ) -> None:
-        """`processors` is the number that this process may use, by default as the kernel reports
-        it.
+        """`processors`: how many processors this process may use; by default, the number that the
+        kernel reports.
 
-        Looking helps only if there is another processor. `clock` counts seconds.
+        Looking helps only if there is another processor. `clock` returns seconds.
         """
         if processors is None:
             processors = len(os.sched_getaffinity(0))
@@ -46,9 +46,9 @@ class AdaptiveSpin:
         self._clock = clock
         self._was_short = False
         self._penalty = 0
-        """The number of short waits without looking that follow the next look in vain."""
+        """The number of waits that sleep at once after the next look in vain."""
         self._skip = 0
-        """The number of waits without looking that are left."""
+        """The number of waits that must still sleep at once."""
 
     def poll(self, look: Callable[[float], list[T]], timeout_s: float) -> list[T]:
         """Return what `look(timeout_s)` finds, after repeated looks if they are worth it.

@@ -1,10 +1,10 @@
-"""Watches and ends commands that an earlier process of this node started, as their fork server did
-before.
+"""Watches and ends commands that an earlier process of this node started, in place of their fork
+server.
 
-The commands are not below this process, so it can neither wait for them nor become the parent of
-the processes that they leave behind. Their shields do so instead. A shield writes how its command
-has ended and stays as the parent of the processes that are left. It is ended here when none is
-left.
+The commands are no children of this process, so it can neither wait for them nor become the parent
+of the processes that they leave behind. Their shields do that. A shield writes how its command has
+ended, and stays as the parent of the processes that are left. When none is left, the shield is
+ended here.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class _Adopted:
 
     @property
     def is_known(self) -> bool:
-        """Whether the command's pids are still its own, because its shield keeps them."""
+        """Whether the command's pids are still its own. They are while its shield exists."""
         return is_shield_of(self.shield, self.exit_file)
 
     def left(self) -> set[int]:
-        """Return the living processes that the command has started and that have not ended
-        with it.
+        """Return the living processes that the command has started and that have not ended with
+        it.
         """
         below = descendants_of(self.shield) if self.is_known else []
         found = {*below, *(() if self.group is None else self.group.processes())}
@@ -56,7 +56,7 @@ class AdoptedCommands:
     """All commands that a node has taken over."""
 
     def __init__(self, ended: Callable[[Exited], None]) -> None:
-        """`ended` is called with each end, once nothing is left of the command."""
+        """`ended` is called with the end of each command, once none of its processes is left."""
         self._ended = ended
         self._commands: dict[bytes, _Adopted] = {}
         self._epoll = select.epoll()
@@ -64,8 +64,8 @@ class AdoptedCommands:
 
     @property
     def fileno(self) -> int:
-        """A descriptor that is readable if `step` has something to do. `step` must also be called
-        at each tick.
+        """A descriptor that is readable if `step` has something to do. In addition, `step` must be
+        called at each tick.
         """
         return self._epoll.fileno()
 
@@ -76,7 +76,7 @@ class AdoptedCommands:
     def adopt(
         self, process: bytes, begun: Ending, exit_file: str, group: CommandGroup | None
     ) -> None:
-        """Watch a command that has begun. If the command has ended, `step` reports that."""
+        """Watch a command that has begun. If it has ended already, `step` reports that."""
         one = self._commands[process] = _Adopted(process, begun, exit_file, group)
         if one.is_known:
             with contextlib.suppress(OSError):
@@ -87,7 +87,7 @@ class AdoptedCommands:
         one.has_ended = True
 
     def order(self, order: SendSignal | SignalCommand) -> None:
-        """Send a signal to a command, as a fork server does."""
+        """Send a signal to a command, as a fork server would."""
         one = self._commands[order.process]
         if isinstance(order, SignalCommand):
             if one.is_known and not one.has_ended:
@@ -114,7 +114,7 @@ class AdoptedCommands:
             self._look(one)
 
     def _look(self, one: _Adopted) -> None:
-        """Report the end of a command, once it is written and nothing is left of the command."""
+        """Report the end of a command, once it is written and no process of the command is left."""
         written = read_exit_file(one.exit_file)
         code = None if written is None else written.code
         if code is None and one.is_known:

@@ -1,10 +1,10 @@
 """Carries the input and output of one program on a node: a terminal, or three pipes.
 
-The user's side connects to the Unix socket named by the program's id, from another node through the
-gates. There is one such connection, and the program starts with it. The connection ends when the
-program ends. When the connection is lost, the program gets SIGTERM (and SIGHUP, at a terminal), and
-SIGKILL after the grace of its job. A program that was asked to end counts as ended once all
-processes that it has started have ended. All its output goes to the log, too.
+The user's side connects to a Unix socket that is named by the program's id; from another node, it
+connects through the gates. There is one such connection. The program starts when it is made, and it
+ends when the program ends. If the connection is lost, the program gets SIGTERM (and SIGHUP, at a
+terminal), and SIGKILL after the grace period of its job. A program that was asked to end counts as
+ended once all processes that it has started have ended. All its output goes to the log, too.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_tree import ask_to_end, end_with_parent, own_children
 
 PATIENCE_S = 60.0
-"""Seconds that a program waits for a connection."""
+"""Seconds for which a program waits for a connection."""
 _CHUNK = 1 << 15
 _UNREAD = 1 << 18
-"""Bytes that may wait for a program that does not read, or for a slow connection."""
+"""The number of bytes that may wait for a program that does not read, or for a slow connection."""
 _END_OF_INPUT = b"\x04"
 _SIZE = struct.Struct("4H")
 _LARGEST_SIZE = 0xFFFF
@@ -55,7 +55,9 @@ _LAST_BYTES_S = 2.0
 
 
 def stand_for(order: RunCommand, listening: socket.socket, path: str) -> NoReturn:
-    """Run a command in a child of this process, with its streams over the socket. Never returns."""
+    """Run a command in a child of this process, with its streams over the socket. This function
+    never returns.
+    """
     code = NOT_STARTED
     try:
         os.setsid()
@@ -101,9 +103,7 @@ class _Stand:
         self._pid = 0
         self._input = -1
         self._outputs: dict[int, bool] = {}
-        """The descriptors of the program's output. The value is whether the descriptor is standard
-        error.
-        """
+        """The descriptors of the program's output, each with whether it is standard error."""
         self._unread = bytearray()
         self._is_input_over = False
         self._is_asked_to_end = False
@@ -223,16 +223,16 @@ class _Stand:
     # ---- between the two ---------------------------------------------------------------------
 
     def _has_more(self) -> bool:
-        """Whether a process that the program has started still runs. A signal arrives whenever such
-        a process ends.
+        """Whether a process that the program has started still runs. (A signal arrives whenever
+        such a process ends.)
         """
         below = [pid for pid in own_children() if pid != self._pid]
         reaped = {os.waitpid(pid, os.WNOHANG)[0] for pid in below}
         return not reaped.issuperset(below)
 
     def _round(self, watched: int) -> dict[int, int]:
-        """Pass on everything that has come. Returns the descriptors that were ready, with their
-        events; `watched` may be among them.
+        """Pass on everything that has arrived. Returns the descriptors that were ready, with their
+        events. `watched`: one more descriptor to wait for.
         """
         connection = self._connection
         poll = select.poll()
@@ -307,7 +307,7 @@ class _Stand:
                 self._signal(message.number)
 
     def _close_input(self) -> None:
-        """Close the program's input once all input that came was written."""
+        """Close the program's input after everything that arrived for it was written."""
         if self._is_input_over and not self._unread and self._input >= 0:
             os.close(self._input)
             self._input = -1
@@ -325,7 +325,7 @@ class _Stand:
         self._close_input()
 
     def _pass_output(self, fd: int) -> bool:
-        """Pass on output of the program. Returns whether there may be more."""
+        """Pass on output of the program. Returns whether more may follow."""
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -346,8 +346,8 @@ class _Stand:
     # ---- ending ------------------------------------------------------------------------------
 
     def _ask_to_end(self) -> None:
-        """Ask the program to end, once. The program may be writing its last state, which must not
-        be disturbed.
+        """Ask the program to end, once: it may be writing its last state, and must not be
+        disturbed.
         """
         if self._is_asked_to_end:
             return
@@ -358,7 +358,7 @@ class _Stand:
             self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
-        """Send a signal to the program's process group, and to the foreground group of its
+        """Send a signal to the program's process group and to the foreground group of its
         terminal.
         """
         groups = {self._pid}
@@ -372,7 +372,7 @@ class _Stand:
     def _say_goodbye(self, code: int) -> None:
         """Send the program's last output, and how the program ended.
 
-        Processes below it that still run may go on printing, but their output is not read.
+        If processes that it has started still run, what they print is not read.
         """
         for fd in list(self._outputs):
             for _ in range(_UNREAD // _CHUNK * 16):

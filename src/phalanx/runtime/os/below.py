@@ -1,4 +1,6 @@
-"""Files below a directory whose names users influence: links in it are never followed."""
+"""Files below a directory, with names that users influence. Links in the directory are never
+followed.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,7 @@ import os
 
 
 def directory_name(text: str) -> str:
-    """Return a file name that stands for a user's text, such as a job's name, and for no other
-    text.
-    """
+    """Return a file name that represents a user's text, such as a job's name, and no other text."""
     return hashlib.sha256(os.fsencode(text)).hexdigest()[:32]
 
 

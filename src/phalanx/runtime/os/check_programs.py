@@ -27,7 +27,7 @@ class CheckCommands:
     """
 
     def __init__(self, commands: Mapping[str, str], directory: str) -> None:
-        """`commands` are shell commands by name. `directory` is for their output."""
+        """`commands`: the shell commands, by name. `directory`: the place of their output."""
         self._commands = commands
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None

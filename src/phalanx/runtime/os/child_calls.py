@@ -1,13 +1,15 @@
-"""A child that makes calls of the C library, one after another, and becomes another program.
+"""Starts a child process that makes calls of the C library, one after another, and becomes another
+program.
 
-A fork copies the page tables of its process, and then each page that parent or child writes to,
-although the child becomes another program a moment later. The child here shares its parent's memory
-until then, and the thread that made it waits (clone(2): CLONE_VM, CLONE_VFORK). That costs a third
-of a fork, and no more from a large process. Such a child must not run Python, because Python's
-state is its parent's, too. So its calls are prepared as a chain of contexts (makecontext(3)): each
-context has a stack of its own and makes one call, and when the call returns, the C library goes on
-with the next context. The only shared memory that the child writes is the C library's error number
-of the waiting thread.
+A fork copies the page tables of its process, and then each page that the parent or the child writes
+to, although the child becomes another program a moment later. The child here shares its parent's
+memory until then, and the thread that made it waits (clone(2): CLONE_VM, CLONE_VFORK). That costs a
+third of a fork, and no more if the process is large.
+
+Such a child must not run Python, because it shares Python's state with its parent. So its calls are
+prepared as a chain of contexts (makecontext(3)): each context has a stack of its own and makes one
+call. When the call returns, the C library continues with the next context. The only shared memory
+that the child writes is the C library's error number of the waiting thread.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Any
 
 _c = ctypes.PyDLL(None)
 _waiting_c = ctypes.CDLL(None, use_errno=True)
-"""The C library, for calls during which other threads may go on."""
+"""The C library, for calls during which other threads may run."""
 Function = Any
 """A function of the C library, as ctypes represents it."""
 Call = tuple[Function, tuple[int, ...]]
@@ -31,15 +33,21 @@ Call = tuple[Function, tuple[int, ...]]
 
 _VM, _VFORK, _PARENT_SETTID, _CHILD_CLEARTID = 0x100, 0x4000, 0x100000, 0x200000
 _ALL_SIGNALS = 128 * b"\xff"
-"""A sigset_t of the C library, which is not longer than this."""
+"""The bytes of a signal set (sigset_t) that contains all signals. The C library's type is not
+longer.
+"""
 _CONTEXT_BYTES = 8192
-"""The bytes that hold a ucontext_t on any machine: it has 968 on x86-64, 4,560 on aarch64."""
+"""The number of bytes that are reserved for a ucontext_t. It has 968 on x86-64, and 4,560 on
+aarch64.
+"""
 _LINK, _STACK, _STACK_BYTES = 1, 2, 4
-"""Places of the fields, in words: uc_flags, uc_link, uc_stack.ss_sp, ss_flags, ss_size."""
+"""The positions of three fields of a context, in words. The fields are uc_flags, uc_link,
+uc_stack.ss_sp, ss_flags, ss_size.
+"""
 _ROOM = 16384
-"""The bytes of the stack of each call."""
+"""The size of each call's stack in bytes."""
 LATE = 0x5A5A_F00D
-"""Stands for an argument of a call that is known only when the call is made (`late_argument`)."""
+"""Represents an argument that is known only when the call is made (`late_argument`)."""
 
 
 class Chain:
@@ -47,7 +55,7 @@ class Chain:
 
     def __init__(self, length: int) -> None:
         self.length = length
-        """The largest number of calls for which the chain has room."""
+        """The largest number of calls that the chain can have."""
         # pages that nothing touches take no memory
         self._memory = mmap.mmap(-1, (length + 1) * (_CONTEXT_BYTES + _ROOM))
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
@@ -55,8 +63,8 @@ class Chain:
     def lay(self, calls: Sequence[Call]) -> int:
         """Prepare these calls. Returns the address of the first call's context.
 
-        The stack of a process that begins there lies below the address. Signals that this thread
-        blocks now are blocked during the calls.
+        A process that begins there uses the memory below the address as its stack. Signals that
+        this thread blocks now are blocked during the calls.
         """
         places = [self.context(at) for at in range(len(calls))]
         for place, behind, (function, given) in zip(places, [*places[1:], 0], calls, strict=True):
@@ -70,17 +78,17 @@ class Chain:
         return self.context(0)
 
     def context(self, at: int) -> int:
-        """Return the address of the context of the call with this number."""
+        """Return the address of the context of call number `at`."""
         return self._address + _ROOM + at * (_CONTEXT_BYTES + _ROOM)
 
 
 @functools.cache
 def late_argument(name: str, *given: int) -> int:
-    """Return the distance from the address of a call's context to the call's argument LATE. `name`:
-    the function of the C library.
+    """Return the distance in bytes from the address of a call's context to the call's argument
+    LATE. `name`: the called function of the C library.
 
-    The argument is four bytes that an earlier call of the chain writes there. Raises OSError on a
-    machine where that does not work.
+    An earlier call of the chain writes the argument there, four bytes. Raises OSError on a machine
+    where that does not work.
     """
     chain = Chain(1)
     place = chain.lay([(function(name), given)])
@@ -91,10 +99,10 @@ def late_argument(name: str, *given: int) -> int:
 
 
 class ChildCalls:
-    """Starts children that run chains of calls. Each thread has its own object."""
+    """Starts children that run chains of calls. Each thread needs an object of its own."""
 
     def __init__(self) -> None:
-        """Find the C library's functions. Raises OSError when the library has no contexts."""
+        """Raises OSError if the C library has no contexts."""
         try:
             _ = _c.makecontext, _c.getcontext
             self._begin = address_of(_c.setcontext)
@@ -107,7 +115,7 @@ class ChildCalls:
         """Start a child that runs these calls.
 
         When this returns, the child has become another program or has ended; the calls must ensure
-        that. `pid` is set to the child's as soon as the child exists. Raises OSError if no more
+        that. `pid` gets the child's id as soon as the child exists. Raises OSError if no more
         processes can be made.
         """
         first = ctypes.c_void_p(self._lay(calls))
@@ -115,7 +123,7 @@ class ChildCalls:
         self._start(flags, first, pid)
 
     def call_to_run(self, calls: Sequence[Call], pid: ctypes.c_int, begins: ctypes.c_int) -> Call:
-        """Return the call with which a child does what `run` does, as the parent of its own child.
+        """Return a call by which a child starts a child of its own, as `run` does.
 
         The kernel sets `begins` to 0, and wakes a waiting thread (futex(2)), when the child's child
         has become another program or has ended.
@@ -126,7 +134,7 @@ class ChildCalls:
         return _c.clone, (self._begin, first, flags, first, *told)
 
     def run_along(self, chain: Chain, calls: Sequence[Call], pid: ctypes.c_int) -> None:
-        """Start a child that runs these calls while this thread goes on.
+        """Start a child that runs these calls while this thread continues.
 
         The child shares the memory of this process as long as it lives, and blocks all signals.
         `chain` must be kept for that time, and must have room for the calls. Raises OSError as
@@ -157,5 +165,5 @@ def function(name: str) -> Function:
 
 
 def address_of(thing: Any) -> int:
-    """Return the address of a function, or the address to which a C pointer points."""
+    """Return the address of a function, or the address in a C pointer."""
     return ctypes.cast(thing, ctypes.c_void_p).value or 0

@@ -1,8 +1,8 @@
 """Control groups of jobs' commands, when this process may make them (cgroup v2, cgroups(7)).
 
-Processes in a group can leave it neither by setsid nor by the end of their parents, and one write
-ends all of them at once. Without groups, the processes of a command are found by parentage; see
-`process_tree`.
+Processes cannot leave a group, neither by setsid nor by the end of their parents, and one write
+ends all of them at once. Without groups, the processes of a command are found by their parents (see
+`process_tree`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from phalanx.runtime.os.session import started_at
 
 _PREFIX = "phalanx-"
 _OWNED = re.compile(rf"{_PREFIX}(\d+)\.(\d+)-[0-9a-f]+")
-"""The name of a group: its node's pid and start time, and the id of its command."""
+"""Matches the name of a group: the pid and start time of its node, and the id of its command."""
 _EMPTY_S = 0.05
-"""The longest time in seconds for which one call waits until a group that was ended is empty."""
+"""The longest time, in seconds, for which one call waits until a group that was ended is empty."""
 
 
 class CommandGroup(Protocol):
-    """The control group of a command and of everything that the command starts."""
+    """The control group of a command and of all processes that the command starts."""
 
     def entrance(self) -> int:
         """Return a descriptor: a process that writes "0" to it joins the group. -1 if the group is
@@ -48,9 +48,7 @@ class CommandGroup(Protocol):
         ...
 
     def why_killed(self) -> str:
-        """Return why the kernel has ended some of the group's processes so far; "" if it has
-        not.
-        """
+        """Return why the kernel has killed processes of the group so far; "" if it has not."""
         ...
 
 
@@ -58,7 +56,9 @@ class CommandGroups(Protocol):
     """Makes groups."""
 
     def way(self) -> str:
-        """Return how the processes of commands are kept together (see `model.command_groups`)."""
+        """Return how the processes of each command are kept together (see
+        `model.command_groups`).
+        """
         ...
 
     def make(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
@@ -72,12 +72,14 @@ class CommandGroups(Protocol):
         ...
 
     def find_of_earlier(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
-        """Return the group that an earlier node made for a command; None without one."""
+        """Return the group that an earlier process of the node made for a command; None if there is
+        none.
+        """
         ...
 
 
 class NoGroups:
-    """The `CommandGroups` of machines on which no group can be made."""
+    """The `CommandGroups` of a machine on which no group can be made."""
 
     def way(self) -> str:
         """Return that no groups keep processes together."""
@@ -113,7 +115,7 @@ class Cgroups:
         self._limits_memory = _write(f"{directory}/cgroup.subtree_control", "+memory")
 
     def way(self) -> str:
-        """Return the way in which the processes of commands are kept together."""
+        """Return how the processes of each command are kept together."""
         way = SCOPE if self._directory.endswith(".scope") else DELEGATED
         return way + MEMORY if self._limits_memory else way
 
@@ -134,7 +136,9 @@ class Cgroups:
         return Cgroup(path, memory_bytes) if os.path.isdir(path) else None
 
     def find_of_earlier(self, process: bytes, memory_bytes: int) -> Cgroup | None:
-        """Return the group that an earlier node made for a command; None without one."""
+        """Return the group that an earlier process of the node made for a command; None if there is
+        none.
+        """
         for name in _groups_in(self._directory):
             if name.endswith(f"-{process.hex()}"):
                 return Cgroup(f"{self._directory}/{name}", memory_bytes)
@@ -189,7 +193,7 @@ class Cgroup:
         return True
 
     def why_killed(self) -> str:
-        """Return why the kernel has ended some of the processes so far; "" if it has not."""
+        """Return why the kernel has killed processes of the group so far; "" if it has not."""
         if not _fields(f"{self._path}/memory.events").get("oom_kill", 0):
             return ""
         try:
@@ -222,7 +226,8 @@ def _groups_in(directory: str) -> list[str]:
 def find_command_groups(node: int, root: str | os.PathLike[str] = "/") -> CommandGroups:
     """Return the object that makes groups below this process's own group.
 
-    `node`: the process for which the groups are made. After its end they count as left behind.
+    `node`: the pid of the process for which the groups are made. After its end, they count as left
+    behind.
     """
     directory = writable_group(root)
     return NoGroups() if directory is None else Cgroups(directory, node)

@@ -1,7 +1,7 @@
-"""Starts the commands of jobs, with a child that makes kernel calls and nothing else.
+"""Starts the commands of jobs, by a child that makes kernel calls and nothing else.
 
-Each command has a shield as its parent. When the child could not become the program, or the C
-library has no such calls, a fork of this process tries again in Python, which reports the reason.
+Each command has a shield as its parent. If the child could not become the program, or if the C
+library lacks the calls, a fork of this process tries again in Python, which can report the reason.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class CommandStart:
     """Starts commands, from one thread."""
 
     def __init__(self, lifeline: int) -> None:
-        """`lifeline`: a pipe. When its other end closes, all commands end."""
+        """`lifeline`: a pipe. When its other end is closed, all commands end."""
         self._lifeline = lifeline
         self._calls: ChildCalls | None = None
         with contextlib.suppress(OSError):
             calls = ChildCalls()
             self._calls = calls if is_possible() else None
         self.shield = ctypes.c_int(0)
-        """The id of the shield that was made last."""
+        """The id of the shield that was started last."""
         self.opened: set[int] = set()
-        """Descriptors that only this object uses. A process that is forked in the meantime closes
+        """Descriptors that only this object uses. A process that is forked meanwhile closes
         them.
         """
 
@@ -71,8 +71,8 @@ class CommandStart:
 
         Returns the parent of the command.
 
-        `umask` is the mask of the files that the command makes. `pid` is the command's id when this
-        returns; before that, it is the id of a process that tries to become the command. `entrance`
+        `umask` is the mask of the files that the command makes. `pid` gets the command's id. Before
+        this returns, it may be the id of a process that tries to become the command. `entrance`
         opens the command's control group, and returns -1 if there is none. `exit_file`: the path of
         the exit file of a kept command (see `shields`); "" for a command that ends with the node.
         Raises OSError if there is no process or no descriptor for the command; later errors are
@@ -108,7 +108,7 @@ class CommandStart:
         ends: _Ends,
         umask: int,
     ) -> tuple[int, Shield]:
-        """Start the command with a fork in Python, which writes errors to the log.
+        """Start the command by a fork in Python, which writes errors to the log.
 
         Raises OSError if the child could not become the program because something had run out.
         """
@@ -175,7 +175,7 @@ class CommandStart:
         umask: int,
         tell: int,
     ) -> tuple[int, Shield]:
-        """Start the command with a fork, which writes errors to the log.
+        """Start the command by a fork, which writes errors to the log.
 
         `tell`: the descriptor to which the child writes the number of an error if something had run
         out.
@@ -201,7 +201,7 @@ class CommandStart:
 
     @contextlib.contextmanager
     def _use(self, fd: int) -> Iterator[int]:
-        """Note that the descriptor is used here, and close it afterwards."""
+        """Note that a descriptor is in use here, and close it at the end of the block."""
         self.opened.add(fd)
         try:
             yield fd
@@ -212,8 +212,8 @@ class CommandStart:
 
 
 def _told(read: int) -> int:
-    """Return the number of the error that a child has reported before it ended; 0 if the child has
-    become a program or may still become one, for example on a slow file server.
+    """Return the number of the error that a child reported before it ended; 0 if it has become a
+    program, or may still become one, as on a slow file server.
     """
     poll = select.poll()
     poll.register(read, select.POLLIN)
@@ -222,7 +222,9 @@ def _told(read: int) -> int:
 
 
 def _paths(name: str, variables: Mapping[str, str]) -> list[str]:
-    """Return the paths at which a command's file may be, in the order of the command's own PATH."""
+    """Return the paths at which a command's program may be, in the order of the command's own
+    PATH.
+    """
     if os.path.dirname(name):
         return [name]
     path = variables.get("PATH", os.defpath)
@@ -241,7 +243,7 @@ def _strings(texts: Sequence[bytes]) -> _Strings:
 
 
 def _open_log(log: str) -> int:
-    """Open the log without waiting, because a pipe without a reader may be at its path."""
+    """Open the log without waiting. (A pipe without a reader may be at its path.)"""
     out = open_below(*os.path.split(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK)
     os.set_blocking(out, True)
     return out

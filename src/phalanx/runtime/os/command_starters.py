@@ -1,9 +1,10 @@
 """Threads that start commands for a process that must not wait for them.
 
 To start a command, a thread waits until the new process has become the command's program. That
-takes a moment, or as long as a file server with the command's directory or program takes to answer.
-So threads of their own do that. A few of them work side by side, because most of that moment is a
-wait for the kernel. When a start takes long, another thread takes over the commands behind it.
+takes a moment; if the command's directory or program is on a file server, it may take as long as
+the server needs to answer. So separate threads do that. A few of them work at the same time,
+because most of that moment is a wait for the kernel. If a start takes long, another thread takes
+over the commands behind it.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from phalanx.runtime.os.file_modes import mask_of_work
 from phalanx.runtime.os.shields import Shield
 
 LONG_S = 0.1
-"""Seconds that a start may take before another thread starts the commands behind it."""
+"""Seconds after which another thread starts the commands behind a command that has not started
+yet.
+"""
 SIDE_BY_SIDE = 4
-"""The number of threads that start commands at the same time, even when no start takes long."""
+"""The number of threads that start commands at the same time, even if no start takes long."""
 MOST_THREADS = 64
 _IDLE = float("inf")
 
@@ -47,14 +50,14 @@ class Starting:
         self.error: OSError | None = None
         """Why there is no process; None if there is one."""
         self.signals: list[SendSignal | SignalCommand] = []
-        """Signals to send to the command once it has begun."""
+        """Signals that the command gets once it has begun."""
 
 
 class CommandStarters:
-    """Starts commands in about the order in which they come, as long as no start takes long."""
+    """Starts commands about in the order in which they come, while no start takes long."""
 
     def __init__(self, clock: Callable[[], float], lifeline: int) -> None:
-        """`clock` counts seconds, and never goes back. `lifeline`: see CommandStart."""
+        """`clock` returns seconds that never go backwards. `lifeline`: see CommandStart."""
         self._clock = clock
         self._lifeline = lifeline
         self.fileno = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -64,9 +67,7 @@ class CommandStarters:
         self._starts: list[CommandStart] = []
         """The CommandStart of each thread."""
         self._since: list[float] = []
-        """For each thread, the time when it began with its command; infinite if it has no
-        command.
-        """
+        """For each thread: the time when it began to start its command; infinite if it has none."""
 
     @property
     def is_behind(self) -> bool:

@@ -22,15 +22,15 @@ _INHERITED = {
     *("MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PHALANX_ADDRESS", "PHALANX_TOKEN_FILE"),
     AMD_RUNTIME,
 }
-"""The variables by which a command finds programs, its user, its cluster, and its devices. All
-other variables may be secrets.
+"""The variables by which a command finds programs, its user, its cluster and its devices. Any other
+variable may be a secret.
 """
 NAMED = "PHALANX_JOB_ENV"
-"""A variable of the node that names, separated by commas, further variables that commands get. A
-name that ends with a star stands for all names with that beginning.
+"""A variable of the node with the names, separated by commas, of more variables that commands get.
+A name that ends with a star stands for all names that begin in this way.
 """
 PYTHON = "PHALANX_PYTHON"
-"""The variable by which a command finds the Python that has this package on the command's node."""
+"""The variable by which a command finds the Python on its node that has this package."""
 
 
 def inherited(variables: Mapping[str, str]) -> dict[str, str]:
@@ -62,10 +62,10 @@ def _of_node() -> dict[str, str]:
 def exec_command(
     argv: Sequence[str], variables: Mapping[str, str], directory: str, tell: int = -1
 ) -> NoReturn:
-    """Become `argv` with the streams of this process. Never returns.
+    """Become `argv`, with the streams of this process. This function never returns.
 
-    `tell`: a descriptor to which the number of the error is written in four bytes if processes,
-    memory or descriptors have run out.
+    `tell`: a descriptor. If processes, memory or descriptors have run out, the number of the error
+    is written to it in four bytes.
     """
     code = NOT_STARTED
     try:
@@ -92,7 +92,7 @@ def _say(text: str) -> None:
 
 
 def exit_of(code: int) -> tuple[int, str, int]:
-    """Return how a process ended: (code in the form of shells, reason if known, signal or 0).
+    """Return how a process ended: (exit code as shells report it, reason if known, signal or 0).
 
     `code` is the process's exit code, or a signal's number with a minus.
     """

@@ -1,4 +1,4 @@
-"""One socket between two processes of the cluster: frames out, messages in.
+"""A socket between two processes of the cluster. It sends and receives messages in frames.
 
 Every connection begins as a Unix socket of the session. A connection to a process of another node
 begins as a socket to the gate, over which the gate passes the socket that leads to that process
@@ -44,10 +44,10 @@ _RECV_BYTES = 1 << 18
 
 
 class _Room(threading.local):
-    """The buffer in which a thread receives.
+    """The buffer into which a thread receives.
 
-    `recv` would allocate this many bytes for each message and free most of them, which costs three
-    kernel calls and their page faults: more than all the rest.
+    `recv` would allocate this number of bytes for each message and free most of them. That costs
+    three kernel calls and page faults, which is more than everything else.
     """
 
     def __init__(self) -> None:
@@ -98,22 +98,22 @@ class Connection:
         decode: Callable[[Any], list[Any]] = decode_body,
         limit: int = MAX_FRAME_BYTES,
     ) -> None:
-        """Use a socket that is open. `decode` decodes a frame's body.
+        """`sock` must be open. `decode` decodes the body of a frame.
 
-        `decode` is given if the connection has other messages than those of `protocol.messages`.
-        `limit`: the most bytes of a frame from the other end.
+        It must be given if the messages are not those of `protocol.messages`. `limit`: the largest
+        number of bytes of a frame from the other end.
         """
         sock.setblocking(False)
         self.sock = sock
         self.fileno = sock.fileno()
         self.peer = b""
-        """The id of the other process, once its Hello has come."""
+        """The id of the other process; b"" until its Hello has arrived."""
         self.tag: Any = None
         """A mark that the user of the connection sets."""
         self._principal: Principal | None = None
         self.is_of_daemon = False
-        """Whether the connection leads to a daemon, which takes sockets from its gateway and not
-        from jobs.
+        """Whether the other end is a daemon, which takes sockets from its gateway and not from
+        jobs.
         """
         self.address = ""
         """HOST:PORT of the other end, if a gateway has passed the connection."""
@@ -135,8 +135,8 @@ class Connection:
         self._lock = threading.RLock()
         self.on_writable: Any = None
         self.on_unsendable: Callable[[Connection, Unsendable], None] | None = None
-        """Called with each message that is too large for any frame. The function may only take a
-        note, because the flushing thread calls it under whatever locks that thread holds.
+        """A function that is called with each message that is too large for any frame. It may only
+        note the message, because the thread that flushes calls it and may hold any lock.
         """
         self.is_dialling = is_dialling
         """Whether the gate has not yet passed on the socket of the other process. Posted messages
@@ -144,11 +144,11 @@ class Connection:
         """
         self._takes_socket = is_stranger
         self.is_switched = False
-        """Whether the descriptor has a new socket since the descriptor was last registered."""
+        """Whether the descriptor has got a new socket since it was last registered."""
         self.refusal = ""
         """Why the gate could not reach the other process."""
         self.refusal_status = 0
-        """The kind of reason for the refusal, a `Status`."""
+        """The kind of the refusal, a `Status`."""
 
     @property
     def principal(self) -> Principal:
@@ -169,7 +169,7 @@ class Connection:
         return f"process {peer_of(self.sock).pid}"
 
     def post(self, message: msgspec.Struct) -> None:
-        """Put a message into the outbox."""
+        """Put a message into the outbox. It leaves with the next flush."""
         self._outbox.append(message)
 
     def send(self, message: msgspec.Struct) -> None:
@@ -192,7 +192,7 @@ class Connection:
         return len(self._outbox)
 
     def flush(self) -> None:
-        """Hand all posted messages to the kernel, as far as it accepts them."""
+        """Pass all posted messages to the kernel, as far as it accepts them."""
         if not self._outbox or self.is_dialling:
             return
         with self._lock:
@@ -211,8 +211,8 @@ class Connection:
     def _write_apart(self, messages: list[msgspec.Struct]) -> None:
         """Send messages that are too large together for one frame in several frames.
 
-        Messages that are too large for any frame are left out: the connection's owner answers in
-        their place.
+        Messages that are too large for any frame are left out. The user of the connection answers
+        in their place.
         """
         frames, unsendable = split_frames(messages)
         for frame in frames:
@@ -242,7 +242,7 @@ class Connection:
                 self.on_writable(self, True)
 
     def drain(self) -> None:
-        """Send the bytes that the kernel did not accept before. This is called when the socket is
+        """Send the bytes that the kernel did not accept before. Call this when the socket is
         writable.
         """
         with self._lock:
@@ -263,7 +263,9 @@ class Connection:
                 self.on_writable(self, False)
 
     def drain_all(self, timeout_s: float) -> None:
-        """Send everything before a planned end, waiting for the reader at most `timeout_s`."""
+        """Send everything before the connection is ended on purpose. Waits for the reader at most
+        `timeout_s` seconds.
+        """
         self.flush()
         while self._backlog and not self.closed:
             if not wait_for(self.fileno, select.POLLOUT, timeout_s):
@@ -271,7 +273,7 @@ class Connection:
             self.drain()
 
     def receive(self) -> list[Any] | None:
-        """Return the messages that have come; None at the end of the stream. Raises
+        """Return the messages that have arrived; None at the end of the stream. Raises
         ProtocolError.
         """
         try:
@@ -290,8 +292,8 @@ class Connection:
         return self._reader.feed(bytes(room[:size]))
 
     def _introduced(self) -> list[Message] | None:
-        """Read the first bytes of a stranger: either its own, or the gate's together with the
-        stranger's socket.
+        """Read the first bytes of a stranger. They are its own, or come from the gate together with
+        the stranger's socket.
         """
         self._takes_socket = False
         data, sockets = _receive_with_sockets(self.sock, _RECV_BYTES)
@@ -337,16 +339,14 @@ class Connection:
         self.is_switched = True
 
     def close(self) -> None:
-        """Close the socket; unsent messages are lost."""
+        """Close the socket. Unsent messages are lost."""
         self.closed = True
         with contextlib.suppress(OSError):
             self.sock.close()
 
 
 def _receive_with_sockets(sock: socket.socket, size: int) -> tuple[bytes, list[int]]:
-    """Receive in the manner of socket.recv_fds, but keep only the first descriptor and close the
-    others.
-    """
+    """Receive as socket.recv_fds does, but keep only the first descriptor and close the others."""
     fds = array.array("i")
     space = socket.CMSG_SPACE(4 * fds.itemsize)
     data, ancillary, _, _ = sock.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC)
@@ -359,7 +359,7 @@ def _receive_with_sockets(sock: socket.socket, size: int) -> tuple[bytes, list[i
 
 
 def handed_in(frame: bytes) -> Handed:
-    """Return the gateway's statement about a socket that it passes on. Raises ProtocolError."""
+    """Return what the gateway says about a socket that it passes on. Raises ProtocolError."""
     from phalanx.protocol.messages import Handed
 
     for message in FrameReader(STRANGERS_FRAME_BYTES).feed(frame):
@@ -369,7 +369,7 @@ def handed_in(frame: bytes) -> Handed:
 
 
 def connect(path: str) -> Connection:
-    """Return a connection to the socket at `path`. Raises OSError if nobody listens there."""
+    """Return a connection to the socket at `path`. Raises OSError if nothing listens there."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.connect(path)

@@ -1,4 +1,4 @@
-"""A loop over connections: it accepts this user's processes, and hands on their messages."""
+"""A loop over connections. It accepts this user's processes, and passes their messages on."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from phalanx.runtime.os.system import log_defect, say
 
 LISTEN_EVERY_S = 1.0
 MOST_OF_A_USER = 64
-"""The most connections that another user has at the same time. Further ones are closed."""
+"""The largest number of connections of another user at the same time. Further ones are closed."""
 
 
 class Handler(Protocol):
     """Handles the events of a loop's connections."""
 
     def on_message(self, connection: Connection, message: Any) -> None:
-        """Handle a message. An exception from here ends the connection."""
+        """Handle a message. An exception that this raises ends the connection."""
         ...
 
     def on_lost(self, connection: Connection) -> None:
@@ -38,7 +38,9 @@ class Handler(Protocol):
         ...
 
     def on_round(self) -> None:
-        """Finish a round: all messages that had come are handled, and the answers are sent next."""
+        """Finish a round: all messages that had arrived are handled, and the answers are sent
+        next.
+        """
         ...
 
 
@@ -54,8 +56,8 @@ class ConnectionLoop:
     ) -> None:
         """Build the loop.
 
-        `own` is a connection to a helper of this process, which is kept whatever it sends.
-        `report_defect` gets the errors of handling messages.
+        `own`: a connection to a helper of this process, which is kept whatever it sends.
+        `report_defect` is called with errors that occur when messages are handled.
         """
         self._report_defect = report_defect
         self._handler = handler
@@ -65,11 +67,13 @@ class ConnectionLoop:
         self._loop.read_from(listener.fileno(), self._accept)
         self._is_accepting = True
         self._listens_at = 0.0
-        """The time of the next check that the listener's file exists."""
+        """The time when to check next that the listener's file exists."""
         self.failed_accepts = 0
-        """How many times no peer could be accepted, mostly because there was no free descriptor."""
+        """How often a peer could not be accepted. The usual cause is that no descriptor was
+        free.
+        """
         self.rejected = 0
-        """How many times a peer sent something other than a frame, and so lost its connection."""
+        """How often a peer lost its connection because it sent bytes that are no frame."""
         self._own = own
         if own is not None:
             self.watch(own)
@@ -83,7 +87,7 @@ class ConnectionLoop:
         self._loop.is_stopping = True
 
     def wake_at(self, when: float) -> None:
-        """Make sure that a round is due at this time at the latest, by the process's own time."""
+        """Make sure that a round begins by this time, which is in the process's own time."""
         self._loop.wake_at = when
 
     @property
@@ -100,12 +104,12 @@ class ConnectionLoop:
         self._loop.call(action)
 
     def read_from(self, fd: int, reader: Callable[[], None]) -> None:
-        """Call `reader` whenever a descriptor of another kind can be read."""
+        """Call `reader` whenever a descriptor can be read that is no connection of the loop."""
         self._loop.read_from(fd, reader)
 
     def unregister(self, fd: int) -> bool:
-        """Stop reading from a descriptor of another kind. Returns False if it was not being
-        read.
+        """Stop reading from such a descriptor. Returns False if the loop was not reading from
+        it.
         """
         return self._loop.unregister(fd)
 
@@ -150,8 +154,8 @@ class ConnectionLoop:
         self._loop.call(partial(self._answer_for, connection, message))
 
     def _answer_for(self, connection: Connection, message: Unsendable) -> None:
-        """Send a substitute for a message that was too large, so that the process that waits for
-        the message gets an answer. If there is no substitute, end the connection.
+        """Send an error in place of a message that was too large, so that the process that waits
+        for it gets an answer. If no error can be sent, end the connection.
         """
         standing_in = stand_in(message)
         if standing_in is not None and not standing_in.is_for_sender:
@@ -198,9 +202,9 @@ class ConnectionLoop:
             self.watch(connection)
 
     def _accept_later(self, error: OSError) -> None:
-        """Leave peers that dial in the kernel's queue until the next tick.
+        """Leave dialling peers in the kernel's queue until the next tick.
 
-        Without a descriptor for them, the loop would do nothing but try again.
+        If no descriptor is free for them, the loop would otherwise only try again and again.
         """
         self.failed_accepts += 1
         # logged after 1, 2, 4, 8 and so on failures
@@ -241,12 +245,12 @@ class ConnectionLoop:
                     return
 
     def lose(self, connection: Connection) -> None:
-        """Drop a connection, and handle that as a loss of the connection."""
+        """Drop a connection. Its loss is handled like any other loss."""
         if self.forget(connection):
             self._handler.on_lost(connection)
 
     def forget(self, connection: Connection) -> bool:
-        """Drop a connection without raising an event. Returns False if it was dropped before."""
+        """Drop a connection. Its loss is not reported. Returns False if it was dropped before."""
         if self._connections.pop(connection.fileno, None) is None:
             return False
         self._loop.unregister(connection.fileno)

@@ -1,4 +1,6 @@
-"""Copying large buffers with more than one core: one core cannot fill the memory's bandwidth."""
+"""Copies large buffers with several cores, because one core cannot use the whole bandwidth of the
+memory.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def copy(target: memoryview, source: memoryview) -> None:
 
 
 def _threads_allowed() -> int:
-    """Return how many threads may copy: a task may use the cores that it requested."""
+    """Return how many threads may copy. A task may use the cores that it requested."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     cores = len(os.sched_getaffinity(0))
     return min(int(asked) if asked.isdigit() else cores, cores, _MAX_THREADS)

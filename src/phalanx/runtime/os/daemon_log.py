@@ -1,4 +1,4 @@
-"""A daemon's messages to its operators: JSON lines in its log, or plain ones on stderr."""
+"""The messages of a daemon to its operators: JSON lines in its log, or plain lines on stderr."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DaemonLog:
     def keep(self, path: str, process: str, node: str = "", *, is_aloud: bool = False) -> None:
         """Write to this file from now on.
 
-        `node` is the id of the daemon's node. With `is_aloud`, lines also go to standard error.
+        `node`: the id of the daemon's node. With `is_aloud`, lines go to standard error, too.
         """
         self._path, self._process, self._node = path, process, node
         self._is_aloud = is_aloud
@@ -40,12 +40,12 @@ class DaemonLog:
         return self._path, self._node, self._is_aloud
 
     def become(self, process: str) -> None:
-        """Write to the same log under another name, in a child of the daemon."""
+        """Write to the same log under another name. This is for a child of the daemon."""
         self._process = process
 
     def write(self, text: str, level: str = INFO, job: str = "") -> None:
         """Write a line. If the line cannot be written, for example because the disk is full, the
-        process goes on.
+        process continues.
         """
         with contextlib.suppress(OSError):
             if self._is_aloud:
@@ -68,13 +68,13 @@ class DaemonLog:
                 self._follow()
 
     def read(self, file: int, offset: int, limit: int) -> LogPiece:
-        """Read on in the log; see `log_files.read_on`."""
+        """Read more of the log; see `log_files.read_on`."""
         return log_files.read_on(self._path, file, offset, limit) if self._path else LogPiece()
 
     def _follow(self) -> None:
-        """Point the standard streams to the log's new file after a change of files.
+        """Make the standard streams write to the log's new file after a change of files.
 
-        Other output, such as the interpreter's at a crash, then goes to the new file too.
+        So other output, such as that of the interpreter at a crash, goes to the new file, too.
         """
         fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
@@ -86,7 +86,7 @@ class DaemonLog:
 
 
 def time_text(at: datetime) -> str:
-    """Return a time in the form of LogRecord.time."""
+    """Return a time in the form that LogRecord.time has."""
     return f"{at:%Y-%m-%dT%H:%M:%S.%f}Z"
 
 

@@ -1,7 +1,7 @@
-"""`breakpoint()` in a task or an actor: it waits until a user connects with `phalanx debug`.
+"""`breakpoint()` in a task or an actor waits until a user connects with `phalanx debug`.
 
-The debugger is Python's own, over a socket in the session's directory, which only this user can
-enter: anybody who reached it over the network could run anything here.
+The debugger is Python's own. It uses a socket in the session's directory, which only this user can
+enter, because anybody who reached it over the network could run any code here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Breakpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Debugger(pdb.Pdb):
-    """A debugger that reads commands from a socket. When the user leaves, the program goes on."""
+    """A debugger that reads commands from a socket. When the user leaves, the program continues."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -50,7 +50,7 @@ class _Debugger(pdb.Pdb):
         self.use_rawinput = False
 
     def do_continue(self, arg: str) -> bool | None:
-        """Continue until the next breakpoint that was set. If there is none, hang up."""
+        """Continue until the next breakpoint. If none was set, hang up."""
         done = super().do_continue(arg)
         if not self.breaks:
             self._hang_up()
@@ -78,7 +78,7 @@ class _Debugger(pdb.Pdb):
 
 
 def wait_for_debugger(session: Session, name: str, frame: FrameType) -> None:
-    """Stop at `frame` until a user debugs this process, and then obey the user's commands."""
+    """Stop at `frame` until a user debugs this process, then obey the user's commands."""
     pid = os.getpid()
     base = os.path.join(session.directory, f"{_PREFIX}{pid}")
     row = Breakpoint(
@@ -112,9 +112,7 @@ def wait_for_debugger(session: Session, name: str, frame: FrameType) -> None:
 
 
 def waiting(temp_dir: str | None = None) -> list[Breakpoint]:
-    """Return the processes of this user that wait at breakpoints on this machine, the longest wait
-    first.
-    """
+    """Return this user's processes that wait at breakpoints on this machine, longest wait first."""
     root = sessions.runtime_root(temp_dir)
     found = []
     for name in sorted(os.listdir(root)):
@@ -132,7 +130,7 @@ def waiting(temp_dir: str | None = None) -> list[Breakpoint]:
 
 
 def attach(row: Breakpoint, typed: Any, shown: Any) -> None:
-    """Send typed text to the debugger and show its answers, until one of the two ends.
+    """Send what the user types to the debugger, and show its answers, until one side ends.
 
     `typed` and `shown` are binary files with descriptors. Raises OSError if no process waits.
     """

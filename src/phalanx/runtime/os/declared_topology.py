@@ -1,4 +1,4 @@
-"""The wiring of a machine's devices, as it is declared or found."""
+"""The wiring of a machine's devices: as a person declared it, or as it was detected."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 def read_topology(declared: str) -> Topology | None:
-    """Read "detect", the name of a known machine, or the text of `nvidia-smi topo -m`.
+    """Return the wiring for "detect", for the name of a known machine, or for the text of
+    `nvidia-smi topo -m`.
 
-    Returns None if there is nothing to detect. Raises ValueError for any other text.
+    Returns None if no wiring is detected. Raises ValueError for any other text.
     """
     from phalanx.scheduler.devices.machines import known_machines, machine
     from phalanx.scheduler.devices.topology import parse_topo

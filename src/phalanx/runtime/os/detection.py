@@ -1,5 +1,5 @@
-"""Detects the CPUs, memory and GPUs of this machine that this process may use, and the wiring of
-the GPUs.
+"""Detects the CPUs, the memory and the GPUs of this machine that this process may use, and the
+wiring of the GPUs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from phalanx.scheduler.devices.topology import Topology
 
 _LEVEL_WORDS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
-"""NVML's numbers for the nearest common ancestor of two devices, with the words of `topo -m`."""
+"""NVML's numbers for the nearest common ancestor of two devices, each with its word in `topo
+-m`.
+"""
 
 SHARED_MEMORY = Path("/dev/shm")
 MIN_STORE_BYTES = 80 << 20
 STORE_PART = 0.3
-"""The part of free memory that an object store may take by default."""
+"""The fraction of free memory that an object store takes by default."""
 
 _MAX_NVLINKS = 18
 _NVLINK_TO_SWITCH = 2
@@ -46,7 +48,7 @@ class DetectedGpu:
 
 @dataclass(frozen=True, kw_only=True)
 class Detected:
-    """The detected amounts. `topology` is in the order of `gpus`; it is None if it is unknown or
+    """The detected amounts. `topology` is in the order of `gpus`; None if it is unknown, or if
     there are fewer than two GPUs.
     """
 
@@ -65,8 +67,8 @@ def detect() -> Detected:
 
 
 def cpu_count(root: Path = Path("/")) -> int:
-    """Return the number of CPUs by the process's affinity and the tightest cgroup quota, at least
-    one.
+    """Return the number of CPUs that the process's affinity and the tightest cgroup quota allow, at
+    least one.
     """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     counted = allowed or psutil.cpu_count() or 1
@@ -78,7 +80,7 @@ def cpu_count(root: Path = Path("/")) -> int:
 
 
 def memory_bytes(root: Path = Path("/")) -> int:
-    """Return the bytes of the machine's memory, or the tightest cgroup limit below that."""
+    """Return the bytes of the machine's memory, or of the tightest cgroup limit if that is less."""
     limit: int = psutil.virtual_memory().total
     for folder in cgroup_folders(root, "memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
@@ -89,7 +91,9 @@ def memory_bytes(root: Path = Path("/")) -> int:
 
 
 def shared_memory_bytes() -> int:
-    """Return the default size of an object store: 30 % of free memory, within shared memory."""
+    """Return the default size of an object store in bytes: 30 % of free memory, at most the size of
+    shared memory.
+    """
     wanted = int(STORE_PART * min(psutil.virtual_memory().available, memory_bytes()))
     if SHARED_MEMORY.is_dir():
         stats = os.statvfs(SHARED_MEMORY)
@@ -138,7 +142,7 @@ def _gpu(nvml: Any, number: int, handle: Any) -> DetectedGpu:
 
 
 def _whole(nvml: Any, part: Any) -> int:
-    """Return the machine's number of the GPU that a part belongs to."""
+    """Return the machine's number of the GPU of which `part` is a part."""
     return int(nvml.nvmlDeviceGetIndex(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(part)))
 
 
@@ -192,9 +196,9 @@ def gpu_model(name: str) -> str:
 
 
 def mig_profile(name: str) -> str:
-    """Return the profile in the product name of a part of a split GPU; empty for a whole GPU.
+    """Return the profile in the product name of a part of a split GPU; "" for a whole GPU.
 
-    It is `1g.10gb` for `NVIDIA H100 80GB HBM3 MIG 1g.10gb`.
+    The profile of `NVIDIA H100 80GB HBM3 MIG 1g.10gb` is `1g.10gb`.
     """
     return name.rpartition(" MIG ")[2] if " MIG " in name else ""
 
@@ -250,7 +254,9 @@ def _numa_node(bus: str, root: Path) -> int:
 
 
 def cgroup_folders(root: Path, controller: str) -> list[Path]:
-    """Return the folders of this process's cgroup and of its parents, for either cgroup version."""
+    """Return the directories of this process's cgroup and of its parents, for either version of
+    cgroups.
+    """
     folders = []
     for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)

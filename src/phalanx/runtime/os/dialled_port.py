@@ -1,5 +1,5 @@
-"""A program that connects its input and output with a port of its node, which `phalanx forward`
-runs there.
+"""Connects the input and output of a program with a port of its node. `phalanx forward` runs the
+program there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Samples of a node's directories: see `node/directories.py`."""
+"""Reads the state of a node's directories (see `node/directories.py`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PROBE_BYTES = 4096
 
 
 class Watched(NamedTuple):
-    """A directory with its purpose."""
+    """A directory and its purpose."""
 
     what: str
     path: str
@@ -29,9 +29,7 @@ class DirectorySpace:
         self._watched = watched
 
     def look(self, writes: bool) -> list[DirectorySample]:
-        """Return a sample of each directory. With `writes`, first try to write a file in each of
-        them.
-        """
+        """Return a sample of each directory. With `writes`, first try to write a file in each."""
         return [_sample(one, writes) for one in self._watched]
 
 
@@ -63,7 +61,9 @@ def _sample(one: Watched, writes: bool) -> DirectorySample:
 
 
 def _probe(directory: str) -> None:
-    """Try to write a file. Raises OSError, for example for a quota, which shows in no other way."""
+    """Try to write a file. Raises OSError, for example if a quota is used up, which nothing else
+    would show.
+    """
     path = os.path.join(directory, _PROBE)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

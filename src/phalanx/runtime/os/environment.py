@@ -7,16 +7,16 @@ import sys
 from collections.abc import Mapping
 
 ADDED = "PHALANX_ADDED_PATH"
-"""The first entry of PYTHONPATH for Phalanx's own processes alone."""
+"""The first entry of PYTHONPATH of Phalanx's own processes. Programs of users do not get it."""
 
 LIMITED = "PHALANX_LIMITED_THREADS"
-"""Variables that limit numeric libraries in Phalanx's own processes to one thread."""
+"""Variables that limit the numeric libraries in Phalanx's own processes to one thread."""
 
 
 def child_environment() -> dict[str, str]:
     """Return this process's environment for a child process of Phalanx.
 
-    The environment sets one thread for each numeric library, and adds this package to the path.
+    It limits numeric libraries to one thread, and has this package in its path.
     """
     variables = without_our_path(os.environ)
     limits = [name for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS") if name not in variables]
@@ -34,8 +34,7 @@ def child_environment() -> dict[str, str]:
 def without_our_path(variables: Mapping[str, str]) -> dict[str, str]:
     """Return these variables without Phalanx's own path, for programs of users.
 
-    Such a program may run under another Python, for which the packages next to this one are not
-    meant.
+    Such a program may run under another Python, which could not use the packages next to this one.
     """
     found = dict(variables)
     added, path = found.pop(ADDED, None), found.get("PYTHONPATH", "")
@@ -58,16 +57,16 @@ def leave_our_path() -> None:
 def leave_our_limits() -> None:
     """Remove Phalanx's limits on threads from this process.
 
-    Numeric libraries that are loaded from now on use the number of threads that the user names, or
-    the number of CPUs of their work.
+    Numeric libraries that are loaded later use as many threads as the user says or, without that,
+    as many as their work has CPUs.
     """
     for name in os.environ.pop(LIMITED, "").split():
         os.environ.pop(name, None)
 
 
 def existing_directory() -> str:
-    """Return this process's directory, in which its workers start; the root directory if it was
-    removed.
+    """Return this process's current directory, in which its workers start. If it was removed,
+    return the root directory.
 
     Some libraries end their process when they load parts from a removed directory.
     """
@@ -78,5 +77,5 @@ def existing_directory() -> str:
 
 
 def python_version() -> str:
-    """Return the version of Python, such as 3.11, because pickles may not work across versions."""
+    """Return the version of Python, such as 3.11. Pickles may not work across versions."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -3,9 +3,8 @@ is gone.
 
 An exit file belongs to one command. Once the command has begun, its shield writes two process ids
 into the file: its own and the command's. Once the command has ended, the shield adds the result of
-waitid(2). So a node that comes after the one which started the command finds both. The shield keeps
-the file open as its descriptor 0 for as long as it lives. That distinguishes it from another
-process that gets its id later.
+waitid(2). So a later process of the node finds both. The shield keeps the file open as its
+descriptor 0 as long as it lives. This distinguishes it from another process that gets its id later.
 """
 
 from __future__ import annotations
@@ -19,11 +18,15 @@ from typing import NamedTuple
 _PIDS = struct.Struct("=ii")
 INFO_AT = 16
 INFO_BYTES, USAGE_BYTES = 128, 144
-"""The sizes of siginfo_t and of struct rusage, on machines of 64 bits."""
+"""The sizes of siginfo_t and of struct rusage on machines of 64 bits."""
 _INFO = struct.Struct("=iii4xiIi")
-"""si_signo, si_errno, si_code, si_pid, si_uid, si_status of SIGCHLD (sigaction(2))."""
+"""The form of these fields of SIGCHLD (sigaction(2)): si_signo, si_errno, si_code, si_pid, si_uid,
+si_status.
+"""
 _USAGE = struct.Struct("=5q")
-"""ru_utime and ru_stime in seconds and microseconds, ru_maxrss in KiB (getrusage(2))."""
+"""The form of these fields (getrusage(2)): ru_utime and ru_stime in seconds and microseconds,
+ru_maxrss in KiB.
+"""
 _EXITED, _KILLED = 1, 2
 """CLD_EXITED and CLD_KILLED. With CLD_EXITED, si_status is an exit code. With all other values of
 si_code, it is the number of a signal.
@@ -37,16 +40,16 @@ class Ending(NamedTuple):
     shield: int
     pid: int
     code: int | None
-    """How the command ended, negative for a signal; None if the file does not say that it has
-    ended.
+    """How the command ended: an exit code or, negative, a signal; None if the file does not say
+    that it has ended.
     """
     cpu_s: float = 0.0
     memory: int = 0
-    """The most memory that the command used, as in Exited."""
+    """The command's largest memory, as in Exited."""
 
 
 def open_exit_file(path: str) -> int:
-    """Make an empty exit file, which replaces an earlier one. Returns a descriptor. Raises
+    """Make an empty exit file. It replaces an earlier file. Returns a descriptor. Raises
     OSError.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -60,7 +63,7 @@ def write_pids(fd: int, shield: int, pid: int) -> None:
 
 
 def write_ending(fd: int, pid: int, code: int, cpu_s: float, memory: int) -> None:
-    """Write how the command ended, in the form in which the command's shield writes it."""
+    """Write how the command ended, in the form that its shield writes."""
     kind, status = (_EXITED, code) if code >= 0 else (_KILLED, -code)
     info = _INFO.pack(0, 0, kind, pid, 0, status).ljust(INFO_BYTES, b"\0")
     usage = _USAGE.pack(int(cpu_s), int(cpu_s % 1 * 1e6), 0, 0, memory // 1024)
@@ -68,7 +71,7 @@ def write_ending(fd: int, pid: int, code: int, cpu_s: float, memory: int) -> Non
 
 
 def read_exit_file(path: str) -> Ending | None:
-    """Return the contents of an exit file; None if it does not exist, or the command has not
+    """Return the contents of an exit file; None if it does not exist, or if the command has not
     begun.
     """
     try:
@@ -88,8 +91,8 @@ def read_exit_file(path: str) -> Ending | None:
 
 
 def is_held(path: str) -> bool:
-    """Whether a shield lives that writes, or will write, this exit file, or whether the shield's
-    starter lives.
+    """Whether a shield lives that writes or will write this exit file, or the process that starts
+    this shield.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Leases on files, which tell whether a file may be overwritten.
+"""Leases on files. They show whether a file may be overwritten.
 
 A file may be overwritten if no other process has it open or mapped, and if none of its pages wait
 to be sent. The kernel confirms the first condition by granting a lease.
@@ -15,8 +15,8 @@ import stat
 def is_ours_alone(fd: int) -> bool:
     """Whether this is the only open file of its inode, and was never sent.
 
-    Mappings also count as open, even those of forked children, and so do files opened before the
-    name was removed. Returns False if the kernel or the file system grants no leases.
+    A mapping counts as open, too, even that of a forked child, and so does a file that was opened
+    before its name was removed. Returns False if the kernel or the file system grants no leases.
     """
     if fd < 0:
         return False
@@ -34,8 +34,8 @@ def is_ours_alone(fd: int) -> bool:
 
 
 def mark_sent(fd: int) -> None:
-    """Mark a file whose pages are about to be sent without a copy, so that it is never overwritten.
+    """Mark a file whose pages will be sent without a copy. It is never overwritten then.
 
-    The pages may be in a socket's queue after the descriptor is closed.
+    The pages may still be in a socket's queue after the descriptor is closed.
     """
     os.fchmod(fd, stat.S_IRUSR)

@@ -1,11 +1,11 @@
-"""The file mode creation mask: of Phalanx's own files, and of the work that this process starts."""
+"""The file mode creation mask of Phalanx's own files, and of the work that this process starts."""
 
 from __future__ import annotations
 
 import os
 
 OURS = 0o077
-"""The file mode mask of daemons: only their own user may read their files."""
+"""The file mode mask of daemons. With it, only their own user may read their files."""
 _BITS = 0o777
 _of_starter: int | None = None
 
@@ -13,7 +13,8 @@ _of_starter: int | None = None
 def keep_private() -> None:
     """Make the files that this process creates private to its user.
 
-    The mask with which the process was started is remembered, for work whose submitter named none.
+    The mask with which the process was started is remembered for work whose submitter named no
+    mask.
     """
     global _of_starter
     before = os.umask(OURS)
@@ -24,8 +25,8 @@ def keep_private() -> None:
 def mask_of_work(asked: int = -1) -> int:
     """Return the mask for work that was submitted with the mask `asked`.
 
-    If `asked` is below zero, the submitter named none, and the mask of this daemon's starter is
-    used.
+    If `asked` is below zero, the submitter named no mask, and the work gets the mask with which
+    this daemon was started.
     """
     if asked >= 0:
         return asked & _BITS

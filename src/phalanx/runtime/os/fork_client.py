@@ -1,4 +1,4 @@
-"""A node's side of its fork server: it orders starts and ends of workers and commands."""
+"""A node's side of its fork server: orders the starts and ends of workers and commands."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class ForkClient:
     """Sends a node's orders to its fork server."""
 
     def __init__(self, sock: socket.socket, pid: int = 0) -> None:
-        """`sock` leads to the fork server. `pid` is the fork server's process; 0 if it is this
+        """`sock`: a socket to the fork server. `pid`: the fork server's process; 0 if it is this
         process.
         """
         self.connection = Connection(sock, decode=decode_body)
         self.ordered: Callable[[], None] = lambda: None
-        """Called for each order that is sent to the fork server."""
+        """A function that is called for each order that is sent to the fork server."""
         self._pid = pid
         self._drains: deque[Callable[[], None]] = deque()
 
@@ -57,7 +57,7 @@ class ForkClient:
         self.post(SendSignal(process, int(signal.SIGTERM)))
 
     def drain_output(self, drained: Callable[[], None]) -> None:
-        """Call back once everything that workers have printed so far has been passed on."""
+        """Call back once everything that workers have printed so far was passed on."""
         self._drains.append(drained)
         self.connection.post(ReadOutput())
 
@@ -66,7 +66,7 @@ class ForkClient:
         self._drains.popleft()()
 
     def ask(self) -> None:
-        """Ask for an answer, to see that the fork server works."""
+        """Ask for an answer, which shows that the fork server works."""
         self.drain_output(lambda: None)
 
     def rouse(self) -> None:
@@ -96,9 +96,7 @@ class CommandClient:
     def run_kept(
         self, process: bytes, order: StartMember, command: Command, log: str, exit_file: str
     ) -> None:
-        """Start a command that goes on when the node ends, in the same way as `run` starts
-        others.
-        """
+        """Start a command that continues when the node's process ends. All else is as in `run`."""
         ordered = run_command(self._directories, process, order, command, log)
         ordered.exit_file = exit_file
         self._server.post(ordered)
@@ -107,7 +105,9 @@ class CommandClient:
 def run_command(
     directories: JobDirectories, process: bytes, order: StartMember, command: Command, log: str
 ) -> RunCommand:
-    """Return the order to start a command of a member, in the member's directory, with its log."""
+    """Return the order that starts a command of a member, in the member's directory and with its
+    log.
+    """
     place = directories.place(order, command)
     return RunCommand(
         process,

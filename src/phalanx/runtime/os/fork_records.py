@@ -1,5 +1,5 @@
-"""A node's records of the processes that its fork server has started, in case the fork server is
-killed.
+"""A node's records of the processes that its fork server has started. The node needs them if the
+fork server is killed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForkRecords:
-    """The processes that were ordered or have begun, and have not ended."""
+    """The processes that were ordered or have begun and that have not ended."""
 
     def __init__(self, socket_of: Callable[[bytes], str]) -> None:
         """`socket_of`: returns the path of the socket of a process's streams."""
@@ -77,7 +77,7 @@ class ForkRecords:
                 self._begun.pop(message.process, None)
 
     def take_unbegun(self) -> list[Fork | RunCommand]:
-        """Remove and return the orders about which the fork server has sent nothing."""
+        """Remove and return the orders to which the fork server has sent no message."""
         found, self._ordered = list(self._ordered.values()), {}
         return found
 

@@ -1,11 +1,11 @@
 """The process that forks others for a node: it starts the commands of jobs, and reports their ends.
 
-The fork server holds no other state. It has one thread, as a process that forks should, apart from
-the threads that start commands. Once one of its processes ends, the fork server ends everything
-that this process has left behind, in whatever session. But the processes left by a command that was
-asked to end may use the rest of the command's grace. When the node's end of the socket closes, the
+The fork server has no other state. Apart from the threads that start commands, it has one thread,
+as a process that forks should. When one of its processes ends, the fork server ends everything that
+this process has left behind, in whatever session. But if a command was asked to end, the processes
+that it leaves may use the rest of its grace period. When the node's end of the socket closes, the
 fork server ends everything that it has started, except kept commands: these end only if the node
-has ordered it. When the fork server itself is killed, its children go on, and the node keeps them
+has ordered it. If the fork server itself is killed, its children continue, and the node keeps them
 (`survivors.py`).
 """
 
@@ -59,9 +59,9 @@ _AGAIN_S = 0.05
 _WRITTEN_S = 0.001
 _ENDING_PASSES = 10
 _CONTINUED_S = 1.0
-"""Seconds after which a shield that was stopped is continued, at the latest."""
+"""The longest time, in seconds, until a stopped shield is continued."""
 PASSED_OVER = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals that do not end this process: it is the parent of the work here, and programs send some
+"""Signals that do not end this process. It is the parent of the work here, and programs send some
 of these signals to their parents. The process ends when its node does.
 """
 
@@ -87,7 +87,9 @@ class Child:
         none.
         """
         self.socket = socket
-        """The socket at which others connect to the process's streams; "" if there is none."""
+        """The path of the socket at which other processes connect to the process's streams; "" if
+        there is none.
+        """
         self.exit_file = exit_file
         """The exit file of a kept command, whose shield outlives it (see `shields`); "" for a
         command that is not kept.
@@ -95,8 +97,8 @@ class Child:
         self.is_command = is_command
         """Whether the process runs a user's program, whose children all end with the program."""
         self.lingering: Lingering | None = None
-        """The processes that the child has started, from the time when it is asked to end: they may
-        end later than the child.
+        """The processes that the child has started, which may end later than the child. They are
+        tracked once the child is asked to end.
         """
         self.why_killed = ""
         """Why the kernel has killed processes of the child."""
@@ -104,7 +106,7 @@ class Child:
         self.is_parent_killed = False
         """Whether the child has ended because its shield was killed."""
         self.is_killed = False
-        """Whether the child was sent SIGKILL. Processes that it has started then have no grace
+        """Whether the child was sent SIGKILL. The processes that it has started then have no grace
         period any more.
         """
 
@@ -115,8 +117,8 @@ class ForkServer:
     def __init__(
         self, sock: socket.socket, session: sessions.Session, lifeline: int = -1, node: int = 0
     ) -> None:
-        """`lifeline`: see `shields`; with -1, the children end with this process. `node`: the pid
-        of the node; 0 stands for the parent of this process.
+        """`lifeline`: see `shields`; with -1, the children end together with this process. `node`:
+        the pid of the node; 0 stands for this process's parent.
         """
         self.node = Connection(sock, decode=decode_body)
         self._session = session
@@ -134,7 +136,7 @@ class ForkServer:
         self._ends_orphans = False
         """Whether some orphans must still be ended."""
         self._lingering: list[Child] = []
-        """Children that have ended while processes that they started go on."""
+        """Children that have ended while processes that they started continue."""
         self._emptying: list[Child] = []
         """Children that have ended while processes in their groups are being killed."""
         self._unwritten: list[Child] = []
@@ -154,8 +156,8 @@ class ForkServer:
         sessions.leave(self._session, is_over=self._ends_kept, keeps=keeps)
 
     def round(self, patience_s: float | None) -> bool:
-        """Handle the events that have come, or that come within this time. Returns False if the
-        node is gone.
+        """Handle the events that have arrived, or that arrive within this time. Returns False if
+        the node is gone.
         """
         for fd, mask in self._epoll.poll(patience_s):
             if fd == self.node.fileno:
@@ -279,9 +281,9 @@ class ForkServer:
                 self.on_message(message)
 
     def _signal_starting(self, message: SendSignal | SignalCommand) -> None:
-        """Keep a signal for a command that has not begun; SIGKILL is sent at once.
+        """Keep a signal for a command that has not begun. SIGKILL is sent at once.
 
-        A command that is to be killed may never begin.
+        A command that must be killed may never begin.
         """
         starting = self._starting[message.process]
         starting.signals.append(message)
@@ -345,8 +347,8 @@ class ForkServer:
         return pid, shield
 
     def close_in_child(self) -> None:
-        """In a child that continues as a program of Phalanx, close everything that is watched
-        here.
+        """Close everything that is watched here. A child calls this that continues as a program of
+        Phalanx.
         """
         for number in PASSED_OVER:
             if signal.getsignal(number) != signal.SIG_IGN:
@@ -398,8 +400,8 @@ class ForkServer:
         self._follow_end(child)
 
     def _follow_end(self, child: Child) -> None:
-        """Finish a child that has ended, once none of the processes that it has started has a grace
-        period left.
+        """Finish a child that has ended, once no process that it has started has a grace period
+        left.
         """
         if not self._leave_shield(child):
             return
@@ -412,8 +414,8 @@ class ForkServer:
 
     def _leave_shield(self, child: Child) -> bool:
         """End the shield of a kept command that has ended, once the shield has written how the
-        command ended. After that, processes left by the command are below this process. Returns
-        whether the shield is ended.
+        command ended. Processes that the command has left are then descendants of this process.
+        Returns whether the shield was ended.
         """
         if not child.exit_file or child.shield is None:
             return True
@@ -430,7 +432,9 @@ class ForkServer:
         return True
 
     def _bury(self, child: Child) -> None:
-        """End all that a child has left behind, and report the child's end once that is done."""
+        """End all processes that a child has left behind. When that is done, report the child's
+        end.
+        """
         if child in self._lingering:
             self._lingering.remove(child)
         # no other process can get this process group before the child is reaped
@@ -477,11 +481,13 @@ class ForkServer:
         """Do additional work of a subclass before the end of a child is reported."""
 
     def _end_orphans(self) -> None:
-        """End the orphans of children that have ended here, except orphans with a grace period."""
+        """End the orphans of children that have ended here, without those that have a grace
+        period.
+        """
         self._ends_orphans = not end_orphans(self._known)
 
     def _known(self) -> set[int]:
-        """Return the children that are no orphans, and the orphans that have a grace period."""
+        """Return the children that are no orphans, and the orphans with a grace period."""
         # taken before the children that begin from now on are known
         there = own_children() if self._lingering else []
         known = {child.pid for child in self._children.values()}
@@ -497,8 +503,8 @@ class ForkServer:
         return known
 
     def _continue_shields(self) -> None:
-        """Continue the shields that were stopped: otherwise nobody would learn how their children
-        end.
+        """Continue shields that were stopped. Otherwise the ends of their children would stay
+        unknown.
         """
         now = time.monotonic()
         if now < self._continue_at:
@@ -518,14 +524,14 @@ class ForkServer:
         return self.new_shields()
 
     def _bury_ended(self) -> None:
-        """Report the ends of children that have no processes left."""
+        """Report the ends of children of which no process is left."""
         for child in list(self._lingering):
             if child.lingering is not None and not child.lingering.left:
                 self._bury(child)
 
     def end_everything(self) -> None:
-        """End all children, except for kept ones that go on. Commands that are being started end
-        with their threads.
+        """End all children, except for kept ones that continue. Commands that are being started end
+        together with their threads.
         """
         ended = [child for child in self._children.values() if not self._goes_on(child)]
         for child in ended:
@@ -542,14 +548,14 @@ class ForkServer:
                 break
 
     def _kept_shields(self) -> set[int]:
-        """Return the shields that go on when the node has ended."""
+        """Return the shields that continue when the node has ended."""
         shields = [child.shield for child in self._children.values() if self._goes_on(child)]
         if not self._ends_kept:
             shields += [one.shield for one in self._starting.values() if one.order.exit_file]
         return {shield.pid for shield in shields if shield is not None}
 
     def _goes_on(self, child: Child) -> bool:
-        """Whether a child goes on after the node has ended, because it is kept."""
+        """Whether a child continues after the node has ended, because it is kept."""
         return bool(child.exit_file) and not self._ends_kept
 
 

@@ -1,7 +1,7 @@
-"""Helper processes of a daemon that replace killed ones, as programs of their own.
+"""Starts helper processes that replace killed helpers of a daemon. They are programs of their own.
 
 The first helpers are forked from the daemon while it is small and has one thread. Later the daemon
-has grown and has several threads.
+is larger and has several threads.
 """
 
 from __future__ import annotations
@@ -22,21 +22,19 @@ from phalanx.runtime.os.file_modes import keep_private, mask_of_work
 
 MOST_KILLED = 10
 WITHIN_S = 60.0
-"""The period in seconds for MOST_KILLED: a daemon ends if one of its helpers was killed more often
-within it.
-"""
+"""Seconds: if more than MOST_KILLED helpers are killed within this time, their daemon ends."""
 T = TypeVar("T")
 
 
 class Deaths:
-    """The recent times when a helper was killed."""
+    """The times at which helpers were lately killed."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._at: list[float] = []
 
     def one_more(self) -> bool:
-        """Add a death. Returns whether the helper is to be started again."""
+        """Add a death. Returns whether the helper must be started again."""
         now = self._clock()
         self._at = [at for at in self._at if now - at < WITHIN_S] + [now]
         return len(self._at) <= MOST_KILLED
@@ -72,7 +70,7 @@ def begin_helper(name: str, config_type: type[T]) -> T:
 
 
 def end_helper(pid: int) -> None:
-    """End a helper. Wait until the processes below the helper are children of this process."""
+    """End a helper. Returns when its descendants have become children of this process."""
     with contextlib.suppress(ProcessLookupError, ChildProcessError):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

@@ -1,4 +1,6 @@
-"""The files of jobs on a node's disk: given files, and members' directories and logs."""
+"""The files of jobs on a node's disk: files that a job was given, and the directories and logs of
+its members.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,18 @@ from phalanx.protocol.bundle_messages import ERROR_FILE, FILES, Command, StartMe
 from phalanx.runtime.os.below import directory_name, make_below, open_below
 
 LOG_BYTES = 64 << 20
-"""The bytes that are kept of a member's output, for each attempt."""
+"""The number of bytes of a member's output that are kept, for each attempt."""
 LOG_PART = 16
-"""The part of its file system that one output may take: the size of the file system divided by this
-number.
-"""
+"""An output may take the size of its file system divided by this number."""
 LEAST_LOG_BYTES = 256 << 10
 KEPT_BYTES = 8 << 30
-"""The bytes that are kept of the output of all ended members together."""
+"""The number of bytes of the output of all ended members together that are kept."""
 KEPT_PART = 10
-"""The part of its file system that the output of all ended members may take: the size of the file
-system divided by this number.
+"""The output of all ended members together may take the size of its file system divided by this
+number.
 """
 OLD_LOG_BYTES = 1 << 20
-"""Bytes that are kept of the output of attempts before the last two."""
+"""The number of bytes of the output that are kept of each attempt before the last two."""
 _STAT_BLOCK = 512
 _HOLE_ALIGN = 4096
 _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
@@ -45,8 +45,8 @@ class Placed(NamedTuple):
 class JobDirectories:
     """The directories of jobs below `root`, one for each job; all have mode 0700.
 
-    Users choose the names of jobs and members, so no such name becomes a part of a path. Links that
-    a job puts into its own directory are not followed.
+    Users choose the names of jobs and members, so no name becomes a part of a path as it is. Links
+    that a job puts into its own directory are not followed.
     """
 
     def __init__(self, root: str) -> None:
@@ -54,7 +54,7 @@ class JobDirectories:
 
     @functools.cached_property
     def _disk_bytes(self) -> int:
-        """The size of the file system that has, or will have, the directories."""
+        """The size in bytes of the file system of the directories."""
         path = self.root
         while not os.path.isdir(path):
             path = os.path.dirname(path)
@@ -63,7 +63,7 @@ class JobDirectories:
 
     @functools.cached_property
     def _log_bytes(self) -> int:
-        """The most bytes that are kept of one log."""
+        """The largest number of bytes of one log that are kept."""
         return min(LOG_BYTES, max(self._disk_bytes // LOG_PART, LEAST_LOG_BYTES))
 
     def _directory(self, job: JobId) -> str:
@@ -86,9 +86,7 @@ class JobDirectories:
         return os.path.join(directory, _log(member, number))
 
     def place(self, order: StartMember, command: Command) -> Placed:
-        """Return a member's command with the directories of this node in its words and
-        variables.
-        """
+        """Return a member's command with the directories of this node filled in."""
         directory = self._directory(order.job)
         if not command.directory:  # a step may be the first process that runs on this node
             # the log of the command reports it if the directory does not exist
@@ -109,7 +107,7 @@ class JobDirectories:
         )
 
     def home(self, order: StartMember) -> str:
-        """Return the directory in which a member's commands run if they name no other."""
+        """Return the directory in which a member's commands run if they name no directory."""
         return os.path.join(self._directory(order.job), directory_name(order.name))
 
     def error_path(self, order: StartMember) -> str:
@@ -137,8 +135,8 @@ class JobDirectories:
         shutil.rmtree(self._directory(job), ignore_errors=True)
 
     def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
-        """Return (data, size, bytes skipped) of a log from an offset. The size is -1 if there is no
-        log.
+        """Return (data, size, bytes skipped) of a log from `offset` on. The size is -1 if there is
+        no log.
         """
         data, size, skipped = b"", -1, 0
         with contextlib.suppress(OSError):
@@ -150,7 +148,9 @@ class JobDirectories:
         return data, size, skipped
 
     def shorten(self, path: str, before: int | None = None) -> None:
-        """Drop the older half of a log that is too large, but nothing from `before` on."""
+        """Drop the older half of a log that is too large, but only output before the offset
+        `before`.
+        """
         self._shorten(path, self._log_bytes, before)
 
     def is_lost(self, path: str) -> bool:
@@ -168,13 +168,13 @@ class JobDirectories:
         return min(KEPT_BYTES, self._disk_bytes // KEPT_PART)
 
     def drop(self, path: str) -> None:
-        """Delete the contents of a log."""
+        """Free the disk space of a log."""
         self._shorten(path, 0)
 
     def _shorten(self, path: str, limit_bytes: int, before: int | None = None) -> None:
         """Drop the older half of a file that takes more than this many bytes of its disk.
 
-        The rest stays at its offset, behind a hole, so processes that append need not be told. On a
+        The rest stays at its offset, behind a hole, so processes can append to it as before. On a
         file system without holes, the whole file is dropped, unless a part must stay.
         """
         with contextlib.suppress(OSError):
@@ -203,7 +203,7 @@ def _below(job: JobId) -> str:
 
 
 def _number(order: StartMember) -> int:
-    """Return the number by which an attempt is known in the names of its files."""
+    """Return the number that an attempt has in the names of its files."""
     return order.start or order.attempt
 
 

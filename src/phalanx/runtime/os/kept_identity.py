@@ -1,5 +1,5 @@
-"""The identity of the node whose members have records in a directory, and whether that node may
-come back for them.
+"""The identity of the node whose members have records in a directory. It shows whether that node
+may come back for them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from phalanx.runtime.os.system import boot_id
 IDENTITY = "identity"
 """The name of the file with the identity."""
 RECORD = "member-"
-"""The beginning of the name of a member's record."""
+"""The beginning of the names of members' records."""
 WAITS_S = 86_400.0
-"""Seconds for which members that have ended wait for their node. A member that runs waits without
+"""Seconds for which members that have ended wait for their node. A member that runs waits without a
 limit.
 """
 
@@ -33,7 +33,7 @@ class Identity(msgspec.Struct, kw_only=True):
     name: str
     """The name that people gave the node; "" if they gave none."""
     nodes: list[str] = []
-    """The ids under which the head knows the members. The last one is that of the node that wrote
+    """The ids under which the head knows the members. The last one is the id of the node that wrote
     this identity.
     """
 

@@ -1,7 +1,7 @@
 """The records of members that outlive their node, as files in the session's directory.
 
 One directory has the records, the exit files of the members' commands, and the *identity* of the
-node, by which the next node recognizes its records. All files have mode 0600. No file is
+node, by which the node's next process recognizes its records. All files have mode 0600. No file is
 synchronized to the disk, because no member outlives a restart of the machine.
 """
 
@@ -49,7 +49,7 @@ class KeptRecords:
     # ---- Keeping -----------------------------------------------------------------------------
 
     def runs_on(self, command: Command) -> bool:
-        """Whether a command can go on without the node. It cannot if the node carries its
+        """Whether a command can continue without the node. It cannot if the node carries its
         streams.
         """
         return command.streams is None
@@ -78,7 +78,7 @@ class KeptRecords:
         return os.path.join(self._directory, EXIT + process.hex())
 
     def load(self) -> list[KeptMember]:
-        """Return the members for which records exist. Files that cannot be read are deleted."""
+        """Return the members that have records. Files that cannot be read are deleted."""
         found = []
         for name in sorted(os.listdir(self._directory)):
             if not name.startswith(RECORD) or name.endswith(_NEW):
@@ -100,8 +100,8 @@ class KeptRecords:
         return os.path.join(self._directory, f"{RECORD}{group.hex()}.{index}.{number}")
 
     def _offset(self) -> float:
-        """Return by how many seconds the clock of the machine's boot is ahead of the node's
-        clock.
+        """Return by how many seconds the clock that counts from the machine's boot is ahead of the
+        node's clock.
         """
         return time.clock_gettime(time.CLOCK_BOOTTIME) - self._clock()
 

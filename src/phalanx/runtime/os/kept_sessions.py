@@ -1,7 +1,7 @@
 """Continues a node's session under another name in the node's next process, if members still live.
 
-The next node gets the files of jobs, with their output, and the records of members. Sockets, and
-objects in memory, end with a node.
+The next process gets the files of jobs, with their output, and the records of members. Sockets and
+objects in memory end with the old process.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from phalanx.runtime.os.system import boot_id
 
 
 def create(base: str | None, head: str, name: str) -> Session:
-    """Make the session of a node. If the node's earlier process left members, the session goes on
-    with them.
+    """Make the session of a node. If the node's earlier process has left members, the session
+    continues with them.
 
     `head` and `name`: see `kept_identity.Identity`.
     """
@@ -42,7 +42,7 @@ def create(base: str | None, head: str, name: str) -> Session:
 
 
 def go_on(session: Session) -> Session:
-    """Let the session of this process go on under another name."""
+    """Continue the session of this process under another name."""
     with _claiming(os.path.dirname(session.directory)):
         return _go_on(session.directory)
 
@@ -72,7 +72,9 @@ def _go_on(directory: str) -> Session:
 
 
 def _dead(root: str) -> Iterator[str]:
-    """Yield the directories of sessions with members whose process is gone, the latest first."""
+    """Yield the directories of sessions that have members and whose process has ended, latest
+    first.
+    """
     found = []
     for name in os.listdir(root):
         directory = os.path.join(root, name)
@@ -85,7 +87,7 @@ def _dead(root: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _claiming(root: str) -> Iterator[None]:
-    """Keep other processes from searching for sessions to go on with, until the block ends."""
+    """Keep other processes from looking for sessions to continue, until the block ends."""
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -95,7 +97,9 @@ def _claiming(root: str) -> Iterator[None]:
 
 
 def end_members(root: str) -> None:
-    """End the members of all dead sessions, because no node is to go on with them."""
+    """End the members of all sessions whose processes have ended, because no node will continue
+    with them.
+    """
     from phalanx.runtime.os.adopted_commands import end_command
     from phalanx.runtime.os.command_groups import find_command_groups
     from phalanx.runtime.os.exit_files import read_exit_file

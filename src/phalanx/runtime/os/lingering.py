@@ -1,8 +1,9 @@
-"""The processes that outlive a command which was asked to end: they have the rest of its grace.
+"""The processes that outlive a command which was asked to end. They have the rest of its grace
+period.
 
 A shell ends by SIGTERM at once, while the program that it has started still writes its checkpoint.
-Such processes have lost their parent and become children of the fork server. This module separates
-them from processes without a grace.
+Such processes have lost their parent, and have become children of the fork server. This module
+separates them from processes without a grace period.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ class Lingering:
     def __init__(self, pid: int) -> None:
         """Begin to follow a command.
 
-        The command is not reaped before all of its processes have ended, so that no other process
-        gets its pid.
+        The command must not be reaped before all of its processes have ended, so that no other
+        process gets its pid.
         """
         self._pid = pid
         self._seen: set[int] = set()
         self.left: set[int] = set()
-        """The processes that have lost the command, and go on."""
+        """The processes that have outlived the command."""
 
     def ask(self) -> None:
         """Ask the command and all of its processes to end."""

@@ -1,7 +1,7 @@
-"""A log of two files: the newer one is written to, the older one keeps the lines before it.
+"""A log of two files: lines are written to the newer one; the older one has the lines before.
 
 Several processes may write to it. Each line begins with the time of writing, so the first bytes of
-a file tell it from every other, also when the system uses its inode again.
+a file distinguish it from every other file, even if the system uses its inode again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from phalanx.observe.log_lines import LogPiece
 
 OLDER = ".1"
 _MARK_BYTES = 34
-"""Bytes of a file's beginning: `{"time":"` and a time with microseconds."""
+"""The number of bytes at the beginning of a file that distinguish it: `{"time":"` and a time with
+microseconds.
+"""
 
 
 def append(path: str, data: bytes, limit_bytes: int) -> int:
@@ -38,10 +40,10 @@ def append(path: str, data: bytes, limit_bytes: int) -> int:
 
 
 def read_on(path: str, file: int, offset: int, limit: int) -> LogPiece:
-    """Return the part of one of the log's files that follows `offset`, or the beginning of the next
-    file.
+    """Return the part after `offset` of one of the log's files; at its end, the beginning of the
+    next file.
 
-    If that file is gone, reading begins at the oldest one. Returns at most `limit` bytes.
+    If the file is gone, reading begins at the oldest file. Returns at most `limit` bytes.
     """
     fds = _opened(path)
     try:
@@ -65,7 +67,7 @@ def read_on(path: str, file: int, offset: int, limit: int) -> LogPiece:
 def _opened(path: str) -> list[int]:
     """Open the older file and the newer file, as far as they exist.
 
-    The newer file is opened first. So a file that becomes the older one in between is not missed.
+    The newer file is opened first. So a file that becomes the older one meanwhile is not missed.
     """
     fds: list[int] = []
     for name in (path, path + OLDER):

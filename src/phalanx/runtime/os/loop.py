@@ -1,4 +1,4 @@
-"""A loop for one thread: it reads from descriptors, runs other threads' functions, and ticks."""
+"""A loop for one thread. It reads from descriptors, runs functions for other threads, and ticks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ TICK_S = 0.05
 class Loop:
     """A loop that does one thing at a time.
 
-    `on_tick` is called with the own time every 50 ms. `on_round` is called after everything that
-    had come was handled; whatever the loop does, a round follows. An exception is a fault in
-    Phalanx: it is logged, and the loop goes on.
+    `on_tick` is called every 50 ms with the process's own time. `on_round` is called after
+    everything that had arrived was handled; a round follows whatever the loop does. An exception is
+    an internal error: it is logged, and the loop continues.
     """
 
     def __init__(self, on_tick: Callable[[float], None], on_round: Callable[[], None]) -> None:
@@ -58,7 +58,7 @@ class Loop:
             self._epoll.modify(fd, mask)
 
     def renew(self, fd: int) -> None:
-        """Register again a descriptor whose number now belongs to another file."""
+        """Register a descriptor again whose number now belongs to another file."""
         with contextlib.suppress(FileExistsError):
             self._epoll.register(fd, select.EPOLLIN)
 
@@ -91,7 +91,7 @@ class Loop:
     # ---- running -----------------------------------------------------------------------------
 
     def start_thread(self, name: str, begin: Callable[[], None]) -> None:
-        """Serve in a new thread, which runs `begin` first."""
+        """Start a new thread, which runs `begin` and then the loop."""
         self.call(begin)
         threading.Thread(target=self.serve, name=name, daemon=True).start()
 

@@ -8,11 +8,11 @@ from phalanx.node.machine_use import MachineReading
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _IDLE = (3, 4)
-"""The fields of the first line of /proc/stat (proc_stat(5)) for times in which no process ran:
-idle, iowait.
+"""The indexes of the fields in the first line of /proc/stat (proc_stat(5)) that count times without
+a running process: idle, iowait.
 """
 _GUEST = 8
-"""The first field whose time is a part of an earlier field's time."""
+"""The index of the first field whose time is included in an earlier field."""
 
 
 def read_machine() -> MachineReading | None:

@@ -1,8 +1,8 @@
-"""Files mapped into memory, without a descriptor for each.
+"""Maps files into memory without keeping a descriptor for each.
 
-Before Python 3.13 an `mmap` keeps a copy of its file's descriptor, so a process could have no more
-objects than open files. Here the object is made over anonymous memory, which has no descriptor, and
-the file is then mapped over that.
+Before Python 3.13, an `mmap` keeps a copy of its file's descriptor, so a process could map no more
+files than it may have open. Here the `mmap` is made over anonymous memory, which has no descriptor,
+and then the file is mapped over that memory.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 _MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000
-"""Flags from <asm-generic/mman.h>. They are the same on all Linux architectures that Python is
-built for except MIPS, PowerPC and SPARC, whose _MAP_NORESERVE differs and is not needed."""
+"""Flags from <asm-generic/mman.h>. They are the same on all Linux architectures for which Python is
+built. (On MIPS, PowerPC and SPARC, _MAP_NORESERVE differs, but is not needed.)
+"""
 
 
 def map_file(fd: int, size: int, is_writable: bool) -> mmap.mmap:

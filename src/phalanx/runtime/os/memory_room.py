@@ -1,4 +1,6 @@
-"""The fill level of the memory that this process may use: the machine's, or a control group's."""
+"""Finds how full the memory is that this process may use: the machine's, or that of a control
+group.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +21,22 @@ file pages.
 
 
 class MemoryRoom(NamedTuple):
-    """The memory of the machine or a control group: its limit and its used part."""
+    """The memory of a machine or a control group: its limit, and how much of it is used."""
 
     used_bytes: int
     limit_bytes: int
     whose: str
-    """The owner of the limit, in words for display."""
+    """The owner of the limit, in words."""
 
     @property
     def share(self) -> float:
-        """The used part of the memory, 0 to 1."""
+        """The fraction of the memory that is used, 0 to 1."""
         return self.used_bytes / self.limit_bytes
 
 
 def fullest_memory(root: Path = Path("/")) -> MemoryRoom:
-    """Return the memory with the largest used part: the machine's, or that of a control group above
-    this process.
+    """Return the fullest memory: that of the machine, or of a control group to which this process
+    belongs.
 
     File pages that are not in use do not count, because the kernel drops them first.
     """

@@ -9,20 +9,22 @@ from phalanx.runtime.os.process_tree import subtrees
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PARENT, _SESSION, _RESIDENT = 1, 3, 21
-"""Fields of /proc/PID/stat, counted from the state, which follows the name (proc_pid_stat(5))."""
+"""The indexes of fields of /proc/PID/stat. They are counted from the state, which follows the name
+(proc_pid_stat(5)).
+"""
 
 
 class SessionMemory:
     """Measures the memory of commands.
 
     A command leads a session of its own, and is a subreaper (see `process_tree`): its memory is
-    that of all processes of the session and of all processes below the command. Resident sizes
-    count shared pages several times, so they only decide where to look closer; the result is the
+    that of all processes of the session and of all its descendants. Resident sizes count shared
+    pages several times, so they only decide which commands are measured exactly; the result is the
     sum of the proportional shares.
     """
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
-        """Return the bytes of the commands that are above their limits, by session."""
+        """Return, by session, the bytes of the commands that are above their limits."""
         if not limits:
             return {}
         there: dict[int, list[tuple[int, int]]] = {session: [] for session in limits}
@@ -42,9 +44,7 @@ class SessionMemory:
 
 
 def resident_below(roots: Iterable[int]) -> dict[int, int]:
-    """Return the resident bytes of each of these processes, together with all processes below
-    it.
-    """
+    """Return the resident bytes of each of these processes, together with its descendants."""
     processes = list(_processes())
     below = subtrees(roots, {pid: parent for pid, parent, _, _ in processes})
     found: dict[int, int] = {}
@@ -65,8 +65,8 @@ def _processes() -> Iterator[tuple[int, int, int, int]]:
 
 
 def _share(pid: int, resident: int) -> int:
-    """Return a process's proportional share in bytes, or its resident size if the kernel gives no
-    share.
+    """Return a process's proportional share of memory in bytes; its resident size if the kernel
+    does not report the share.
     """
     for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):

@@ -1,5 +1,5 @@
-"""The amounts of resources with which a node is started: the given amounts, and detected amounts
-for the rest.
+"""The resources with which a node is started: the given amounts, and detected amounts for all
+others.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ class NodeAmounts(msgspec.Struct, frozen=True, kw_only=True):
     """A node's resources by name, without resources whose amount is zero, and its object store in
     bytes.
 
-    `topology` describes the wiring of the node's GPUs, see `read_topology`; empty if it is unknown.
+    `topology`: the wiring of the node's GPUs, as for `read_topology`; "" if it is unknown.
     """
 
     resources: dict[str, float]
     object_store_bytes: int
     topology: str = ""
     labels: dict[str, str] = {}
-    """Labels of the node's system and devices under Kubernetes' names, for files that select nodes
-    by such labels.
+    """Labels for the node's system and devices, under Kubernetes' names. Files that select nodes
+    use such labels.
     """
     machine: MachineShare | None = None
-    """The node's machine, and which of the amounts were given."""
+    """The node's machine, and which of the amounts a person has given."""
 
 
 _ONE_TYPE = {"neuron_cores": "aws-neuron-core"}
-"""Devices of which only one type exists, each with the name of the type in `accelerator_type`."""
+"""Devices of which only one type exists, each with the name of that type in `accelerator_type`."""
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -57,7 +57,9 @@ _OF_OPERATORS = {
 
 
 def _of_rays_operators(has_tpus: bool) -> dict[str, str]:
-    """Return labels, under Ray's names, from the variables that Ray's operators set for a node."""
+    """Return labels under Ray's names. They come from the variables that Ray's operators set for a
+    node.
+    """
     labels = {
         label: text for name, label in _OF_OPERATORS.items() if (text := os.environ.get(name))
     }
@@ -67,9 +69,7 @@ def _of_rays_operators(has_tpus: bool) -> dict[str, str]:
 
 
 def _labels(gpu: DetectedGpu | None) -> dict[str, str]:
-    """Return the labels of the machine, and those of `gpu`, which is one of the node's GPUs, if it
-    has any.
-    """
+    """Return the labels of the machine and of `gpu`, one of the node's GPUs, if it has any."""
     machine = platform.machine()
     labels = {
         "kubernetes.io/os": platform.system().lower(),
@@ -83,8 +83,8 @@ def _labels(gpu: DetectedGpu | None) -> dict[str, str]:
 
 
 def machine_key() -> str:
-    """Return a text that is the same for all processes of one machine and, within it, of one
-    container.
+    """Return a text that is the same for all processes of one machine; on it, for all processes of
+    one container.
     """
     try:
         processes = os.readlink("/proc/self/ns/pid")
@@ -109,10 +109,10 @@ def node_amounts(
     host: str = "127.0.0.1",
     is_first: bool = False,
 ) -> NodeAmounts:
-    """Return the amounts of a node on this machine. None stands for the machine's own amount.
+    """Return the amounts of a node on this machine. None stands for the detected amount.
 
-    `is_first` marks the node that is started with the head. Raises ValueError for a malformed
-    topology, and for more devices than the environment shows.
+    `is_first`: whether the node is started together with the head. Raises ValueError for a
+    malformed topology, and for more devices than the environment shows.
     """
     # Imported here because only a process that starts a node needs psutil and pynvml.
     from phalanx.runtime.os.detection import detect, shared_memory_bytes

@@ -1,4 +1,4 @@
-"""The own time of this process, for everything here that waits for others.
+"""The own time of this process, for everything in it that waits for other processes.
 
 See `phalanx.model.own_time`. One clock serves the process, so that its threads and machines can
 compare their times.
@@ -11,4 +11,4 @@ import time
 from phalanx.model.own_time import OwnTime
 
 own_time = OwnTime(time.monotonic)
-"""The process's own time in seconds. Loops read this clock at each tick."""
+"""Returns the process's own time in seconds. Loops read this clock at each tick."""

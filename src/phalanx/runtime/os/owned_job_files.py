@@ -1,8 +1,8 @@
-"""The files of jobs that run as their submitters: each account reaches only the files of its own
+"""The files of jobs that run as their submitters. Each account reaches only the files of its own
 jobs.
 
-The files belong to the node, and access lists let the submitter in. The submitter may read the
-files of its job, append to the log, and use the directory of its member. It may not change any
+The files belong to the node's account, and access lists give the submitter rights: it may read the
+files of its job, append to the log, and use the directory of its member. It cannot change a
 directory in which the node follows names, so it cannot lead the node to other files.
 """
 
@@ -27,7 +27,7 @@ class OwnedJobDirectories(JobDirectories):
     def __init__(self, root: str) -> None:
         super().__init__(root)
         self.admit: Callable[[StartMember], None] = lambda order: None
-        """Called for each member that is about to begin."""
+        """A function that is called for each member before it begins."""
 
     def make(self, order: StartMember) -> str:
         """Write the member's files. Returns the path of the member's log. Raises OSError."""
@@ -62,7 +62,7 @@ class OwnedJobDirectories(JobDirectories):
         let_both_use_all_below(home, order.grant.uid)
 
     def _let_into(self, directory: str, uid: int) -> None:
-        """Let an account enter the directory of its job, and the directories above."""
+        """Let an account pass through the directory of its job, and through those above."""
         with contextlib.suppress(FileNotFoundError):
             os.chmod(self.root, 0o711)
         while directory != self.root:

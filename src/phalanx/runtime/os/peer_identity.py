@@ -1,9 +1,9 @@
 """The principal at the other end of a Unix socket, as the kernel reports it.
 
 The kernel notes the process and the account that open a connection (SO_PEERCRED, unix(7)). A
-process below a member of a job acts as that job, whatever it claims to be: the node writes the
-names of the job into the environment of the member's first process, and each process is found from
-its parent.
+process that descends from a member of a job acts as that job, whatever it claims to be: the node
+writes the job's name into the environment of the member's first process, and each process is traced
+back through its parents.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.peer_user import peer_of
 
 _DEPTH = 100
-"""The number of a process's ancestors that are looked at."""
+"""The largest number of a process's ancestors that are looked at."""
 _KNOWN_S = 60.0
-"""Seconds for which the name and the groups of an account are remembered, because directories of
-accounts on other machines answer slowly.
+"""Seconds for which the name and the groups of an account are remembered. Directories of accounts
+on other machines answer slowly.
 """
 _MOST_KNOWN = 1_000
 _accounts: dict[int, tuple[float, Account]] = {}
 
 
 class Account(NamedTuple):
-    """The name of an account, with its groups. If the machine knows no name, its number stands for
-    the name.
+    """The name of an account, and its groups. If the machine knows no name, the name is the
+    account's number.
     """
 
     name: str
@@ -87,12 +87,11 @@ def groups_of(user: str) -> tuple[str, ...]:
 
 
 def job_of(pid: int) -> str:
-    """Return the full name of the job to whose members a process belongs; empty if it belongs to
-    none.
+    """Return the full name of the job to whose members a process belongs; "" if it belongs to none.
 
-    The uppermost process with a member's environment decides, because the job's own program can
-    give any environment to processes below it. Processes above this one are not members of its
-    cluster, which may itself run inside a job of another cluster.
+    The uppermost ancestor with a member's environment decides, because the job's own program can
+    give its descendants any environment. Ancestors of this process are not members of its cluster,
+    because the cluster may itself run inside a job of another cluster.
     """
     found = ""
     for one in _upwards(pid):
@@ -104,7 +103,7 @@ def job_of(pid: int) -> str:
 
 @functools.cache
 def _above_this() -> frozenset[int]:
-    """Return this process and the processes above it."""
+    """Return this process and its ancestors."""
     return frozenset(_upwards(os.getpid()))
 
 

@@ -1,4 +1,4 @@
-"""The process and the account on the other side of a Unix socket."""
+"""The process and the account at the other end of a Unix socket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PEERCRED = struct.Struct("3i")
 
 
 class Peer(NamedTuple):
-    """The process that opened a connection."""
+    """The process that opened the other end of a connection."""
 
     pid: int
     uid: int
@@ -35,8 +35,8 @@ def same_user(sock: socket.socket) -> None:
 
 
 def of_account(sock: socket.socket, uid: int) -> None:
-    """Raise AuthenticationError unless this account made the socket; -1 stands for this user's
-    account.
+    """Raise AuthenticationError unless this account opened the other end of the socket. -1 stands
+    for this process's account.
     """
     found, wanted = peer_of(sock).uid, os.getuid() if uid < 0 else uid
     if found != wanted:

@@ -1,4 +1,4 @@
-"""Waiting for one descriptor."""
+"""Waits for one descriptor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import select
 
 
 def wait_for(fileno: int, event: int, timeout_s: float) -> bool:
-    """Wait for select.POLLIN or POLLOUT. Returns False if the time is over.
+    """Wait for select.POLLIN or POLLOUT. Returns False if the time is up before.
 
     The descriptor may have any number, while select.select is limited to numbers below 1024.
     """

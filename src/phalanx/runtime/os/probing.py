@@ -1,4 +1,4 @@
-"""Probes of members' ports, in a thread, so that a silent port delays nothing else."""
+"""Probes ports of members in a thread, so that a silent port delays nothing else."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from phalanx.model.jobs.spec import Probe
 
 ANSWER_S = 2.0
-"""Seconds within which a port must answer. A port that does not is asked again later."""
+"""Seconds within which a port must answer. Otherwise it is asked again later."""
 
 
 class ThreadProber:
-    """Asks ports in a thread, one batch of ports at a time."""
+    """Probes ports in a thread, one batch of ports at a time."""
 
     def __init__(self) -> None:
         self._asking: threading.Thread | None = None

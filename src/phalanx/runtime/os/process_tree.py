@@ -1,10 +1,11 @@
-"""Finds processes by parentage: a process stays below the process for which it was started.
+"""Finds processes by their parents: a process remains a descendant of the process for which it was
+started.
 
-A process leaves its group and its session by setsid, and then neither tells where it belongs. It
-cannot leave its parent. When its parent ends, the next subreaper above becomes its parent
-(prctl(2)). So each command and each worker is a subreaper, and so is the fork server: the processes
-that a command has started stay below it while it lives, and become children of the fork server when
-it ends.
+A process can leave its group and its session by setsid, so these do not show where it belongs. It
+cannot leave its parent. When its parent ends, its nearest ancestor that is a subreaper becomes its
+parent (prctl(2)). So each command and each worker is a subreaper, and so is the fork server: the
+processes that a command has started remain its descendants while it lives, and become children of
+the fork server when it ends.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from phalanx.runtime.os.polling import wait_for
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _PASSES = 100
-"""The number of generations of children that are ended in one go. Further generations are ended a
+"""The number of generations of children that are ended in one call. Later generations are ended a
 moment later.
 """
 _DYING_S = 0.5
-"""Seconds that one process gets to die before the next process is handled."""
+"""Seconds for which one process may take to die before the next is handled."""
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh", "fish", "csh", "tcsh", "busybox"})
 
@@ -36,8 +37,8 @@ _KILL = int(signal.SIGKILL)
 def end_with_parent(parent: int = 0) -> None:
     """Make the kernel end this process when its parent ends.
 
-    `parent` is the pid of the parent, if known. If the parent ended before the kernel was told,
-    this process ends at once.
+    `parent` is the pid of the parent, if known. If the parent has ended already, this process ends
+    at once.
     """
     _prctl(_PR_SET_PDEATHSIG, _KILL)
     if parent and os.getppid() != parent:
@@ -45,8 +46,8 @@ def end_with_parent(parent: int = 0) -> None:
 
 
 def keep_descendants() -> None:
-    """Make this process the parent of all orphans below it, even after it becomes another
-    program.
+    """Make this process the parent of all its orphaned descendants, even after it has become
+    another program.
     """
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
@@ -60,9 +61,7 @@ def tie_to_parent() -> list[Call]:
 
 
 def stopped_children(most: int) -> set[int]:
-    """Return children of this process that have been stopped since the last call, `most` of them at
-    the most.
-    """
+    """Return at most `most` children of this process that were stopped since the last call."""
     found: set[int] = set()
     with contextlib.suppress(ChildProcessError):
         for _ in range(most):
@@ -76,7 +75,7 @@ def stopped_children(most: int) -> set[int]:
 def own_children() -> list[int]:
     """Return the children of this process's first thread, including dead ones.
 
-    These are the processes that it has started, and the processes that have lost their parents.
+    These are the processes that it has started, and descendants that have lost their parents.
     """
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
@@ -87,14 +86,14 @@ def own_children() -> list[int]:
 
 
 def end_orphans(known: Callable[[], Collection[int]]) -> bool:
-    """End every child of this process that is not known, with all processes below it.
+    """End every child of this process that is not known, with all its descendants.
 
-    The processes for which these children were started have ended. All are stopped before any is
-    killed, so that none can start another one. Returns whether none is left. If some are left, call
-    this function again.
+    The processes for which these children were started must have ended. All of the children are
+    stopped before any is killed, so that none can start another process. Returns whether none is
+    left. If some are left, call this function again.
 
-    `known` is called after each look at the children, because other threads may start children at
-    any time.
+    `known` returns the known children. It is called each time the children were read, because other
+    threads may start children at any time.
     """
     for _ in range(_PASSES):
         there = own_children()
@@ -112,9 +111,9 @@ def end_orphans(known: Callable[[], Collection[int]]) -> bool:
 
 
 def _stopped(roots: Iterable[int]) -> set[int]:
-    """Stop these processes and all processes below them, and return them.
+    """Stop these processes and all their descendants, and return them.
 
-    If a process was being started while its parent was stopped, the next look finds it.
+    If a process was just being started while its parent was stopped, the next call finds it.
     """
     stopped: set[int] = set()
     for _ in range(_PASSES):
@@ -129,7 +128,9 @@ def _stopped(roots: Iterable[int]) -> set[int]:
 
 
 def reaped(pid: int) -> bool:
-    """Wait a little until a killed child is dead, even if another thread has started it."""
+    """Wait a little until a killed child is dead, even if another thread has started it. Returns
+    whether it is.
+    """
     with contextlib.suppress(OSError):  # no descriptor could be opened, or the child was reaped
         pidfd = os.pidfd_open(pid)
         try:
@@ -143,9 +144,9 @@ def reaped(pid: int) -> bool:
 
 
 def subtrees(roots: Iterable[int], parents: Mapping[int, int]) -> dict[int, int]:
-    """Return the root of each process that is one of `roots`, or is below one.
+    """Return, for each process that is one of `roots` or its descendant, that root.
 
-    `parents` maps each process to its parent.
+    `parents`: the parent of each process.
     """
     of: dict[int, int] = {root: root for root in roots}
     for pid in parents:
@@ -159,7 +160,7 @@ def subtrees(roots: Iterable[int], parents: Mapping[int, int]) -> dict[int, int]
 
 
 def is_group_alive(group: int) -> bool:
-    """Whether any process of a group still runs. Dead processes that are not reaped do not
+    """Whether any process of a group still runs. A dead process that is not reaped does not
     count.
     """
     for name in os.listdir("/proc"):
@@ -182,9 +183,9 @@ def signal_command(pid: int, number: int, to: Receivers) -> None:
 def _is_shell(pid: int) -> bool:
     """Whether a process runs a shell now.
 
-    A process that started as a shell may since have replaced itself (exec) by its only command. A
-    shell script is recognized by its executable, which is the shell, because its process has the
-    name of the script.
+    A process that started as a shell may have replaced itself (exec) by its only command since. A
+    shell script is recognized by its executable, the shell, because its process has the script's
+    name.
     """
     try:
         with open(f"/proc/{pid}/comm") as file:
@@ -212,7 +213,7 @@ def ask_to_end(group: int, roots: Iterable[int]) -> None:
 
 
 def descendants_of(pid: int) -> list[int]:
-    """Return all processes below a process, including those that its other threads have started."""
+    """Return all descendants of a process, including those that its other threads have started."""
     found: dict[int, None] = {}
     waiting = [pid]
     while waiting:
@@ -231,19 +232,21 @@ def _threads_of(pid: int) -> list[str]:
 
 
 def is_dead(pid: int) -> bool:
-    """Whether a process has ended, reaped or not."""
+    """Whether a process has ended, whether it was reaped or not."""
     fields = _status(str(pid))
     return not fields or fields[0] in (b"Z", b"X")
 
 
 def group_of(pid: int) -> int:
-    """Return a process's group; 0 if the process is gone."""
+    """Return a process's group; 0 if the process does not exist."""
     fields = _status(str(pid))
     return int(fields[2]) if fields else 0
 
 
 def session_of(pid: int) -> int:
-    """Return a process's session, which is the pid of its leader; 0 if the process is gone."""
+    """Return a process's session, which is the pid of the session's leader; 0 if the process does
+    not exist.
+    """
     fields = _status(str(pid))
     return int(fields[3]) if fields else 0
 
@@ -270,8 +273,8 @@ def _parents() -> dict[int, int]:
 
 
 def _status(pid: str) -> list[bytes]:
-    """Return the state, parent, process group and so on of a process (proc(5), stat); empty if it
-    is gone.
+    """Return the fields of /proc/PID/stat from the state on: the state, the parent, the group and
+    so on; none if the process does not exist.
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 _MOUNTS = "/proc/self/mountinfo"
 _IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs"}
 LASTING = "/var/tmp"
-"""A directory whose files survive a restart of the machine, on a disk even if /tmp is not on
-one.
-"""
+"""A directory whose files survive a restart of the machine. It is on a disk even if /tmp is not."""
 
 
 def private_directory(base: str) -> str:
-    """Return `base`, a directory of this user with mode 0700, and make it if it does not exist.
+    """Return `base`. It is a directory of this user with mode 0700, and is made if it does not
+    exist.
 
     Raises PermissionError if it is not private, and OSError if it cannot be made.
     """
@@ -32,9 +31,10 @@ def private_directory(base: str) -> str:
 
 
 def first_on_disk(bases: Sequence[str], otherwise: str) -> str:
-    """Return the first of these directories that can be used and lies on a disk.
+    """Return the first of these directories that can be used and is on a disk.
 
-    Without one, return the first directory that can be used; without that, return `otherwise`.
+    If there is none, return the first one that can be used; if there is none either, return
+    `otherwise`.
     """
     usable = []
     for base in dict.fromkeys(bases):
@@ -46,7 +46,9 @@ def first_on_disk(bases: Sequence[str], otherwise: str) -> str:
 
 
 def is_in_memory(path: str, mounts: str = _MOUNTS) -> bool:
-    """Whether files in a directory take up memory, and are gone after a restart of the machine."""
+    """Whether the files in a directory are in memory, so that they are gone after a restart of the
+    machine.
+    """
     device = os.stat(path).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     with contextlib.suppress(OSError), open(mounts) as file:

@@ -1,4 +1,4 @@
-"""Servers that a user has started next to a cluster, which are found by files."""
+"""Servers that a user has started for a cluster. Programs find them by files."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ _LOOK_EVERY_S = 0.02
 
 
 class Serving(msgspec.Struct, kw_only=True):
-    """A server. The server is alive while the process `pid` exists and has the start time
-    `started`.
-    """
+    """A server. It is alive while the process `pid` exists and has the start time `started`."""
 
     url: str
     cluster: str
@@ -32,7 +30,7 @@ class Serving(msgspec.Struct, kw_only=True):
 
 
 def place_of(name: str) -> Path:
-    """Return the directory of a kind of server, made with mode 0700."""
+    """Return the directory for servers of one kind. It is made with mode 0700."""
     path = Path.home() / ".phalanx" / name
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
@@ -47,7 +45,7 @@ def url_of(host: str, port: int, scheme: str = "http") -> str:
 
 
 def announce(directory: Path, url: str, cluster: str) -> Serving:
-    """Announce to others on this machine that this process serves at `url`."""
+    """Announce to other programs on this machine that this process serves at `url`."""
     me = os.getpid()
     serving = Serving(url=url, cluster=cluster, pid=me, started=started_at(me) or "")
     path = directory / f"server-{me}.json"
@@ -58,7 +56,7 @@ def announce(directory: Path, url: str, cluster: str) -> Serving:
 
 
 def servers(directory: Path) -> list[Serving]:
-    """Return the living servers of this user, the latest last."""
+    """Return the living servers of this user, latest last."""
     found = []
     for path in sorted(directory.glob("server-*.json"), key=lambda path: path.name):
         with contextlib.suppress(OSError, msgspec.MsgspecError):

@@ -1,4 +1,6 @@
-"""The places of a session: sockets and logs in a private directory, objects in shared memory."""
+"""The directories of a session: sockets and logs in a private directory, objects in shared
+memory.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,7 @@ def runtime_root(base: str | None = None) -> str:
 
 
 def _usual_roots() -> Iterator[str]:
-    """Yield directories for sessions, the best first."""
+    """Yield directories for sessions, the best one first."""
     run = os.environ.get("XDG_RUNTIME_DIR")
     if run and _is_usable(run):
         yield os.path.join(run, "phalanx")
@@ -103,10 +105,11 @@ def _temporary() -> str:
 
 
 def is_chosen() -> bool:
-    """Whether the user has chosen a runtime directory, to keep sessions apart.
+    """Whether the user has chosen a runtime directory. Its sessions are then separate from all
+    others.
 
-    Otherwise the runtime directory is that of a login, which is not set in cron jobs, sudo and
-    system services.
+    Otherwise the runtime directory is the login's, which cron jobs, sudo and system services do not
+    have.
     """
     run = os.environ.get("XDG_RUNTIME_DIR")
     return run is not None and _is_usable(run) and run != f"/run/user/{os.getuid()}"
@@ -123,8 +126,7 @@ def _below_temporary(directory: str) -> str:
 def _spill_root(base: str) -> str:
     """Return the directory for spilled objects.
 
-    A runtime directory of the system is memory, not disk. The directory for temporary files may be
-    memory, too.
+    The system's runtime directory is in memory, and the directory for temporary files may be, too.
     """
     run = os.environ.get("XDG_RUNTIME_DIR")
     is_of_system = run is not None and os.path.dirname(base) == run
@@ -135,7 +137,7 @@ def _spill_root(base: str) -> str:
 def _disk_root(base: str) -> str:
     """Return the directory for jobs' output, which is kept longer than temporary files are.
 
-    A TMPDIR that the user chose comes first.
+    A TMPDIR that the user has set comes first.
     """
     chosen = [_temporary()] if os.environ.get("TMPDIR") else []
     places = (*chosen, LASTING, _temporary())
@@ -194,7 +196,7 @@ def create(base: str | None = None, has_users: bool = False) -> Session:
 
 
 def own(session: Session, pid: int) -> None:
-    """Tie the session to a process: `sweep` keeps the session for as long as that process lives."""
+    """Tie the session to a process: while that process lives, `sweep` keeps the session."""
     record = {
         "pid": pid,
         "started": started_at(pid),
@@ -223,8 +225,8 @@ def read_session(directory: str) -> Session:
 
 
 def owner_of(directory: str) -> int | None:
-    """Return the process with which a session ends; None if that process has ended. Raises the
-    errors of `read_session`.
+    """Return the process with which a session ends; None if it has ended already. Raises the errors
+    of `read_session`.
     """
     with open(os.path.join(directory, "owner")) as file:
         record = json.load(file)
@@ -232,7 +234,7 @@ def owner_of(directory: str) -> int | None:
 
 
 def remove(session: Session) -> None:
-    """Delete everything of a session."""
+    """Delete all files of a session."""
     from shutil import rmtree
 
     rmtree(session.shared, ignore_errors=True)
@@ -243,9 +245,9 @@ def remove(session: Session) -> None:
 
 def leave(session: Session, is_over: bool, keeps: bool) -> None:
     """Delete the session of a node that ends, except for the files of members that outlive the
-    node.
+    node's process.
 
-    `is_over`: whether no member outlives the node. `keeps`: whether members may outlive it; the
+    `is_over`: whether no member outlives it. `keeps`: whether members may outlive it. The node's
     next process may then have taken the session already.
     """
     from shutil import rmtree
@@ -257,8 +259,8 @@ def leave(session: Session, is_over: bool, keeps: bool) -> None:
 
 
 def sweep(root: str) -> None:
-    """Delete the sessions whose owner's process is gone. Owners are known by pid and start time.
-    The sessions of nodes that may come back to running members are kept.
+    """Delete the sessions whose owning process has ended. Its pid and start time identify it. The
+    sessions of nodes that may come back to their members are kept.
     """
     for name in os.listdir(root):
         directory = os.path.join(root, name)
@@ -281,13 +283,13 @@ def sweep(root: str) -> None:
 
 
 def note_helper(directory: str, pid: int) -> None:
-    """Note a process that must not outlive the session in this directory, or in its parent."""
+    """Record a process that must not outlive the session in this directory, or in its parent."""
     with open(os.path.join(directory, _HELPERS), "a") as file:
         file.write(f"{pid} {started_at(pid)}\n")
 
 
 def end_helpers(directory: str) -> None:
-    """End the processes that were noted in this directory. Return when they have ended."""
+    """End the processes that were recorded in this directory. Returns when they have ended."""
     path = os.path.join(directory, _HELPERS)
     with contextlib.suppress(OSError):
         with open(path) as file:
@@ -301,7 +303,7 @@ def end_helpers(directory: str) -> None:
 
 
 def started_at(pid: int) -> str | None:
-    """Return the kernel's start time of a process, which tells the process from a later one with
+    """Return the kernel's start time of a process, which distinguishes it from a later process with
     the same pid.
 
     None if the process has ended, whether it was reaped or not.

@@ -1,7 +1,7 @@
-"""Keeps a session's directories, which others may remove: at a logout, or because they are old.
+"""Makes a session's directories again if they were removed.
 
 Runtime directories are removed when their user logs out, and cleaning programs delete old files.
-Missing directories are made again. Processes that listen in the session do so again on their own
+Processes that listen in the session begin to listen again by themselves
 (`connection.listen_again`). So the session is found and reached as before.
 """
 
@@ -18,8 +18,8 @@ from phalanx.runtime.os.system import say
 
 LOOK_EVERY_S = 1.0
 _FILES = ("owner", "daemon", "kept/identity")
-"""The files by which others find the session and its owner, and by which the node's next process
-finds the members.
+"""The files by which other programs find the session and its owner, and by which the node's next
+process finds the members.
 """
 
 
@@ -36,8 +36,8 @@ class SessionKeeper:
         self._lock()
 
     def tick(self, now: float) -> None:
-        """Look at the directories if it is time. `now` is in seconds of a clock that never goes
-        back.
+        """Check the directories if it is time. `now`: seconds of a clock that never goes
+        backwards.
         """
         if now < self._look_at:
             return
@@ -96,7 +96,7 @@ class SessionKeeper:
     def _lock(self) -> None:
         """Make cleaning programs skip the directories.
 
-        systemd-tmpfiles skips a directory that is locked (tmpfiles.d(5)).
+        systemd-tmpfiles skips a directory with a lock (tmpfiles.d(5)).
         """
         for path in (self._session.directory, self._session.spill, self._session.disk):
             with contextlib.suppress(OSError):

@@ -1,11 +1,13 @@
-"""Large objects as files in shared memory, one file an object, mapped by each reader.
+"""Large objects as files in shared memory: one file for each object, which each reader maps.
 
 A writer keeps the file of a dropped object, with its mapping, and writes the next object of a
-similar size into it: existing pages are several times faster than fresh ones. A file that others
-may have mapped is overwritten only after two steps: its name is removed, so that no process can
-open it any more, and the kernel confirms that no other process has it. So no reader ever sees bytes
-change. For a while, a worker also keeps the files mapped that it wrote for other processes. The
-owner of an object gives its file back when it has dropped the object.
+similar size into it, because existing pages are several times faster than new ones. A file that
+other processes may have mapped is overwritten only after two steps: its name is removed, so that no
+process can open it any more, and the kernel confirms that no other process has it open. So no
+reader ever sees bytes change.
+
+For a while, a worker also keeps the files mapped that it wrote for other processes. The owner of an
+object returns its file when it has dropped the object.
 """
 
 from __future__ import annotations
@@ -42,18 +44,21 @@ _PAGE = mmap.PAGESIZE
 _HEAD = struct.Struct("<I")
 _KEEP_FILES = 8
 _KEEP_READ_BYTES = 256 << 20
-"""The most bytes of kept files that other processes may have mapped."""
+"""The largest number of bytes of kept files that other processes may have mapped."""
 _WATCHED, _WATCHED_SHARE = 64, 16
-"""The number of last written files whose descriptors a process keeps, to ask the kernel about them;
-it is at most the limit of open files divided by the second number. A file without a descriptor is
-not overwritten once others may have mapped it.
+"""How many of the last written files a process keeps open, so that it can ask the kernel about
+them: at most the first number, and at most the limit of open files divided by the second. A file
+that is not open is not overwritten once other processes may have mapped it.
 """
 _MADV_POPULATE_WRITE = 23
 _HANDED_FILES, _HANDED_BYTES = 16, 256 << 20
-"""The most objects of other owners, and the most bytes of them, that their writer keeps mapped."""
+"""How many objects of other owners, and how many bytes of them, their writer keeps mapped at
+most.
+"""
 WRITTEN_MAPPINGS = 8192
-"""The most objects that a process keeps mapped after writing them, so that later objects can reuse
-the files. The kernel limits the number of mappings (vm.max_map_count, 65,530 by default).
+"""The largest number of objects that a process keeps mapped after it has written them, so that
+later objects can reuse the files. The kernel limits the number of mappings (vm.max_map_count,
+65,530 by default).
 """
 
 
@@ -73,7 +78,7 @@ class Extent:
         """
         self.map: mmap.mmap | None = mapping
         self.fd = fd
-        """The descriptor of the mapped file; negative: closed."""
+        """The descriptor of the mapped file; negative if it is closed."""
         self.may_be_read = False
         """Whether other processes may have mapped the file while it is kept."""
 
@@ -92,12 +97,14 @@ class Extent:
 class SharedStore:
     """One process's access to the node's shared memory.
 
-    `reserve(bytes)` asks the node for that much credit before memory is taken; it may block,
-    returns the bytes granted (at least those asked for) or raises ObjectStoreFullError.
-    `sealed(name, bytes)` uses up credit. `returned(name, bytes)` reports that an object is gone and
-    that this many bytes are this process's credit again (0: the node's); `kept(name)` that an
-    object is gone and its file is kept for the next; `given_back(name)` that an object of another
-    writer is gone, and its file is that writer's.
+    `reserve(bytes)` requests credit from the node before memory is taken. It may wait; it returns
+    the number of bytes granted (at least the requested number) or raises ObjectStoreFullError.
+
+    Four functions report to the node. `sealed(name, bytes)`: an object was written, which uses up
+    credit. `returned(name, bytes)`: an object is gone, and this number of bytes is this process's
+    credit again (0: the node's). `kept(name)`: an object is gone, and its file is kept for the next
+    object. `given_back(name)`: an object of another writer is gone, and its file belongs to that
+    writer.
     """
 
     def __init__(
@@ -115,7 +122,7 @@ class SharedStore:
         self.spill_directory = spill_directory
         self.dropped: deque[tuple[str, Any, bool]] = deque()
         self.bytes_mapped = 0
-        """The bytes that reads of this process took without copying."""
+        """The bytes that this process has read without copying."""
         self._prefix = prefix
         self._reserve = reserve
         self._sealed = sealed
@@ -130,9 +137,9 @@ class SharedStore:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most_watched = min(_WATCHED, limit // _WATCHED_SHARE)
         self._watched: deque[Extent] = deque()
-        """Files whose descriptors are kept. The file that was written last is at the end."""
+        """Files whose descriptors are kept. The file that was written last is the last one."""
         self._handed: dict[str, Extent] = {}
-        """Files of objects that belong to other processes now. These files may come back."""
+        """Files of objects that now belong to other processes. These files may come back."""
         self._come_back: deque[str] = deque()
         self._lock = threading.RLock()
 
@@ -187,7 +194,7 @@ class SharedStore:
     def open(self, name: str) -> mmap.mmap:
         """Map the object's file read-only.
 
-        Raises ObjectLostError when the file is gone, and SystemFailureError when the process may
+        Raises ObjectLostError if the file does not exist, and SystemFailureError if the process may
         not open or map another file.
         """
         if not is_name(name):
@@ -212,8 +219,8 @@ class SharedStore:
     def _is_still(self, name: str, directory: str, fd: int) -> bool:
         """Whether a file that was opened still has its name.
 
-        If a file lost its name while it was being opened, it may be overwritten. If it has its
-        name, it is not overwritten as long as it is mapped here.
+        A file that lost its name while it was being opened may be overwritten. A file with its name
+        is not overwritten while it is mapped here.
         """
         try:
             there = os.stat(os.path.join(directory, name))
@@ -239,7 +246,7 @@ class SharedStore:
     def collect(self) -> None:
         """Free the memory of objects whose last reference was dropped.
 
-        This never waits, because a writer that holds the lock may be waiting for the calling
+        This never waits for the lock, because a writer that holds it may be waiting for the calling
         thread.
         """
         if not self._lock.acquire(blocking=False):
@@ -299,9 +306,7 @@ class SharedStore:
         return os.path.exists(self._path(name))
 
     def lend(self, name: str) -> None:
-        """Note that an object belongs to another process from now on, which may give its file
-        back.
-        """
+        """Note that an object now belongs to another process, which may return its file."""
         with self._lock:
             extent = self._lent.pop(name, None)
             if extent is None:
@@ -404,7 +409,9 @@ class SharedStore:
         return Extent(name, capacity, mapping, fd, is_shared=directory == self.directory)
 
     def _watch(self, extent: Extent) -> None:
-        """Keep a file's descriptor, and close that of the file that was written longest ago."""
+        """Keep a file's descriptor. Close the descriptor of the file that was written longest
+        ago.
+        """
         with contextlib.suppress(ValueError):
             self._watched.remove(extent)
         self._watched.append(extent)
@@ -417,8 +424,8 @@ class SharedStore:
                 self._discard(oldest)
 
     def _prepare_keeping(self, extent: Extent, is_read: bool) -> bool:
-        """Note whether others may read a deleted object's file. Returns whether the file may be
-        overwritten, now or later.
+        """Find out whether other processes may read a deleted object's file. Returns whether the
+        file may be overwritten, now or later.
         """
         if not extent.is_shared or extent.map is None:
             return False
@@ -454,8 +461,8 @@ class SharedStore:
 def _map_with_pages(fd: int, capacity: int) -> mmap.mmap:
     """Return a writable mapping of a new file, with all of its pages allocated.
 
-    Allocating the pages at once is quicker than a page fault for each. If the file system is full,
-    that gives an OSError here in place of a SIGBUS at a later write.
+    To allocate all pages at once is quicker than a page fault for each. If the file system is full,
+    this raises OSError here; otherwise a later write would cause a SIGBUS.
     """
     os.ftruncate(fd, capacity)
     mapping = map_file(fd, capacity, is_writable=True)
@@ -484,7 +491,7 @@ def _not_mapped(error: OSError) -> SystemFailureError:
 
 
 def _in_pages(size: int) -> int:
-    """Return the number of bytes in the pages that hold this many bytes."""
+    """Return the bytes of the whole pages that this number of bytes needs."""
     return (size + _PAGE - 1) // _PAGE * _PAGE
 
 

@@ -1,23 +1,23 @@
-"""Shields: each worker and each command has a parent of its own, which does nothing else.
+"""Shields: each worker and each command has a parent process of its own, which does nothing else.
 
 Programs can kill their parent: `kill -9 $PPID` in a shell, `os.kill(os.getppid(), 9)` in a task. If
 all work had the same parent, that would end all work. So each process has a shield as its parent.
-With a shield, the kernel ends the shield's child and nothing else: work that kills its parent ends
-only itself, and is known to have done so.
+When a shield ends, the kernel ends only its child: work that kills its parent ends only itself, and
+the node knows why.
 
 A shield waits for the end of its child and then ends, too. The dead child is left to the fork
-server, which reads how it has ended. When the fork server is killed, shields and their children go
-on, as children of the node. The end of the node ends them: each shield has a pipe open whose other
-end only the node has, the *lifeline*, and the kernel kills the shield when that end closes
-(fcntl(2): F_SETSIG).
+server, which reads how it ended. If the fork server is killed, shields and their children continue,
+as children of the node. The end of the node ends them: each shield has a pipe open, the *lifeline*,
+whose other end only the node has. When that end closes, the kernel kills the shield (fcntl(2):
+F_SETSIG).
 
-Work can also stop its parent: `kill -STOP $PPID`. A shield that is stopped does not learn of the
-end of its child. So the fork server continues shields that were stopped, and each shield whose
-child was sent SIGKILL.
+Work can also stop its parent: `kill -STOP $PPID`. A stopped shield does not notice the end of its
+child. So the fork server continues shields that were stopped, and each shield whose child was sent
+SIGKILL.
 
-The shield of a *kept* command has no lifeline: it goes on without its node, outside the node's
-process group. It writes into the command's exit file (`exit_files`), and then stays until it is
-killed: what the command has left behind is below it.
+The shield of a *kept* command has no lifeline: it continues without its node, outside the node's
+process group. It writes the command's exit file (`exit_files`), and then stays until it is killed,
+as the parent of the processes that the command has left.
 """
 
 from __future__ import annotations
@@ -44,24 +44,28 @@ from phalanx.runtime.os.process_names import SHIELD, call_for_name, name_process
 from phalanx.runtime.os.process_tree import end_with_parent, keep_descendants
 
 _CLOSE_RANGE = 436
-"""The number of the system call close_range(2), which is the same on all machines."""
+"""The number of the system call close_range(2). It is the same on all machines."""
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 _FUTEX_WAIT, _LOOK_EVERY_S = 0, 1
 _LAST_FD = 0xFFFF_FFFF
 _F_SETSIG, _F_SETOWN, _O_ASYNC = 10, 8, 0o20000
 _ANY, _BY_PID = 0, 1
 _WAITID = {"x86_64": 247, "aarch64": 95, "riscv64": 95}
-"""The number of waitid(2). Only the system call itself also measures the child's use."""
+"""The number of the system call waitid(2). Only the system call itself, and not the C library's
+function, also reports the child's use of resources.
+"""
 _PR_SET_CHILD_SUBREAPER = 36
 _EXITED_AND_STAYS = os.WEXITED | os.WNOWAIT
 _SIGINFO = ctypes.create_string_buffer(128)
 _NUMBER_BYTES = 4
 _SHAPE = (0, 0, LATE, 0, 0, 0)
-"""The form of a call of waitid(2): its arguments, and the position of the pid among them."""
+"""The arguments of waitid(2) as they are laid out in memory, and the position of the pid among
+them.
+"""
 _MOST_CALLS = 13
 _call = ctypes.CDLL(None).syscall
 _used: dict[int, Sequence[object]] = {}
-"""The parts of this process's memory that living shields use, by the pids of the shields."""
+"""The memory of this process that living shields use, by the pids of the shields."""
 _LOOK_EVERY = (ctypes.c_long * 2)(_LOOK_EVERY_S, 0)
 
 
@@ -71,7 +75,7 @@ class Shield(NamedTuple):
     pid: int
 
     def is_killed(self) -> bool:
-        """Whether the shield has ended, or is ending, before its child. Most likely the child has
+        """Whether the shield has ended, or is ending, before its child. The child has most probably
         killed it.
         """
         with contextlib.suppress(ChildProcessError):
@@ -85,7 +89,8 @@ class Shield(NamedTuple):
             os.kill(self.pid, signal.SIGCONT)
 
     def end(self) -> None:
-        """End the shield. Its child ends with it, and is a child of this process when this returns.
+        """End the shield. Its child ends, too, and has become a child of this process when this
+        returns.
 
         This process must be a subreaper.
         """
@@ -108,14 +113,15 @@ def start_shielded(
     shield: ctypes.c_int,
     exit_file: int = -1,
 ) -> Shield:
-    """Start a child that makes these calls, below a shield that costs next to nothing.
+    """Start a child that makes these calls, with a shield as its parent. Such a shield costs very
+    little.
 
     `exit_file`: the descriptor of the exit file of a kept command; -1 for a command that is not
     kept.
 
     The calls must end with another program or with the child's end, and this function waits for
-    that. `pid` is set to the child's pid, and `shield` to the shield's, as soon as these exist.
-    Raises OSError if no more processes can be made.
+    that. `pid` gets the child's pid, and `shield` the shield's, as soon as they exist. Raises
+    OSError if no more processes can be made.
     """
     begins = ctypes.c_int(1)
     """0 once the child has become another program, or has ended."""
@@ -199,8 +205,8 @@ def _calls_of_kept(
 
 
 def _has_begun(begins: ctypes.c_int, shield: Shield) -> bool:
-    """Wait until a child is another program or has ended. Returns False if it will never be a
-    program.
+    """Wait until a child has become another program or has ended. Returns False if it will never be
+    a program.
     """
     futex = _FUTEX[os.uname().machine]
     while begins.value:
@@ -211,8 +217,8 @@ def _has_begun(begins: ctypes.c_int, shield: Shield) -> bool:
 
 
 def _lifeline_of_its_own(lifeline: int) -> int:
-    """Open the lifeline once more. When it ends, the kernel kills the process that is set for this
-    descriptor.
+    """Open the lifeline again, and return the new descriptor. When the lifeline ends, the kernel
+    kills the process that is set for this descriptor.
     """
     own = os.open(f"/proc/self/fd/{lifeline}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     fcntl.fcntl(own, _F_SETSIG, int(signal.SIGKILL))
@@ -232,10 +238,10 @@ def reap(pid: int) -> None:
 def fork_shielded(
     lifeline: int, kept: Iterable[int] = (), exit_file: int = -1
 ) -> tuple[int, Shield]:
-    """Fork a child below a shield. Returns the child's pid, which is 0 in the child.
+    """Fork a child with a shield as its parent. Returns the child's pid, which is 0 in the child.
 
-    The shield keeps the descriptors `kept` open. In the child, the shield is the parent process.
-    `exit_file`: as in `start_shielded`. Raises OSError if no more processes can be made.
+    The shield keeps the descriptors `kept` open. In the child, the returned shield is the parent
+    process. `exit_file`: as for `start_shielded`. Raises OSError if no more processes can be made.
     """
     shield, read = begin_shielded(lifeline, kept, exit_file)
     return told_by(shield, read) if read >= 0 else (0, shield)
@@ -244,8 +250,8 @@ def fork_shielded(
 def begin_shielded(
     lifeline: int, kept: Iterable[int] = (), exit_file: int = -1
 ) -> tuple[Shield, int]:
-    """Fork a child below a shield without waiting for it. `told_by` reads the child's pid from the
-    descriptor.
+    """Fork a child with a shield as its parent, without waiting for it. `told_by` reads the child's
+    pid from the descriptor.
 
     The descriptor is -1 in the child.
     """
@@ -289,9 +295,7 @@ def told_by(shield: Shield, read: int) -> tuple[int, Shield]:
 
 
 def _stand(pid: int, write: int, lifeline: int, kept: Iterable[int], exit_file: int) -> NoReturn:
-    """Be a shield until the node is gone or, as the shield of a kept command, until this process is
-    killed.
-    """
+    """Be a shield: until the node is gone or, for a kept command, until this process is killed."""
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         name_process(SHIELD)

@@ -7,12 +7,12 @@ import threading
 import traceback
 
 MAX_CHARACTERS = 20_000
-"""Characters that are kept of a stack: the innermost frames."""
+"""The number of characters of a stack that are kept, from the innermost frame outwards."""
 
 
 def thread_stacks() -> list[tuple[str, str]]:
-    """Return (name, stack) of each thread, the main thread first. The innermost frame is the last
-    of a stack.
+    """Return (name, stack) of each thread, main thread first. A stack ends with its innermost
+    frame.
     """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     main = threading.main_thread().ident

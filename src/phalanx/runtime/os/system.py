@@ -1,5 +1,5 @@
-"""The system's clock and randomness, which engines give to the machines of the pure packages,
-because these have neither.
+"""The system's clock and randomness. Engines pass them to the machines of the pure packages, which
+have neither.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SystemClock:
-    """The clock of a head: the own time of its process, the machine's clock, and the wall-clock
+    """The clock of a head: its process's own time, the machine's steady clock, and the wall-clock
     time.
     """
 
@@ -26,7 +26,7 @@ class SystemClock:
         return own_time()
 
     def monotonic(self) -> float:
-        """Return the seconds of the system's clock that never goes back."""
+        """Return the seconds of the system's clock that never goes backwards."""
         return time.monotonic()
 
     def wall(self) -> float:
@@ -35,7 +35,9 @@ class SystemClock:
 
 
 def boot_id() -> str:
-    """Return the id of this boot, from which `SystemClock.monotonic` counts, or ""."""
+    """Return the id of the machine's boot, from which `SystemClock.monotonic` counts; "" if
+    unknown.
+    """
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -53,13 +55,14 @@ def unforeseeable() -> random.Random:
 
 
 def log_defect(error: BaseException) -> None:
-    """Log an internal error that must not end the process."""
+    """Write an internal error that must not end the process to the log."""
     say("".join(traceback.format_exception(error)).rstrip(), level=ERROR)
 
 
 def say(text: str, *, level: str = INFO, job: str = "") -> None:
     """Write a line to the process's log. `job`: see LogRecord.
 
-    A log on a full disk, or a log that is no longer read, must not end the process.
+    If the disk is full, or if nothing reads the log any more, the line is lost and the process
+    continues.
     """
     LOG.write(text, level, job)

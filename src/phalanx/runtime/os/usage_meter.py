@@ -1,4 +1,4 @@
-"""Measurements of what commands use, in a thread of its own."""
+"""Measures what commands use, in a thread."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from phalanx.runtime.os.process_tree import subtrees
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PARENT, _USER, _CHILDREN_SYSTEM, _RESIDENT, _SESSION = 1, 11, 14, 21, 3
-"""Fields of /proc/PID/stat, counted from the state, which follows the name (proc_pid_stat(5)). The
-times are those of the process in user and kernel mode, and of its children that are reaped."""
+"""The indexes of fields of /proc/PID/stat, counted from the state, which follows the name
+(proc_pid_stat(5)). The times are those of the process in user and kernel mode, and of its children
+that were reaped.
+"""
 
 
 class ThreadUsageMeter:
     """Measures what commands use, in a thread.
 
     A command leads a session of its own, and is a subreaper: all processes of that session, and all
-    processes below the command, count. Shared pages count once for each process: a page that two
-    processes map counts twice.
+    descendants of the command, are measured with it. A page that two processes share counts twice.
     """
 
     def __init__(self) -> None:
@@ -29,14 +30,14 @@ class ThreadUsageMeter:
         self._seen: Processes | None = None
 
     def ask(self, pids: Collection[int]) -> None:
-        """Begin to measure these commands, unless a measurement is under way."""
+        """Begin to measure these commands, if no measurement is in progress."""
         if self._looking is None or not self._looking.is_alive():
             args = (tuple(pids),)
             self._looking = threading.Thread(target=self._look, args=args, daemon=True)
             self._looking.start()
 
     def answer(self) -> Processes | None:
-        """Return the last measurement; None while one is under way."""
+        """Return the last measurement, once; None until it is ready."""
         if self._looking is not None and self._looking.is_alive():
             return None
         seen, self._seen = self._seen, None
@@ -47,8 +48,8 @@ class ThreadUsageMeter:
 
 
 def look_at(commands: Collection[int]) -> dict[int, tuple[float, int]]:
-    """Return (CPU seconds, resident bytes) of each living command, together with all processes
-    below it.
+    """Return (CPU seconds, resident bytes) of each living command, together with its
+    descendants.
     """
     processes: dict[int, list[bytes]] = {}
     for name in os.listdir("/proc"):

@@ -1,4 +1,4 @@
-"""The values that runtime environments give variables."""
+"""Fills in the variables in values that runtime environments set."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ _UNKNOWN = re.compile(r"\$\{\w+\}")
 def expanded(value: str) -> str:
     """Return a value with `$NAME` and `${NAME}` replaced by this process's variables.
 
-    If there is no such variable, `${NAME}` becomes empty and `$NAME` stays, as on Ray.
+    If a variable is not set, `${NAME}` becomes empty and `$NAME` stays, as on Ray.
     """
     return _UNKNOWN.sub("", os.path.expandvars(value))

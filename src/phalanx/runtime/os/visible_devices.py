@@ -1,7 +1,7 @@
-"""The names of a node's devices, when the node was shown only some of the machine's.
+"""The names of a node's devices, if the node may use only some of the machine's.
 
-The node's environment says which devices the node may use, and the node's own numbers count within
-that list. A list that cannot be counted, because it has or may have a device twice, is refused.
+The node's environment lists the devices that the node may use. The node's own numbers are positions
+in this list. A list that has, or may have, a device twice is refused.
 """
 
 from __future__ import annotations
@@ -16,31 +16,33 @@ from phalanx.model.accelerators import AMD, AMD_RUNTIME, VISIBLE
 CUDA = VISIBLE["GPU"]
 _OWN = {VISIBLE[resource]: resource for resource in VISIBLE}
 _KIND = re.compile(r"(\d+)\Z|(GPU-|MIG-)\S|[A-Za-z][\w.:/-]*\d", re.ASCII)
-"""A device is a number, a UUID, or another name with a digit. Words such as `none` and `NoDevFiles`
-name no device.
+"""Matches a device: a number, a UUID, or another name with a digit. Words such as `none` and
+`NoDevFiles` name no device.
 """
 _RANGE = re.compile(r"(\d{1,5})-(\d{1,5})\Z", re.ASCII)
 _MANY = 4096
-"""A number of devices that no machine has."""
+"""A number that exceeds the number of devices of any machine."""
 
 TRUE = ("1", "true", "True")
 _LEAVE = "RAY_EXPERIMENTAL_NOSET_"
-"""Ray's prefix: before the name of a variable that shows devices, it means that this variable must
-be left alone.
+"""Ray's prefix before the name of a variable that shows devices. With it, the variable says that
+the one without the prefix must be left alone.
 """
 _OTHER_NAME = {VISIBLE["RBLN"]: "RBLN_RT_VISIBLE_DEVICES"}
 """The names that Ray uses for some variables after that prefix."""
 
 
 def is_left_alone(variable: str) -> bool:
-    """Whether this process's environment asks that a variable of devices be left alone in its
+    """Whether this process's environment demands that a variable of devices be left alone in its
     work.
     """
     return os.environ.get(_LEAVE + _OTHER_NAME.get(variable, variable)) in TRUE
 
 
 def variables_of(resource: str, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables that show devices of `resource`, on a node with these `variables`."""
+    """Return the variables by which a node with these `variables` shows devices of `resource` to
+    programs.
+    """
     more = (AMD,) if resource == "GPU" and AMD in variables else ()
     return (VISIBLE[resource], *more)
 
@@ -63,8 +65,8 @@ def shown_devices(variables: Mapping[str, str]) -> dict[str, str]:
 def named_devices(shown: str | None, numbers: Sequence[int], variable: str = CUDA) -> str:
     """Return the value of `variable` that shows the devices with the node's `numbers`.
 
-    `shown` is the node's value of the variable. The numbers refer to its entries, which may be
-    UUIDs. A number beyond that list is no device of the node, and is left out.
+    `shown`: the node's value of the variable. The numbers are positions in it, and its entries may
+    be UUIDs. A number beyond its end is no device of the node, and is left out.
     """
     if shown is None:
         return ",".join(map(str, numbers))
@@ -73,9 +75,9 @@ def named_devices(shown: str | None, numbers: Sequence[int], variable: str = CUD
 
 
 def of_command(variables: dict[str, str], node: Mapping[str, str]) -> dict[str, str]:
-    """Return a command's variables, in which names replace the node's own numbers of devices.
+    """Return a command's variables with the devices' names in place of the node's own numbers.
 
-    `node` has the variables of the node.
+    `node`: the variables of the node.
     """
     named: dict[str, str] = {}
     for resource, own in VISIBLE.items():
@@ -89,7 +91,9 @@ def of_command(variables: dict[str, str], node: Mapping[str, str]) -> dict[str, 
 
 
 def check_devices(resources: Mapping[str, float], variables: Mapping[str, str]) -> None:
-    """Raise ValueError unless a node with these `variables` can hand out this number of devices."""
+    """Raise ValueError unless a node with these `variables` can hand out these numbers of
+    devices.
+    """
     for resource in VISIBLE:
         if not (wanted := resources.get(resource, 0)):
             continue
@@ -106,9 +110,10 @@ def check_devices(resources: Mapping[str, float], variables: Mapping[str, str]) 
 
 
 def device_limits(variables: Mapping[str, str]) -> dict[str, int]:
-    """Return the most devices that a node with these `variables` can have, by resource.
+    """Return, by resource, the largest number of devices that a node with these `variables` can
+    have.
 
-    If all devices of a resource are shown, the resource has no limit.
+    A resource of which all devices are shown has no limit.
     """
     limits: dict[str, int] = {}
     for resource in VISIBLE:
@@ -130,8 +135,8 @@ def _beneath(resource: str) -> tuple[str, ...]:
 
 
 def _names(variable: str, text: str) -> list[str]:
-    """Return the devices of a list. As in a driver, the list ends at the first entry that names
-    none.
+    """Return the devices in a list. As in a driver, the list ends at the first entry that names no
+    device.
     """
     names: list[str] = []
     for entry in (part.strip() for part in text.split(",")):
@@ -147,7 +152,7 @@ def _names(variable: str, text: str) -> list[str]:
 
 
 def _listed(variable: str, text: str) -> list[str]:
-    """Return the devices that a list names. Raises ValueError if it may name a device twice."""
+    """Return the devices in a list. Raises ValueError if the list may name a device twice."""
     names = _names(variable, text)
     kinds = {_form_of(name) for name in names}
     if len(kinds) > 1:

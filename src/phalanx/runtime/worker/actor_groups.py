@@ -15,17 +15,15 @@ class _Pool:
 
     def __init__(self) -> None:
         self.ready: queue.SimpleQueue[Entry] = queue.SimpleQueue()
-        """Admitted calls that no thread has taken yet."""
+        """Admitted calls that no thread has begun yet."""
         self.threads = 0
 
 
 class GroupThreads:
-    """Threads by group. The threads are kept, so that thread-local data of user code is kept,
-    too.
-    """
+    """The threads, by group. They are kept, so that thread-local data of user code is kept, too."""
 
     def __init__(self, run: Callable[[str, Entry], None]) -> None:
-        """`run(group, call)` runs a call, and then the calls that follow in its place."""
+        """`run(group, call)` runs a call, and afterwards the calls that follow in its place."""
         self._run = run
         self._pools: defaultdict[str, _Pool] = defaultdict(_Pool)
 

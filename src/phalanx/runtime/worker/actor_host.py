@@ -1,4 +1,4 @@
-"""An actor inside its worker: construction, calls in order or in threads, and its end."""
+"""An actor in its worker: its construction, its calls in order or in threads, and its end."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ from phalanx.worker.context import TaskContext, current, lease_info, of_process
 
 _SHUTDOWN_S = 30.0
 LAST_CALLS_S = 30.0
-"""Seconds for which an ending actor waits for its other running calls, because some calls never
-end.
-"""
+"""Seconds for which an ending actor waits for its other running calls. (Some calls never end.)"""
 _LONGEST_NAME = 256
 _EXIT_ACTOR = "The actor died because it called exit_actor()."
 
@@ -85,9 +83,9 @@ class ActorHost:
         """Guards the groups of an actor with several threads."""
         self._exit_reason = ""
         self._crash: SystemExit | None = None
-        """The exit with which the process must end, if that exit is a crash."""
+        """The exit with which the process must end, if it is a crash; otherwise None."""
         self.is_drained = False
-        """Whether the actor has ended and all its results have left."""
+        """Whether the actor has ended and all its results were sent."""
         self._draining = False
         self._means: dict[str, float] = {}
         self._methods = ActorMethods(None)
@@ -169,13 +167,13 @@ class ActorHost:
         return 1
 
     def drain(self) -> None:
-        """End once the calls that have come are done."""
+        """End after the calls that have arrived are done."""
         self._draining = True
         self._wake()
 
     def _finish(self) -> None:
-        """End the actor: send the last results, then run the user's hook (unless this is a crash)
-        and `__del__`.
+        """End the actor: send the last results, then run the user's hook (unless the end is a
+        crash) and `__del__`.
         """
         self._outbox.flush()
         if self._crash is not None:
@@ -195,10 +193,10 @@ class ActorHost:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Release the instance, and everything that only it holds.
+        """Release the instance, and everything that only the instance holds.
 
-        The process ends without an interpreter's usual end, which would run `__del__` and write the
-        buffers of files. So the release may take as long as the hook.
+        The process ends without the usual end of an interpreter, which would run `__del__` and
+        write the buffers of files. So both happen here, and may take as long as the hook.
         """
         late = threading.Timer(_SHUTDOWN_S, os._exit, [0])
         late.daemon = True
@@ -274,7 +272,7 @@ class ActorHost:
         self._children.forget(key)
 
     def _run(self, connection: Connection, call: Call) -> Message | None:
-        """Run a call. Returns the call's answer if it is to be sent from here."""
+        """Run a call. Returns the call's answer if the caller of this method must send it."""
         context = self._context(connection, call)
         token = current.set(context)
         started = begins()
@@ -322,9 +320,9 @@ class ActorHost:
     def _leaving(self, call: Call, error: SystemExit, started: Began) -> Message | None:
         """Return the answer to a call that raised SystemExit; None if there is none.
 
-        As in Ray, exit_actor and an exit with code 0 are intended, and any other exit is a crash.
-        The call of a crash has no answer: its caller sees the end of the process, and decides
-        whether to try again.
+        As in Ray, exit_actor and an exit with code 0 are intended, and any other exit is a crash. A
+        call that ends by a crash has no answer: its caller notices the end of the process, and
+        decides whether to try again.
         """
         if not isinstance(error, WorkerExit):
             if error.code != 0:
@@ -405,8 +403,8 @@ class ActorHost:
         self._begin(group, entry, needed)
 
     def _begin(self, group: str, entry: Entry, needed: int) -> None:
-        """Let a call of a group begin. `needed`: the number of calls under way in the group, with
-        this one.
+        """Begin a call of a group. `needed`: the number of running calls in the group, with this
+        one.
         """
         self._pools.hand(group, entry, needed)
 
@@ -434,7 +432,7 @@ class ActorHost:
 
 
 def _result_of(construction: Coroutine[Any, Any, bool]) -> bool:
-    """Return the result of a coroutine that waits for nothing."""
+    """Return the result of a coroutine that never waits."""
     try:
         construction.send(None)
     except StopIteration as end:
@@ -450,9 +448,7 @@ def parts_of(entry: Entry) -> tuple[Connection, Call]:
 
 
 def _own_name(instance: Any) -> str:
-    """Return the name for listings that the actor's class gives the actor; empty if the class gives
-    none.
-    """
+    """Return the name that the actor's class gives it in listings; "" if the class gives none."""
     if not any("__repr__" in vars(cls) for cls in type(instance).__mro__[:-1]):
         return ""
     try:

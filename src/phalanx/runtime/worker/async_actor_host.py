@@ -1,4 +1,6 @@
-"""An actor with coroutines as methods: its calls run on an event loop, or one for each group."""
+"""An actor with methods that are coroutines. Its calls run on an event loop, or on one for each
+group.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ class AsyncActorHost(ActorHost):
     is_async = True
 
     _over: asyncio.Event
-    """Set when the actor has ended, if the actor has only one loop."""
+    """Set when the actor has ended. It is used if the actor has only one loop."""
 
     def __init__(self, *parts: Any, **more: Any) -> None:
         super().__init__(*parts, **more)
@@ -39,7 +41,7 @@ class AsyncActorHost(ActorHost):
         return self._serve_on_loops() if self._creation.groups else self._serve_on_loop()
 
     def drain(self) -> None:
-        """End once the calls that have come are done."""
+        """End after the calls that have arrived are done."""
         self._draining = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._end_if_drained)
@@ -69,9 +71,9 @@ class AsyncActorHost(ActorHost):
     # ---- on an event loop for each group -----------------------------------------------------
 
     def _serve_on_loops(self) -> int:
-        """Serve with an event loop for each group, each in a thread of its own.
+        """Serve with an event loop for each group, in a thread of its own.
 
-        A call that blocks then delays only its own group.
+        So a call that blocks delays only its own group.
         """
         self._loops = {group: start_loop() for group in self._calls.groups}
         made = asyncio.run_coroutine_threadsafe(self._construct(), self._loops[""])
@@ -198,8 +200,8 @@ class AsyncActorHost(ActorHost):
 
 
 def _check_end(context: TaskContext) -> None:
-    """Raise the exit or cancellation of a call again if user code has caught it, because the result
-    is not wanted.
+    """Raise the exit or cancellation of a call again if user code has caught it, because nobody
+    wants the result.
     """
     if context.leaves:
         raise WorkerExit

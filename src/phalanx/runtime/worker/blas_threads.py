@@ -1,4 +1,5 @@
-"""The threads of numeric libraries that the fork server has loaded before it forks workers.
+"""Sets the number of threads of numeric libraries that the fork server loaded before it forked
+workers.
 
 Such a library has read its variables already. A library that a worker loads itself reads
 OMP_NUM_THREADS then.
@@ -15,12 +16,12 @@ _SETTERS = tuple(
     for prefix in ("scipy_", "")
     for suffix in ("64_", "", "_64_")
 )
-"""The function's names in builds of OpenBLAS; the first is that of numpy's wheels."""
+"""The names that the function has in builds of OpenBLAS. The first is that in numpy's wheels."""
 
 
 class BlasThreads:
-    """The functions that set the number of threads of the libraries with which this process was
-    forked.
+    """The functions that set the number of threads of the libraries that were loaded before this
+    process was forked.
     """
 
     def __init__(self) -> None:
@@ -28,7 +29,7 @@ class BlasThreads:
         self._count = 1
 
     def prepare(self) -> None:
-        """Find the loaded libraries, in the fork server, and set them to one thread."""
+        """Find the loaded libraries, and set them to one thread. The fork server calls this."""
         if "numpy" in sys.modules:
             self._setters = _loaded()
             self._set(1)

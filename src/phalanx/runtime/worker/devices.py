@@ -1,4 +1,4 @@
-"""The environment that shows a task its devices, and a gang's member its rank."""
+"""Sets the environment that shows a task its devices, and a gang's member its rank."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from phalanx.runtime.os.visible_devices import (
 from phalanx.runtime.worker.blas_threads import inherited
 
 _HIDE = "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"
-"""Ray's variable. If it is set, work that holds no devices sees none; otherwise such work sees all
+"""Ray's variable. If it is set, work that holds no devices sees none; otherwise it sees all
 devices.
 """
 
 
 class DeviceEnvironment:
-    """Sets the variables of devices for each lease, and restores the old values for a lease without
-    devices.
+    """Sets the variables of devices for each lease. For a lease without devices, the old values are
+    restored.
     """
 
     def __init__(self, shown: Mapping[str, str]) -> None:
-        """Remember the current variables.
+        """The current variables are remembered.
 
         `shown`: the lists of devices that were shown to the node, by resource. A runtime
         environment of this process may have other lists, but the node numbers devices by its own.
@@ -43,7 +43,9 @@ class DeviceEnvironment:
         self._cpus = 0.0
         """The number of CPUs to which OMP_NUM_THREADS was last set."""
         self._of_gang: dict[str, str | None] = {}
-        """Values that the variables of a gang, and of shares of devices, had before."""
+        """The values that the variables of a gang, and of shares of devices, had before the current
+        work.
+        """
 
     def show(
         self,
@@ -55,7 +57,7 @@ class DeviceEnvironment:
         """Set the variables by which the work sees its `devices` and its `gang`, and the default
         number of threads to the number of CPUs.
 
-        `shares`: variables that say what the work may use of shared devices.
+        `shares`: the variables that say which parts of shared devices the work may use.
         """
         self._set(self._of_gang, {})
         self._show_devices(devices)
@@ -78,7 +80,7 @@ class DeviceEnvironment:
                     os.environ[name] = before
 
     def show_cpus(self, cpus: float) -> None:
-        """Set the default number of threads to that of the CPUs."""
+        """Set the default number of threads to the number of CPUs."""
         if cpus != self._cpus and self._threads:
             self._cpus = cpus
             count = max(int(cpus), 1)
@@ -91,7 +93,7 @@ class DeviceEnvironment:
         return bool(self._of_gang)
 
     def _set(self, old: Mapping[str, str | None], new: Mapping[str, str]) -> None:
-        """Set variables in place of the variables of the previous work."""
+        """Set variables. Those of the previous work are removed."""
         for name, before in old.items():
             if before is None:
                 os.environ.pop(name, None)
@@ -102,6 +104,6 @@ class DeviceEnvironment:
 
 
 def _count(text: str) -> int:
-    """Return the number in OMP_NUM_THREADS that is for the outermost level: the first."""
+    """Return the number in OMP_NUM_THREADS for the outermost level, which is the first number."""
     first = text.partition(",")[0].strip()
     return int(first) if first.isdecimal() and int(first) else 1

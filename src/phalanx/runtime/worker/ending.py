@@ -1,4 +1,4 @@
-"""Ends a worker's process in the way in which an interpreter ends."""
+"""Ends a worker's process as an interpreter would end."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from phalanx.runtime.driver.transport import NodeConnection
 
 
 def run_exit_handlers(node: NodeConnection) -> None:
-    """Run the handlers that user code registered with atexit, because a forked process would not
-    run them.
+    """Run the handlers that user code has registered with atexit, because a forked process does not
+    run them itself.
 
-    A handler may wait forever, as that of multiprocessing does for running children. So the node is
-    told that nothing else is left to do, and ends the process after a while.
+    A handler may wait for ever, as that of multiprocessing does while children run. So the node is
+    told that the worker is done, and ends the process after a while.
     """
     node.send(WorkerEnding())
     with contextlib.suppress(Exception):
@@ -25,7 +25,7 @@ def run_exit_handlers(node: NodeConnection) -> None:
 
 
 def end_process(error: SystemExit, node: NodeConnection) -> NoReturn:
-    """End the process with the code of this exit. All results must have left."""
+    """End the process with the exit code in `error`. All results must have been sent."""
     run_exit_handlers(node)
     with contextlib.suppress(Exception):
         sys.stdout.flush()

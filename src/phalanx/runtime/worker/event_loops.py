@@ -1,4 +1,4 @@
-"""Event loops of an actor. asyncio is imported with the first one: it is slow to import."""
+"""Event loops of an actor. asyncio is imported with the first one, because its import is slow."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def new_loop() -> asyncio.AbstractEventLoop:
     """Return an event loop of the program's policy.
 
-    If the program has no policy of its own, the loop looks for events repeatedly for a moment
-    before it sleeps.
+    If the program has set no policy, the loop looks for events repeatedly for a moment before it
+    sleeps.
     """
     import asyncio
 
@@ -49,7 +49,7 @@ def is_inside_loop() -> bool:
 
 
 def cancelled() -> BaseException:
-    """Return the error that is raised in a cancelled call, in a loop or not."""
+    """Return the error that a cancelled call raises, in a loop or outside of one."""
     from asyncio import CancelledError
 
     return CancelledError()

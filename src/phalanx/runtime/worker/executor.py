@@ -1,7 +1,8 @@
-"""A worker's process around its core: tasks in the main thread, interrupts, sending of results.
+"""A worker's process around its core: runs tasks in the main thread, interrupts them, and sends
+results.
 
-Results of short tasks are sent together. They are sent before a task that may take long, when there
-is nothing more to do, and at least every millisecond.
+Results of short tasks are sent together: before a task that may take long, when there is nothing
+more to do, and at least every millisecond.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class WorkerExecutor:
         *,
         flush: Callable[[], None],
     ) -> None:
-        """`job` receives the settings of the job for which this worker is set up. `devices`: see
+        """`job` gets the settings of the job for which this worker is set up. `devices`: see
         DeviceEnvironment. `flush` sends all posted messages.
         """
         owner = runtime.owner
@@ -134,7 +135,9 @@ class WorkerExecutor:
         signal.pthread_kill(self._main, signal.SIGINT)
 
     def progress(self, context: TaskContext) -> None:
-        """Let the producer of a stream go on, because the stream's reader has taken more items."""
+        """Let the producer of a stream continue, because the stream's reader has taken more
+        items.
+        """
         waiter = context.progress
         if waiter is not None:
             waiter.finish()
@@ -145,7 +148,7 @@ class WorkerExecutor:
             self._runtime.owner.cancelling.cancel_children(parent)
 
     def set_up(self, message: JobSetup) -> None:
-        """Prepare the process for a job; nothing runs before that."""
+        """Prepare the process for a job. Nothing runs before that."""
         self._runtime.go_by(message.settings)
         self._results.stream_items = message.settings.stream_items
         for path in reversed(message.path):
@@ -185,7 +188,7 @@ class WorkerExecutor:
         """Enter the directory. Returns whether that succeeded.
 
         Directories are not copied to other machines. Work that needs no files of the directory runs
-        all the same, and other work prints the reason why it finds none.
+        all the same, and other work prints why it finds none.
         """
         try:
             os.chdir(directory)
@@ -195,7 +198,7 @@ class WorkerExecutor:
         return True
 
     def become(self, message: CreateActor) -> ActorHost:
-        """Make the actor that this worker will be from now on."""
+        """Make the actor that this worker is from now on."""
         # Imported here because workers that run tasks need neither module, and asyncio is slow to
         # import.
         from phalanx.runtime.worker.actor_host import ActorHost
@@ -217,7 +220,7 @@ class WorkerExecutor:
     # ---- other calls of the process --------------------------------------------------------------
 
     def connection_lost(self, connection: transport.Connection) -> None:
-        """Handle the end of a connection by which work may have come."""
+        """Handle the end of a connection over which work may have come."""
         self.core.connection_lost(connection)
 
     def peer_lost(self, process: bytes) -> None:
@@ -233,13 +236,13 @@ class WorkerExecutor:
         self.core.tick(now)
 
     def send_late(self) -> None:
-        """Send the results that have waited for other results for long enough."""
+        """Send the results that have waited long enough for others."""
         self._outbox.send_late()
 
     # ---- the main thread ---------------------------------------------------------------------
 
     def serve(self) -> int:
-        """Work until the process must stop. Returns the exit code of the process."""
+        """Work until the process must stop. Returns the process's exit code."""
         core = self.core
         while not core.stopping or (self.actor is not None and not self.actor.is_drained):
             if core.is_set_up:
@@ -356,7 +359,7 @@ class WorkerExecutor:
             return self._results.failure(task.number, error, definition.name, started)
 
     def _exit(self, connection: Connection, error: SystemExit) -> NoReturn:
-        """End the worker: a task called sys.exit()."""
+        """End the worker, because a task called sys.exit()."""
         self._outbox.flush()
         connection.drain_all(1.0)
         end_process(error, self._node)

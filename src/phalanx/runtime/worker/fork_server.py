@@ -41,7 +41,7 @@ MAX_LINE_BYTES = 64 << 10
 UNFINISHED_S = 0.25
 """Seconds without more output after which the beginning of a line is shown."""
 BAR_S = 2.0
-"""Seconds between the shown states of a line that is overwritten, as a progress bar is."""
+"""Seconds between displayed states of a line that is overwritten, such as a progress bar."""
 NAME_MARK = "\x1e"
 """The first character of a line that gives the name under which the next lines were printed."""
 
@@ -49,7 +49,9 @@ NAME_MARK = "\x1e"
 def run(
     sock: socket.socket, session: sessions.Session, preload: list[str], lifeline: int
 ) -> NoReturn:
-    """Serve the node until its socket closes. Never returns. `lifeline`: see `shields`."""
+    """Serve the node until its socket closes. This function never returns. `lifeline`: see
+    `shields`.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     name_process(FORK_SERVER)
     for module in preload:
@@ -71,7 +73,7 @@ def run(
 
 
 class _Forking:
-    """A worker whose shield has been forked, while the worker itself has not yet begun."""
+    """A worker whose shield was forked and which has not begun yet."""
 
     def __init__(self, shield: Shield, output: tuple[int, int]) -> None:
         self.shield = shield
@@ -89,10 +91,10 @@ class _Pipe:
         self.pid = pid
         self.is_error = is_error
         self.partial = b""
-        """The beginning of a line whose end has not come yet."""
+        """The beginning of a line whose end has not arrived yet."""
         self.partial_since = 0.0
         self.is_bar = False
-        """Whether the last output went back to the line's beginning, as that of a progress bar
+        """Whether the last output returned to the beginning of the line, as that of a progress bar
         does.
         """
         self.told_at = 0.0
@@ -100,7 +102,7 @@ class _Pipe:
 
 
 def last_state(line: bytes) -> bytes:
-    """Return what a terminal would show of a line that is overwritten by carriage returns.
+    """Return what a terminal shows of a line that carriage returns overwrite.
 
     A carriage return at the end stays, because the next output overwrites the line.
     """
@@ -121,7 +123,7 @@ class WorkerForkServer(ForkServer):
         self._pipes: dict[int, _Pipe] = {}
         """The open pipes by descriptor."""
         self._unfinished: set[_Pipe] = set()
-        """The pipes from which the beginning of a line has come."""
+        """The pipes from which the beginning of a line has arrived."""
 
     def on_message(self, message: msgspec.Struct) -> None:
         """Handle a message of the node: fork a worker, read output, or a message for commands."""
@@ -155,7 +157,7 @@ class WorkerForkServer(ForkServer):
         self.read_from(told, partial(self._forked, worker, told))
 
     def _forked(self, worker: bytes, told: int) -> None:
-        """Watch a worker that was forked, whose pid its shield reports."""
+        """Watch a worker that was forked. Its shield reports its pid."""
         forking = self._forking.pop(worker)
         self.leave(told)
         try:
@@ -230,7 +232,7 @@ class WorkerForkServer(ForkServer):
         return [one for one in self._pipes.values() if one.pid == pid]
 
     def _read_all_output(self) -> None:
-        """Read and pass on what workers have printed so far, and report when that is done."""
+        """Read and pass on what workers have printed so far. Report when that is done."""
         for fd, pipe in list(self._pipes.items()):
             while fd in self._pipes and wait_for(fd, select.POLLIN, 0):
                 self._read_output(pipe)
@@ -273,7 +275,7 @@ class WorkerForkServer(ForkServer):
         return UNFINISHED_S if patience_s is None else min(patience_s, UNFINISHED_S)
 
     def after_round(self) -> None:
-        """Pass on the beginnings of lines that have not grown for a while."""
+        """Pass on the beginnings of lines that have not grown for some time."""
         if self._unfinished:
             now = time.monotonic()
             for pipe in list(self._unfinished):

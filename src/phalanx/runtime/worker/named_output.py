@@ -1,4 +1,4 @@
-"""A worker's output, marked with the name of the task that printed it."""
+"""A worker's output, marked with the name of the task that has printed it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ MARK = "\x1e"
 
 
 class NamedOutput(io.TextIOBase):
-    """A text stream that writes a mark line before output under another name."""
+    """A text stream that writes a line with a mark before output of another task."""
 
     def __init__(self, inner: TextIO, default_name: str) -> None:
         self._inner = inner
         self._last: str | None = None
         self._at_start = True
         self._holds_back = False
-        """Whether there may be unsent text at the beginning of a line."""
+        """Whether unsent text may be at the beginning of a line."""
         self.default_name = default_name
 
     @interruptible  # this waits at the place where the user's code prints
     def write(self, text: str) -> int:
-        """Write text, and flush at the end of each line, so that a killed worker loses no
-        output.
-        """
+        """Write text. Flush at the end of each line, so that a killed worker loses no output."""
         if not text:
             return 0
         context = current.get()
@@ -42,7 +40,7 @@ class NamedOutput(io.TextIOBase):
         return len(text)
 
     def let_go(self) -> None:
-        """Send the unfinished line, because the task that printed it may not print again for
+        """Send the unfinished line, because the task that has printed it may print nothing more for
         long.
         """
         if self._holds_back:

@@ -1,5 +1,5 @@
-"""Profiles of a worker's calls, in one file for each call, if its runtime environment asks for
-them.
+"""Profiles of a worker's calls, with a file for each call, if the worker's runtime environment asks
+for them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ from typing import Any
 from phalanx.worker.context import TaskContext
 
 DIRECTORY = "phalanx-profiles"
-"""The directory of the files, below the program's directory, unless the environment names another
-directory.
-"""
+"""The directory of the files, below the program's directory, if the environment names no other."""
 _LONGEST = 80
-"""Characters of a function's name in the name of a file."""
+"""The number of characters of a function's name that are part of a file's name."""
 _counter = itertools.count()
 
 
@@ -35,10 +33,10 @@ class Profiler:
         self._directory = os.path.abspath(directory)
 
     def around(self, function: Callable[..., Any], context: TaskContext) -> Callable[..., Any]:
-        """Return the function with a profile around it, to be called in its place.
+        """Return a function that runs the given one and profiles it.
 
-        A coroutine is returned unchanged: other calls run between its steps, and would be in its
-        profile.
+        A coroutine is returned unchanged: other calls run between its steps, and would be part of
+        its profile.
         """
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             return function

@@ -1,7 +1,8 @@
-"""`py_modules` of a runtime environment: the modules that they let a worker import.
+"""Makes the modules importable that `py_modules` of a runtime environment names.
 
-As on Ray, a directory is the module of its name, and so is a file `NAME.py`. A directory without an
-`__init__.py` may contain modules itself, and a zip file or wheel does; these are put on the path.
+As on Ray, a directory is the module with its name, and so is a file `NAME.py`. A directory without
+an `__init__.py` may itself contain modules, and a zip file or wheel does; these are added to the
+path.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def offer_modules(paths: Sequence[str]) -> None:
 
 
 class _Modules(MetaPathFinder):
-    """Finds modules only by their own names: modules next to them stay hidden."""
+    """Finds modules only by their own names. Modules next to them are not found."""
 
     def __init__(self, directories: dict[str, str]) -> None:
         self._directories = directories

@@ -1,4 +1,4 @@
-"""A fork server that is started in place of a killed one."""
+"""A fork server that replaces a killed one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phalanx.runtime.os.session import Session
 
 
 class Config(msgspec.Struct, kw_only=True):
-    """The configuration of a fork server that is started later; see NodeConfig."""
+    """The configuration of a fork server that replaces a killed one; see NodeConfig."""
 
     session: Session
     preload: list[str]

@@ -1,4 +1,4 @@
-"""Results on their way to owners: many short ones are sent together."""
+"""Results on their way to owners. Many short ones are sent together."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from phalanx.protocol.messages import Message
 from phalanx.runtime.os.connection import Connection
 
 SHORT_S = 0.0005
-"""The expected length of the next task, in seconds, up to which results wait for the task."""
+"""Seconds: if the next task is expected to take at most this long, results wait for it."""
 FLUSH_S = 0.001
-"""The longest time in seconds for which results wait."""
+"""The longest time, in seconds, for which results wait."""
 
 
 class ResultOutbox:
@@ -42,7 +42,7 @@ class ResultOutbox:
                 break
 
     def flush_before(self, expected_s: float) -> None:
-        """Send the results before work that is expected to take this number of seconds, unless it
+        """Send the results before work that is expected to take this number of seconds, unless that
         is short.
         """
         if self._posted and (expected_s > SHORT_S or time.monotonic() - self._last_flush > FLUSH_S):

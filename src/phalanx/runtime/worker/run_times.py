@@ -1,6 +1,4 @@
-"""The beginning and the end of a task or call, by a clock that measures the time between them
-exactly.
-"""
+"""The times at which a task or call begins and ends. The time between them is measured exactly."""
 
 from __future__ import annotations
 
@@ -9,7 +7,9 @@ from typing import NamedTuple
 
 
 class Began(NamedTuple):
-    """The wall-clock time of a beginning, and the reading of the clock that never goes back."""
+    """The wall-clock time at which a run began, and the reading then of the clock that never goes
+    backwards.
+    """
 
     wall: float
     steady: float

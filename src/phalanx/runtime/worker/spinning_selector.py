@@ -8,8 +8,8 @@ from phalanx.runtime.os.adaptive_spin import AdaptiveSpin
 
 
 class SpinningSelector(selectors.EpollSelector):
-    """A selector that looks repeatedly for a moment before it sleeps, if that is likely to be
-    enough.
+    """A selector that looks for events repeatedly for a moment before it sleeps, if events will
+    probably come in that moment.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""Workers and commands that have outlived their fork server: the node keeps them.
+"""Keeps the workers and commands that have outlived their fork server, inside the node.
 
-Their shields become children of the node, which is a subreaper, when the fork server is killed. So
-the node takes over the fork server's work for them: it reads their output, signals them, notes how
-they end, and ends the processes that they leave behind. The next fork server starts new workers and
+When the fork server is killed, their shields become children of the node, which is a subreaper. So
+the node does the fork server's work for them: it reads their output, signals them, records how they
+end, and ends the processes that they leave behind. The next fork server starts new workers and
 commands.
 """
 
@@ -21,7 +21,7 @@ from phalanx.runtime.worker.fork_server import WorkerForkServer
 
 
 class SurvivorKeeper(WorkerForkServer):
-    """A fork server inside the node's process, which starts nothing and never waits for events."""
+    """A fork server in the node's process. It starts nothing, and never waits for events."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class SurvivorKeeper(WorkerForkServer):
         lifeline: int,
         helpers: Callable[[], set[int]],
     ) -> None:
-        """`sock`: the socket whose other end the node has. `helpers`: the pids of the node's own
+        """`sock`: a socket; the node has its other end. `helpers`: the pids of the node's own
         helpers.
         """
         super().__init__(sock, session, lifeline, os.getpid())
@@ -38,11 +38,11 @@ class SurvivorKeeper(WorkerForkServer):
 
     @property
     def fileno(self) -> int:
-        """A descriptor that is readable when `step` has something to do."""
+        """A descriptor that is readable if `step` has something to do."""
         return self._epoll.fileno()
 
     def step(self) -> None:
-        """Handle the events that have come."""
+        """Handle the events that have arrived."""
         self.round(0)
 
     def others(self) -> set[int]:
@@ -50,8 +50,8 @@ class SurvivorKeeper(WorkerForkServer):
         return self._helpers()
 
     def keep(self, begun: Begun) -> bool:
-        """Keep a process that has begun. Returns False if the process is gone, so that nobody knows
-        how it ended.
+        """Keep a process that has begun. Returns False if it does not exist any more, so that
+        nobody knows how it ended.
         """
         mine = own_children()
         if begun.shield not in mine and begun.pid not in mine:
@@ -76,13 +76,13 @@ class SurvivorKeeper(WorkerForkServer):
         return True
 
     def end_what_nobody_knows(self) -> None:
-        """End processes that the fork server had started without telling the node."""
+        """End processes that the fork server had started without reporting them to the node."""
         self._ends_orphans = True
         self._end_orphans()
 
     def _read_again(self, child: Child, shield: int, number: int) -> None:
-        """Continue to read a worker's output, from the end of the pipe that the worker's shield has
-        kept open.
+        """Read a worker's output again, from the end of the pipe that the worker's shield has kept
+        open.
         """
         path = f"/proc/{shield}/fd/{number}"
         try:

@@ -1,4 +1,4 @@
-"""The outcomes of tasks as messages: several values, a stream of them, or a failure."""
+"""Puts the outcomes of tasks into messages: several values, a stream of values, or a failure."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class TaskResults:
     def _counted(
         self, connection: Connection, task: Any, items: Any, context: TaskContext, started: Began
     ) -> Done | Failed:
-        """Take the first items of a generator. As in Ray, items that came before an error are still
-        results.
+        """Return the message with the first items of a generator. As in Ray, items that came before
+        an error are results.
         """
         number, returns, name = task.number, task.returns, context.name
         packed: list[Payload] = []

@@ -1,4 +1,6 @@
-"""Values that enter and leave a task: its arguments, its results, and their references."""
+"""Values that enter and leave a task: its arguments and its results, with the references in
+them.
+"""
 
 from __future__ import annotations
 
@@ -97,8 +99,8 @@ class TaskValues:
     def constructor_arguments(self, creation: Creation, context: TaskContext) -> tuple[Any, Any]:
         """Return (args, kwargs) of an actor's constructor.
 
-        The node sent the arguments, but does not own their values. So a lost value is requested
-        from its owner, and awaited. Raises the value's error.
+        The node has sent the arguments, but does not own their values. So a lost value is requested
+        from its owner, and this method waits for it. Raises the value's error.
         """
         while True:
             try:
@@ -129,10 +131,10 @@ class TaskValues:
         return found
 
     def keep_arguments(self, context: TaskContext) -> None:
-        """Handle the references in the arguments of an actor that was made.
+        """Keep the references in the arguments of an actor that was created.
 
-        The actor's creator keeps these references for as long as the actor lives. This process
-        keeps those that it still holds.
+        The actor's creator keeps these references as long as the actor lives. This process keeps
+        those that it still holds.
         """
         with self._lock:
             for owner, number in context.adopted or ():
@@ -141,7 +143,9 @@ class TaskValues:
                     self._references.keep(ref)
 
     def pack(self, result: Any, connection: Connection, number: int, name: str) -> Payload:
-        """Return the payload of a result, which is handed over to the result's owner."""
+        """Return the payload of a result. Its references are handed over to the owner of the
+        result.
+        """
         if result is None:
             return NONE_PICKLE
         if isinstance(result, TaskError):
@@ -162,9 +166,9 @@ class TaskValues:
         return payload
 
     def settle_borrows(self, context: TaskContext, connection: Connection) -> None:
-        """Register for references of the arguments that this process still holds.
+        """Register for the references in the arguments that this process still holds.
 
-        This happens before the caller stops keeping them.
+        This must happen before the caller stops keeping them.
         """
         with self._lock:
             third = self._task_references.settle(context, connection.peer)

@@ -1,6 +1,6 @@
-"""Wraps functions in tracing and profiling.
+"""Adds tracing and profiling to functions.
 
-If the caller is traced, the spans of work that runs here are below the caller's span.
+If the caller is traced, the spans of the work here are children of the caller's span.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from phalanx.worker.context import TaskContext
 def watched(
     function: Callable[..., Any], name: str, kwargs: dict[str, Any], context: TaskContext
 ) -> Callable[..., Any]:
-    """If the function is traced or profiled, return the function to call in its place; otherwise
-    return it unchanged.
+    """Return a function that traces and profiles the given one; the given one itself if neither is
+    on.
     """
     if tracing.CARRIED in kwargs:
         function = traced(function, name, kwargs, context)
@@ -29,7 +29,7 @@ def watched(
 def traced(
     function: Callable[..., Any], name: str, kwargs: dict[str, Any], context: TaskContext
 ) -> Callable[..., Any]:
-    """Return the function to call instead, when the keyword arguments carry a context.
+    """Return a function that traces the given one, if the keyword arguments carry a context.
 
     The context is removed from the arguments.
     """

@@ -2,7 +2,7 @@
 account.
 
 phalanx-launch executes it as that account, with the socket to the node as descriptor 3. When the
-node closes the socket, the fork server ends with everything that it has started.
+node closes the socket, the fork server and everything that it has started end.
 """
 
 from __future__ import annotations
