@@ -1,5 +1,5 @@
-"""The description from which a worker makes an actor. The actor's owner writes it; node and head
-cannot read it.
+"""The description from which a worker makes an actor. The actor's owner writes the description;
+node and head cannot read it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Creation(msgspec.Struct, array_like=True):
     inputs: list[Payload]
     max_concurrency: int
     groups: dict[str, int]
-    """The limit of each concurrency group: the most calls that run at the same time."""
+    """groups: The largest number of calls that run at the same time, for each concurrency group."""
     is_async: bool
     out_of_order: bool
     sources: list[tuple[bytes, int]] = []
-    """(owner, number) of each object whose value is an input, so that a lost value can be fetched
-    again.
+    """sources: (owner, number) of each object whose value is among the arguments, so that a lost
+    value can be fetched again.
     """

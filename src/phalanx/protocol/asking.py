@@ -1,5 +1,5 @@
-"""The two messages of a request and its answer: between a process and its node, and between a
-visitor and any daemon. They have a module of their own, so that a command need not import all other
+"""The messages for a request and its answer: between a process and its node, and between a visitor
+and any daemon. They have a module of their own, so that a command need not import all other
 messages.
 """
 
@@ -22,7 +22,9 @@ class Ask(msgspec.Struct, array_like=True, tag=30):
 
 
 class Reply(msgspec.Struct, array_like=True, tag=31):
-    """Node to process: the answer to a request, which is the msgpack of its result or an error."""
+    """Node to process: the answer to a request. `result` is msgpack; it counts only if there is no
+    `error`.
+    """
 
     token: int
     result: msgspec.Raw

@@ -25,13 +25,13 @@ class BundleInventory(msgspec.Struct, array_like=True):
 
 
 class PrepareBundles(msgspec.Struct, array_like=True, tag=86):
-    """Head to node: set aside either all these bundles of a group, or none."""
+    """Head to node: set aside all these bundles of a group or, if one of them has no room, none."""
 
     group: GroupId
     attempt: int
     bundles: dict[int, dict[str, float]]
     ports: list[int] = []
-    """Ports that must be free on the node."""
+    """The ports that must be free on the node."""
 
 
 class Prepared(msgspec.Struct, array_like=True, tag=87):
@@ -65,8 +65,8 @@ class Committed(msgspec.Struct, array_like=True, tag=97):
 
 
 class GiveBackBundles(msgspec.Struct, array_like=True, tag=89):
-    """Head to node: give these bundles of the group back, and end the work in them. The work is
-    killed after `grace_s`; with `warn`, it gets SIGTERM at once.
+    """Head to node: return these bundles of the group, and end the work in them. The work is killed
+    after `grace_s`; with `warn`, it gets SIGTERM at once.
     """
 
     group: GroupId
@@ -77,20 +77,20 @@ class GiveBackBundles(msgspec.Struct, array_like=True, tag=89):
 
 
 class GroupKnown(msgspec.Struct, array_like=True, tag=90):
-    """Head to nodes that asked about a group: the group's state, and the nodes of its bundles."""
+    """Head to each node that asked about a group: the group's state, and the nodes of its
+    bundles.
+    """
 
     group: GroupId
     state: str
     bundles: list[dict[str, float]]
     nodes: list[str]
-    """The node id of each bundle's node; empty for a bundle without a node."""
+    """The node id of each bundle's node; "" for a bundle without a node."""
     waits_for: str = ""
 
 
 class BundlesGone(msgspec.Struct, array_like=True, tag=94):
-    """Node to head: the work in bundles that were given back has ended, and the bundles are
-    free.
-    """
+    """Node to head: the work in returned bundles has ended, and the bundles are free."""
 
     group: GroupId
     attempt: int
@@ -111,7 +111,7 @@ SECRET_FILE = "secret"
 
 class Streams(msgspec.Struct, array_like=True, frozen=True):
     """The address of a program's input and output: they go over a connection to `process`, an id
-    that the node gave to the program. With `is_terminal` the program has a terminal.
+    that the node gave to the program. With `is_terminal`, the program has a terminal.
     """
 
     process: bytes
@@ -123,8 +123,9 @@ class Streams(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Command(msgspec.Struct, array_like=True):
-    """One program of a member: its words, variables, directory and memory limit. `directory` "":
-    the member's own directory. `memory_limit`: bytes above which the program is ended; 0: no limit.
+    """One program of a member. `argv`: the program and its arguments. `directory`: its working
+    directory; "" for the member's own directory. `memory_limit`: the bytes above which the program
+    is ended; 0 for no limit.
     """
 
     argv: list[str]
@@ -132,21 +133,23 @@ class Command(msgspec.Struct, array_like=True):
     directory: str = ""
     memory_limit: int = 0
     streams: Streams | None = None
-    """The program's streams; None: the program has no input, and its output goes to the log."""
+    """The program's streams; None for a program that has no input and writes its output to the
+    log.
+    """
     umask: int = -1
-    """The umask for the program's files; -1: the umask of the process that started the node."""
+    """The umask for the program's files; -1 for the umask of the process that started the node."""
 
 
 class Grant(msgspec.Struct, array_like=True, frozen=True):
-    """The head's permission for a member to run as an account of its node (in the mode
-    *system*).
+    """The head's permission for a member to run as an account of its node, if the node runs jobs as
+    their submitters.
     """
 
     user: str
     uid: int
     signed: bytes = b""
-    """The signed permission, which phalanx-launch reads. Empty if the member may not run; `refusal`
-    then says why.
+    """The signed permission, which phalanx-launch reads. If the member may not run, it is empty,
+    and `refusal` says why.
     """
     refusal: str = ""
 
@@ -175,23 +178,23 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     only_shell: bool = False
     rest_s: float = 0.0
     is_followed: bool = False
-    """Whether a command in the foreground reads all output. If so, no output is dropped before this
+    """Whether a command in the foreground reads all output. If so, no output is dropped before that
     command has read it.
     """
     start: int = 0
-    """The number in the names of this attempt's files; 0: the files have the number `attempt`. In a
-    bundle that several array tasks use one after another, the number counts the attempts of all
+    """The number in the names of this attempt's files; with 0, `attempt` is that number. In a
+    bundle that several array tasks use one after another, this number counts the attempts of all
     these tasks.
     """
     grant: Grant | None = None
-    """The permission to run as another account; None: the member runs as the account of its
+    """The permission to run as another account; None if the member runs as the account of its
     node.
     """
 
 
 class RunTask(msgspec.Struct, array_like=True):
-    """One array task of an order to run several: its job, its words, and its variables that differ
-    from the order's variables.
+    """One array task of an ExtendRun: its job, its words, and its variables that differ from those
+    of the member `like`.
     """
 
     job: JobId
@@ -201,10 +204,12 @@ class RunTask(msgspec.Struct, array_like=True):
 
 class ExtendRun(msgspec.Struct, array_like=True, tag=142):
     """Head to node: run these array tasks one after another in a bundle, after the task that runs
-    there. The tasks are equal to the member `like`, and count as its attempts from number `first`
-    on. Each task begins when the task before it has ended with exit code 0. If the order arrives
-    twice, the node ignores the numbers that it has already taken. Ends with exit code 0 are
-    reported in RunNews; a task that runs longer, or ends otherwise, is reported in MemberNews.
+    there now.
+
+    Except for words and variables, the tasks are equal to the member `like`. They count as its
+    attempts from number `first` on. Each task begins when the task before it has ended with exit
+    code 0. If the message arrives twice, the node ignores the numbers that it already has. RunNews
+    reports ends with exit code 0; MemberNews reports a task that runs longer, or ends otherwise.
     """
 
     first: int
@@ -212,8 +217,8 @@ class ExtendRun(msgspec.Struct, array_like=True, tag=142):
     like: StartMember
     behind: int = 0
     """The number up to which the head knows the results of all attempts in the bundle. If a later
-    attempt has not ended with exit code 0, the node returns the tasks of this order, because the
-    head must decide what follows.
+    attempt has ended with another exit code than 0, the node returns the tasks of this message,
+    because the head must decide what follows.
     """
 
 
@@ -249,17 +254,18 @@ class WarnMember(msgspec.Struct, array_like=True, tag=115):
 
 
 Receivers = Literal["started", "command", "all"]
-"""The receivers of a signal. For a command, `started` is the command and all processes that it has
-started, without the command itself if it is a shell; `command` is the command alone; `all` is the
-command and all processes that it has started. For a member with steps, `started` is all its steps,
-`command` its commands, and `all` both. For a member without steps, each word applies to its
-commands as described first.
+"""The processes that get a signal.
+
+For a command, `all` is the command and all processes that it has started; `command` is the command
+alone; `started` is as `all`, but without the command if it is a shell. For a member with steps,
+`started` is all its steps, `command` its commands, and `all` both. For a member without steps, the
+words apply to its commands.
 """
 
 
 class SignalMember(msgspec.Struct, array_like=True, tag=127):
-    """Head to node: send a signal to these processes of a running member, which goes on. If the
-    connection ends, the message is lost: it is never sent again.
+    """Head to node: send a signal to these processes of a running member, which continues to run.
+    The message is lost if the connection ends.
     """
 
     group: GangId
@@ -270,10 +276,12 @@ class SignalMember(msgspec.Struct, array_like=True, tag=127):
 
 
 class MemberNews(msgspec.Struct, array_like=True, tag=103):
-    """Node to head: a member's commands now run (`code` None), or have ended. `ran_s`: seconds for
-    which the commands have run. `log`: the file with their output. `used`: their usage, known when
-    they have ended. `is_nodes_fault`: the commands have not begun because the node is unhealthy;
-    the member waits again. `signal`: the signal that ended the commands; 0: none.
+    """Node to head: a member's commands now run (`code` None), or have ended.
+
+    `ran_s`: the seconds for which the commands have run. `log`: the file with their output. `used`:
+    their usage, known when they have ended. `is_nodes_fault`: the commands have not begun because
+    the node is unhealthy; the member waits again. `signal`: the signal that ended the commands; 0
+    if none did.
     """
 
     group: GangId
@@ -287,7 +295,7 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
     is_nodes_fault: bool = False
     signal: int = 0
     is_parent_killed: bool = False
-    """Whether the commands have ended because the parent process of one command was killed, most
+    """Whether the commands have ended because the parent process of a command was killed, most
     likely by that command.
     """
 
@@ -301,10 +309,12 @@ class RunEnd(msgspec.Struct, array_like=True):
 
 
 class RunNews(msgspec.Struct, array_like=True, tag=144):
-    """Node to head: these tasks of a run have ended with exit code 0, and those tasks are returned
-    unstarted. `log`: the file with the output of the first ended task. `returned`: the first and
-    the last number of the attempts that will not begin; None: no attempt is returned. A repeated
-    message changes nothing.
+    """Node to head: these tasks of a run have ended with exit code 0, and the tasks in `returned`
+    will not begin.
+
+    `log`: the file with the output of the first ended task. `returned`: the first and the last
+    number of the attempts that will not begin; None if there is no such attempt. A repeated message
+    changes nothing.
     """
 
     group: GangId
@@ -327,8 +337,8 @@ class StartStep(msgspec.Struct, array_like=True, tag=116):
     """Head to node: run one more program inside a running member. The node answers with
     StepStarted.
 
-    The program ends when the member ends; the member goes on when the program ends. If the
-    connection ends, the order is lost.
+    The program ends when the member ends; the member continues when the program ends. The message
+    is lost if the connection ends.
     """
 
     token: int
@@ -337,16 +347,18 @@ class StartStep(msgspec.Struct, array_like=True, tag=116):
     attempt: int
     command: Command
     step: int = -1
-    """The number of the step that the program is a task of; -1: of no step, and the program's end
-    is not reported.
+    """The number of the step to which the program belongs; -1 for a program outside steps, whose
+    end is not reported.
     """
     task: int = 0
     """The number of the task within the step."""
 
 
 class StepEnded(msgspec.Struct, array_like=True, tag=125):
-    """Node to head: a task of a step has ended, with its usage. `is_cut`: the task was ended with
-    its member. The message comes before the news of the member's end; a repeated one counts once.
+    """Node to head: a task of a step has ended, with its usage.
+
+    `is_cut`: the task was ended because its member ended. The message comes before the news of the
+    member's end; a repeated one counts once.
     """
 
     group: GangId
@@ -358,7 +370,7 @@ class StepEnded(msgspec.Struct, array_like=True, tag=125):
     is_cut: bool
     used: Used
     signal: int = 0
-    """The signal that ended the task; 0: none."""
+    """The signal that ended the task; 0 if none did."""
 
 
 class StepStarted(msgspec.Struct, array_like=True, tag=117):
@@ -369,7 +381,7 @@ class StepStarted(msgspec.Struct, array_like=True, tag=117):
 
 
 class ForgetJob(msgspec.Struct, array_like=True, tag=104):
-    """Head to nodes: the job is gone; delete the files of its members."""
+    """Head to nodes: the job was deleted, so delete the files of its members."""
 
     job: JobId
 
@@ -397,18 +409,17 @@ class ReadMemberUse(msgspec.Struct, array_like=True, tag=146):
 
 
 class MemberUseRead(msgspec.Struct, array_like=True, tag=147):
-    """Node to head: the usage of a member; all its lists are empty if the member does not run."""
+    """Node to head: the usage of a member; all lists are empty if the member does not run."""
 
     token: int
     use: MemberUse
 
 
 class LogRead(msgspec.Struct, array_like=True, tag=106):
-    """Node to head: a part of a log, and the size of the whole log in bytes; -1: there is no such
-    file.
+    """Node to head: a part of a log, and the size of the whole log in bytes, or -1 if there is no
+    such file.
 
-    `skipped`: the number of bytes after the offset that are no longer there; `data` begins behind
-    them.
+    `skipped`: the number of bytes after the offset that no longer exist; `data` begins after them.
     """
 
     token: int
@@ -418,8 +429,10 @@ class LogRead(msgspec.Struct, array_like=True, tag=106):
 
 
 class ClaimRoom(msgspec.Struct, array_like=True, tag=108):
-    """Head to node: keep these amounts free for a waiting gang, for `seconds`. Only tasks that come
-    after the gang in the node's order are held back. A message without `needs` ends the claim.
+    """Head to node: keep these amounts free for a waiting gang, for `seconds`.
+
+    Only tasks that come after the gang in the node's order wait for it. A message without `needs`
+    ends the claim.
     """
 
     group: GangId

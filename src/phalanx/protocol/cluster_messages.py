@@ -1,8 +1,8 @@
-"""Messages between nodes, and between nodes and the head. Messages of processes are in other
+"""Messages between nodes, and between nodes and the head. Messages of other processes are in other
 modules.
 
-On a single machine the head lives in the node's process: the same messages then pass through a
-queue and are never encoded. Nodes are named by the first 6 bytes of the ids of their processes, the
+On a single machine the head runs in the node's process: the same messages then pass through a queue
+and are never encoded. Nodes are named by the first 6 bytes of the ids of their processes, the
 *prefix*, and, for display, by their node id in hex.
 """
 
@@ -27,9 +27,9 @@ from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
 class Via(msgspec.Struct, array_like=True, tag=70):
-    """The messages that a node passes on, from or to a process of another node.
+    """Messages that a node passes on, from or to a process of another node.
 
-    `body` is the msgpack list of messages that a frame carries.
+    `body` is the msgpack list of the messages, as a frame carries it.
     """
 
     process: bytes
@@ -37,7 +37,8 @@ class Via(msgspec.Struct, array_like=True, tag=70):
 
 
 class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
-    """Node to head: an unchanged request of the process `origin` (empty: a visitor).
+    """Node to head: a process's request, unchanged. `origin` is the id of the process; "" for a
+    visitor.
 
     The head answers with ForwardedReply.
     """
@@ -51,7 +52,7 @@ class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
     may then have carried it out already.
     """
     principal: Principal | None = None
-    """The asker as the node has authenticated it; None for the node itself."""
+    """The asker as the node has authenticated it; None if the node itself asks."""
 
 
 class ForwardedReply(msgspec.Struct, array_like=True, tag=72):
@@ -67,14 +68,16 @@ REPORT_EVERY_S = 1.0
 
 
 class NodeReport(msgspec.Struct, array_like=True, tag=73):
-    """Node to head, as its heartbeat: free amounts, waiting requests, and run times of tasks.
+    """Node to head: the node's free amounts, waiting requests and run times of tasks. This report
+    is also the heartbeat.
 
-    Amounts are by resource. `devices`: the units of 1/10000 left on each numbered device. `queued`:
-    (resources, workers wanted) for each class that waits. `run_s` is the mean run time in seconds
-    and `bandwidth` is in bytes a second; both are exponential averages. `total`: set only when it
-    has changed. `yields`: the amounts held by ordinary tasks whose workers are free for other
-    owners after the running task. `unwell`: the GPUs that are suspect or bad. `trouble`: the reason
-    why the state of the GPUs is unknown now. `checks`: the checks that are not ok.
+    Amounts are by resource. `devices`: what is free of each numbered device, in units of 1/10000.
+    `queued`: (resources, wanted workers) for each class of waiting tasks. `run_s` is the mean run
+    time in seconds, and `bandwidth` is in bytes a second; both are exponential averages. `total`:
+    set only when it has changed. `yields`: the amounts held by ordinary tasks whose workers are
+    free for other owners after the running task. `unwell`: the GPUs that are suspect or bad.
+    `trouble`: the reason why the state of the GPUs is unknown now. `checks`: the health checks that
+    do not pass.
     """
 
     available: dict[str, float]
@@ -89,21 +92,21 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     trouble: str = ""
     checks: list[CheckState] = []
     directories: str = ""
-    """A clause that says what is wrong with the directories in which the node works; empty:
-    nothing.
+    """A clause that says what is wrong with the directories in which the node works; "" if nothing
+    is.
     """
     shortage: str = ""
-    """The things that the node has run out of, so that it can start no command now; empty: it can
-    start commands.
+    """A clause that names the resources of which the node has none left, so that it can start no
+    command now; "" if it can start commands.
     """
     command_groups: str = ""
     """The way in which the node finds all processes of a command (see `model.command_groups`)."""
     parts_killed: int = 0
-    """The number of times that another of the node's own processes was killed and started again."""
+    """The number of times that one of the node's helper processes was killed and started again."""
     last_killed: str = ""
-    """A clause that describes the last of these events."""
+    """A clause that describes the last time that a helper process was killed."""
     cards: Cards = PLAIN
-    """The facts about the node's GPUs other than the free part of each."""
+    """The facts about the node's GPUs, except the free part of each."""
 
 
 class DevicesSeen(msgspec.Struct, array_like=True, tag=122):
@@ -114,14 +117,15 @@ class DevicesSeen(msgspec.Struct, array_like=True, tag=122):
     samples: list[DeviceSample]
     holders: dict[int, list[str]] = {}
     shares: dict[int, list[DeviceShare]] = {}
-    """The sharers of each device that is shared."""
+    """The holders that share each shared device."""
 
 
 class MachineSeen(msgspec.Struct, array_like=True, tag=145):
     """Node to head: the use of the node's machine, which replaces earlier reports. The message may
     be lost.
 
-    `cpus`: CPUs that were busy on average since the report before. `memory_bytes`: memory in use.
+    `cpus`: the number of CPUs that were busy on average since the last report. `memory_bytes`: the
+    memory in use.
     """
 
     cpus: float
@@ -129,8 +133,10 @@ class MachineSeen(msgspec.Struct, array_like=True, tag=145):
 
 
 class CloseDevices(msgspec.Struct, array_like=True, tag=123):
-    """Head to node: these GPUs, and no others, are cordoned and get no new work. `excused`: GPUs
-    that a user has declared healthy; only later errors count against them.
+    """Head to node: exactly these GPUs are cordoned and get no new work.
+
+    `excused`: the GPUs that a user has declared healthy; only their later errors count against
+    them.
     """
 
     cordoned: list[int]
@@ -140,8 +146,8 @@ class CloseDevices(msgspec.Struct, array_like=True, tag=123):
 class EndWork(msgspec.Struct, array_like=True, tag=124):
     """Head to node: end the workers of tasks and actors, because the node must be empty now.
 
-    The workers get SIGTERM; with `by_force` they are killed. The order may arrive twice. It does
-    not end members of jobs and gangs, which other orders end.
+    The workers get SIGTERM; with `by_force` they are killed. The message may arrive twice. Members
+    of jobs and gangs are ended by other messages.
     """
 
     reason: str
@@ -166,16 +172,16 @@ class ViewRow(msgspec.Struct, array_like=True):
     ports: str = ""
     """The ports that gangs may use on the node, if its configuration names them."""
     limits: dict[str, int] = {}
-    """The most numbered devices that the node can have, by resource. Set if the node's environment
-    shows it only some of the machine's devices.
+    """The largest number of numbered devices that the node can have, by resource. Set if the node's
+    environment shows it only some of the machine's devices.
     """
     cards: Cards = PLAIN
     """The facts about the node's GPUs, as in NodeReport."""
 
 
 class View(msgspec.Struct, array_like=True, tag=74):
-    """Head to nodes: the rows of nodes that changed, or all rows. A node that is missing in a
-    message with all rows is forgotten.
+    """Head to nodes: the rows of nodes that changed, or all rows. With all rows, the receiver
+    forgets the nodes that are not in the message.
     """
 
     rows: list[ViewRow]
@@ -183,8 +189,8 @@ class View(msgspec.Struct, array_like=True, tag=74):
 
 
 class NodeDied(msgspec.Struct, array_like=True, tag=75):
-    """Head to nodes, and nodes to their processes: this node is dead, and no more messages come
-    from it.
+    """Head to nodes, and nodes to their processes: this node is dead, and sends no more
+    messages.
     """
 
     prefix: bytes
@@ -209,9 +215,9 @@ class PlaceActor(msgspec.Struct, array_like=True, tag=76):
     strategy: dict[str, Any]
     priority: int
     restarts: bool = False
-    """Whether the actor restarts when its worker ends."""
+    """Whether the actor may restart when its worker ends."""
     lived_before: bool = False
-    """Whether this is a restart of the actor, whose former worker has ended."""
+    """Whether the actor existed before, and restarts because its worker has ended."""
 
 
 class WithdrawActor(msgspec.Struct, array_like=True, tag=77):
@@ -231,7 +237,7 @@ class EndActor(msgspec.Struct, array_like=True, tag=78):
 
 
 class ActorPlaced(msgspec.Struct, array_like=True, tag=79):
-    """Node to head: a worker was found and makes the actor."""
+    """Node to head: a worker was found, and makes the actor."""
 
     actor: bytes
     incarnation: int
@@ -247,9 +253,7 @@ class ActorLost(msgspec.Struct, array_like=True, tag=80):
     reason: str
     preempted: bool = False
     code: str = ""
-    """The code of the error with which the actor's calls fail, if that error is not a plain
-    ActorDiedError.
-    """
+    """The code of the error with which the actor's calls fail; "" for a plain ActorDiedError."""
     is_parent_killed: bool = False
     """Whether the worker ended because its parent process was killed, most likely by the worker
     itself.
@@ -287,8 +291,10 @@ class JobEnded(msgspec.Struct, array_like=True, tag=83):
 
 
 class JobKnown(msgspec.Struct, array_like=True, tag=84):
-    """The description of a job for its workers, sent to a node before the node's first work for the
-    job. `driver`: the process that gets the workers' output.
+    """The description of a job for its workers. A node gets it before the node's first work for the
+    job.
+
+    `driver`: the process that gets the workers' output.
     """
 
     job: bytes
@@ -310,8 +316,8 @@ class JobKnown(msgspec.Struct, array_like=True, tag=84):
 
 
 class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):
-    """The variables that an environment's key stands for, sent to a node before their first use
-    there.
+    """The variables of a runtime environment, by the environment's key. A node gets them before the
+    key is first used there.
     """
 
     key: bytes
@@ -344,7 +350,7 @@ class Probed(msgspec.Struct, array_like=True, tag=149):
 
 
 class SetTotals(msgspec.Struct, array_like=True, tag=91):
-    """Head to node: the node has these totals from now on."""
+    """Head to node: set the total amounts of these resources."""
 
     totals: dict[str, float]
 
@@ -358,8 +364,8 @@ class CopyMade(msgspec.Struct, array_like=True, tag=92):
 
 
 class WantSource(msgspec.Struct, array_like=True, tag=134):
-    """Node to node: from which node can the sender copy this large object? The receiver is the node
-    that wrote the object.
+    """Node to node: the sender asks from which node it can copy this large object. The receiver is
+    the node that wrote the object.
     """
 
     name: str
@@ -367,8 +373,8 @@ class WantSource(msgspec.Struct, array_like=True, tag=134):
 
 
 class SourceFor(msgspec.Struct, array_like=True, tag=135):
-    """Node to node: take a copy of this object from the node with the prefix `source`; empty:
-    wait.
+    """Node to node: copy this object from the node with the prefix `source`; wait if the prefix is
+    empty.
     """
 
     name: str
@@ -382,8 +388,8 @@ class SourceFree(msgspec.Struct, array_like=True, tag=136):
 
 
 class Prefetch(msgspec.Struct, array_like=True, tag=93):
-    """Process to its node: these objects, as (name, bytes), will be read on this node. Some of them
-    lie on other nodes.
+    """Process to its node: these objects, as (name, bytes), will soon be read on this node. Some of
+    them are on other nodes.
     """
 
     objects: list[tuple[str, int]]
@@ -425,12 +431,13 @@ class ActorHere(NamedTuple):
 
 class Join(msgspec.Struct, array_like=True, tag=109):
     """Node to head, the node's first message: the node joins the cluster, for the first time or
-    again. The head answers with Joined or Expelled. `epoch`: the epoch of the node's last stay in
-    the cluster; 0: it never belonged to the cluster. `actors`: the actors on the node. `cluster`:
-    the name of the node's cluster; empty if the node has not joined before, or if its head has no
-    lasting store. `given_up`: the prefixes of nodes that a head has declared dead, which a
-    restarted head may not know. `hostname`: the name of the node's machine or, if a name was given
-    to the node, that name, which is then also in `name`.
+    again. The head answers with Joined or Expelled.
+
+    `epoch`: the epoch of the node's last stay in the cluster; 0 if it never belonged to the
+    cluster. `actors`: the actors on the node. `cluster`: the name of the node's cluster; "" if the
+    node has not joined before, or if its head has no lasting store. `given_up`: the prefixes of
+    nodes that a head has declared dead, which a restarted head may not know. `hostname`: the name
+    of the node's machine; if the node was given a name, that name, which is then also in `name`.
     """
 
     row: ViewRow
@@ -442,23 +449,25 @@ class Join(msgspec.Struct, array_like=True, tag=109):
     given_up: list[bytes] = []
     name: str = ""
     machine: MachineShare | None = None
-    """The node's machine, whose amounts it shares with other nodes there; None: the node does not
+    """The machine whose amounts the node shares with other nodes; None if the node does not
     share.
     """
     is_system: bool = False
     """Whether the node runs jobs as their submitters."""
     formers: list[str] = []
-    """The ids of earlier processes of this node, whose members this process has taken over."""
-    keeps_commands: bool = False
-    """Whether members go on when this node's process ends, so that its next process can take them
+    """The ids of earlier processes of this node, whose members the present process has taken
     over.
+    """
+    keeps_commands: bool = False
+    """Whether members continue when this node's process ends, so that its next process can take
+    them over.
     """
 
 
 class Joined(msgspec.Struct, array_like=True, tag=110):
     """Head to node: the node belongs to the cluster, with this policy and these settings.
 
-    The whole View follows.
+    A View with all rows follows.
     """
 
     epoch: int
@@ -503,7 +512,7 @@ class GatherState(msgspec.Struct, array_like=True, tag=113):
 
 
 class StateReported(msgspec.Struct, array_like=True, tag=114):
-    """Node to head: the node's part of a listing. `silent`: processes that did not answer in
+    """Node to head: the node's part of a listing. `silent`: the processes that did not answer in
     time.
     """
 

@@ -1,7 +1,7 @@
 """Messages between a node and its fork server.
 
 The frames are those of `protocol.frames`, and go over a socket pair that no other process holds.
-The messages are a set of their own.
+The types of messages are separate from those on other sockets.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from phalanx.protocol.node_messages import LogLine
 
 
 class Fork(msgspec.Struct, array_like=True, tag=0):
-    """Start a worker with these variables, in addition to the fork server's own."""
+    """Start a worker with these variables in addition to the fork server's own."""
 
     worker: bytes
     variables: dict[str, str]
 
 
 class RunCommand(msgspec.Struct, array_like=True, tag=1):
-    """Start a command in its own process group. The fork server answers with Began. The command
-    gets these variables in addition to the fork server's own. Its output is appended to the file
-    `log`. `memory_bytes`: the most memory that the command may use together with all processes that
-    it starts; 0: any amount.
+    """Start a command in its own process group. The fork server answers with Began.
+
+    The command gets these variables in addition to the fork server's own. Its output is appended to
+    the file `log`. `memory_bytes`: the memory that the command may use together with all processes
+    that it starts; 0 for no limit.
     """
 
     process: bytes
@@ -40,12 +41,12 @@ class RunCommand(msgspec.Struct, array_like=True, tag=1):
     umask: int = -1
     """The umask for the command's files, as in `bundle_messages.Command`."""
     grace_s: float = 0.0
-    """With streams: the seconds that the command gets for its end after the last connection to the
+    """For a command with streams: the seconds that it has to end after the last connection to the
     streams has ended.
     """
     exit_file: str = ""
-    """The path of the command's exit file; a command with one goes on when its node ends. "": the
-    command ends with its node.
+    """The path of the command's exit file; a command with an exit file continues when its node
+    ends. "" for a command that ends with its node.
     """
 
 
@@ -71,14 +72,16 @@ class ReadOutput(msgspec.Struct, array_like=True, tag=3):
 
 
 class EndKept(msgspec.Struct, array_like=True, tag=5):
-    """End kept commands, too, because the node ends on purpose."""
+    """End also the commands that would continue without their node, because the node ends on
+    purpose.
+    """
 
 
 # ---- from the fork server ----------------------------------------------------------------------
 
 
 class Began(msgspec.Struct, array_like=True, tag=10):
-    """A command has begun. `shield`: the pid of the command's shield; 0: it has none."""
+    """A command has begun. `shield`: the pid of the command's shield; 0 if it has none."""
 
     process: bytes
     pid: int
@@ -98,10 +101,12 @@ class Forked(msgspec.Struct, array_like=True, tag=13):
 
 
 class Exited(msgspec.Struct, array_like=True, tag=11):
-    """A process has ended; `code` is the negative number of the signal if a signal ended it.
-    `reason`: why the process could not be started (`pid` is then 0), or why the kernel ended it, as
-    far as known. `cpu_s`: the CPU seconds of the process and of the children that it waited for.
-    `memory`: bytes of the largest of these processes; 0 if unknown.
+    """A process has ended.
+
+    `code`: its exit code; negative for a signal. `reason`: why the process could not be started
+    (`pid` is then 0), or why the kernel ended it, as far as known. `cpu_s`: the CPU seconds of the
+    process and of the children that it waited for. `memory`: the bytes of the largest of these
+    processes; 0 if unknown.
     """
 
     process: bytes

@@ -31,8 +31,10 @@ _encoder = msgspec.msgpack.Encoder()
 
 @functools.cache
 def _decoder() -> msgspec.msgpack.Decoder[list[Message]]:
-    """Return the decoder of all messages. A process that gets only others, such as a fork server,
-    starts without these messages, because commands wait for its start.
+    """Return the decoder of all messages.
+
+    It is made at first use: a process that gets only other messages, such as a fork server, starts
+    faster without it, and commands wait for that start.
     """
     from phalanx.protocol.messages import Message
 
@@ -63,7 +65,7 @@ class Unsendable(NamedTuple):
 
     message: Any
     reason: str
-    """The size of the message and the limit, as the end of a sentence."""
+    """The size of the message and the limit, as a clause that ends a sentence."""
 
 
 def split_frames(messages: list[msgspec.Struct]) -> tuple[list[bytes], list[Unsendable]]:
@@ -100,7 +102,7 @@ def _joined(encoded: list[bytes], length: int) -> bytes:
 
 
 def encode_body(messages: list[msgspec.Struct]) -> bytes:
-    """Return the bytes of a frame's body, for a message that travels inside another."""
+    """Return the bytes of a frame's body, for messages that travel inside another message."""
     return encoded_text(_encoder.encode, messages)
 
 
@@ -124,7 +126,7 @@ def decode_asks(body: bytes | bytearray | memoryview) -> list[Message]:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into messages, and keeps the bytes of an unfinished frame."""
+    """Splits a stream of bytes into messages, and keeps the bytes of an unfinished frame."""
 
     __slots__ = ("_buffer", "_decode", "_limit", "_limit_now")
 
@@ -134,9 +136,11 @@ class FrameReader:
         first_limit: int | None = None,
         decode: Callable[[Any], list[Any]] = decode_body,
     ) -> None:
-        """Set up a reader. `limit`: the most bytes of a frame. `first_limit`: the limit of the
-        first frame, if it differs. `decode`: the function that decodes a body, for sockets with
-        another set of messages.
+        """Set up a reader.
+
+        `limit`: the largest size of a frame in bytes. `first_limit`: the limit of the first frame,
+        if it differs. `decode`: the function that decodes a body, for sockets with other types of
+        messages.
         """
         self._decode = decode
         self._buffer = bytearray()
@@ -144,7 +148,9 @@ class FrameReader:
         self._limit_now = limit if first_limit is None else first_limit
 
     def feed(self, data: bytes) -> list[Message]:
-        """Return all messages that are complete with `data`. Raises ProtocolError on garbage."""
+        """Return all messages that are complete with `data`. Raises ProtocolError for bytes that
+        are no frames.
+        """
         if not self._buffer:
             # The common case: the data is one whole frame.
             size = len(data)

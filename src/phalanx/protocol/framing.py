@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 HEADER_BYTES = 4
-"""The bytes before a frame's body: its length."""
+"""The number of bytes before a frame's body, which give its length."""
 MAX_FRAME_BYTES = 1 << 30
-"""The most bytes of a frame's body."""
+"""The largest size of a frame's body in bytes."""
 STRANGERS_FRAME_BYTES = 4 << 20
-"""The most bytes of the frame in which a peer introduces itself."""
+"""The largest size in bytes of the frame in which a peer introduces itself."""

@@ -1,8 +1,8 @@
 """Messages between a node (or the head process) and its gateway.
 
 The frames are those of `protocol.frames`, and go over a socket pair that no other process holds.
-The messages are a set of their own. Nodes are named by the hex of the first 6 bytes of their
-processes' ids.
+The types of messages are separate from those on other sockets. Nodes are named by the hex of the
+first 6 bytes of their processes' ids.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from phalanx.errors import ProtocolError
 
 class AddressBook(msgspec.Struct, array_like=True, tag=0):
     """The addresses of the gateways of other nodes: (host, port) by node; port 0 removes a node.
-    `full`: nodes that are not named in this message are gone.
+
+    With `full`, nodes that are not in this message are removed.
     """
 
     addresses: dict[str, tuple[str, int]]
@@ -26,9 +27,9 @@ class AddressBook(msgspec.Struct, array_like=True, tag=0):
 class Pull(msgspec.Struct, array_like=True, tag=1):
     """Fetch an object's file of `size` bytes from the first of these nodes that can send it.
 
-    `on_disk`: write the file where spilled objects lie, not into shared memory. `spare`: a deleted
-    object, whose file is `spare_file`. The gateway may overwrite this file with the new object;
-    otherwise it deletes the file.
+    `on_disk`: write the file into the directory of spilled objects instead of shared memory.
+    `spare`: a deleted object, whose file is `spare_file`. The gateway may overwrite this file with
+    the new object; otherwise it deletes the file.
     """
 
     name: str
@@ -47,7 +48,7 @@ class CancelPull(msgspec.Struct, array_like=True, tag=2):
 
 
 class LetGo(msgspec.Struct, array_like=True, tag=3):
-    """Forget a fetched copy, which is gone from this node."""
+    """Forget a fetched copy, because this node no longer has it."""
 
     name: str
 
@@ -66,25 +67,26 @@ class KnowTokens(msgspec.Struct, array_like=True, tag=4):
 
 
 class Listening(msgspec.Struct, array_like=True, tag=10):
-    """The gateway is ready: its gate exists, and it listens on this address."""
+    """The gateway is ready: processes can connect to its gate, and it listens on this address."""
 
     host: str
     port: int
     fingerprint: str = ""
-    """The SHA-256 of the gateway's certificate in hex; empty when it has none."""
+    """The SHA-256 of the gateway's certificate in hex; "" if it has none."""
 
 
 class Unable(msgspec.Struct, array_like=True, tag=11):
-    """The gateway cannot start, and ends. The sentence says what to change."""
+    """The gateway cannot start, and ends. `reason` says what to change."""
 
     reason: str
     is_about_token: bool = False
 
 
 class Pulled(msgspec.Struct, array_like=True, tag=12):
-    """A transfer has ended: the file is in its place, or `reason` says why it is not. `size`: the
-    received bytes. `seconds`: the time from the command to the end. `may_pass`: the transfer failed
-    only because the nodes could not be reached.
+    """A transfer has ended: the file is in its place, or `reason` says why it is not.
+
+    `size`: the received bytes. `seconds`: the time from the command to the end. `may_pass`: the
+    transfer failed only because the nodes could not be reached, so another try may succeed.
     """
 
     name: str
@@ -105,8 +107,8 @@ class AuthFailed(msgspec.Struct, array_like=True, tag=13):
 
 
 class Knocked(msgspec.Struct, array_like=True, tag=14):
-    """The node whose processes' ids have this prefix lives, and speaks another protocol version.
-    The message is sent repeatedly.
+    """A node of another protocol version lives. Its processes' ids have this prefix. The message is
+    sent repeatedly.
     """
 
     prefix: bytes

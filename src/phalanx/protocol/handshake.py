@@ -8,17 +8,17 @@ Four messages of fixed size come before anything else; the token itself never tr
     proof      HMAC(token, "dialler", transcript)   →
                          ←  status, HMAC(token, "gateway", transcript, status)   verdict
 
-The transcript is hello and challenge as sent, and the channel binding. Under TLS the binding is
-the SHA-256 of the server's certificate as each side sees it (RFC 5929, tls-server-end-point), so a
-man in the middle with a different certificate makes both proofs fail, and no authority is needed.
-Both nonces are fresh, so a recorded handshake proves nothing. The dialler proves first: a stranger
-gets no HMAC.
+The transcript is hello and challenge as sent, and the channel binding. Under TLS the binding is the
+SHA-256 of the server's certificate as each side sees it (RFC 5929, tls-server-end-point), so a man
+in the middle with a different certificate makes both proofs fail, and no authority is needed. Both
+nonces are fresh, so a recorded handshake proves nothing. The dialler proves first: a stranger gets
+no HMAC.
 
-A gateway lets in only its own version of the protocol. But every version answers a knock: the same
-four messages, by which a node of another version proves that it lives and learns what happens to
+A gateway lets in only its own version of the protocol. But every version answers a knock. With
+these same four messages, a node of another version proves that it lives, and learns what happens to
 its work.
 
-Nothing here reads a clock, a socket or a random source; nonces are handed in.
+Nothing here reads a clock, a socket or a random source; the caller passes the nonces.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _NOTHING = b"\x00" * PROOF_BYTES
 
 
 class Role(enum.IntEnum):
-    """The purpose for which a gateway is dialled."""
+    """The purpose for which a peer connects to a gateway."""
 
     DIAL = 1
     """Connect to a process of the gateway's node; the target is the process's id."""
     TRANSFER = 2
-    """Transfer the bytes of objects that lie on the gateway's node."""
+    """Transfer the bytes of objects that are on the gateway's node."""
     KNOCK = 3
     """Report that the dialler lives and speaks another version of the protocol; the target is the
     dialler's own id.
@@ -70,7 +70,7 @@ class Role(enum.IntEnum):
 
 
 class Status(enum.IntEnum):
-    """The outcome of a dial.
+    """The outcome of a handshake, as a peer learns it.
 
     Gateways send each other the first five values and the last one; the gate sends all values to
     processes.
@@ -125,7 +125,9 @@ def challenge(nonce: bytes, status: Status = Status.OK, version: int = PROTOCOL_
 
 
 class DiallersHandshake:
-    """The dialling side: `hello`, `proof` for the challenge, `finish` with the verdict."""
+    """The handshake of the side that connects: call `hello`, then `proof` for the challenge, then
+    `finish` with the verdict.
+    """
 
     def __init__(
         self,
@@ -224,7 +226,7 @@ class GatewaysHandshake:
 
 
 class ClientsHandshake(DiallersHandshake):
-    """The side of a person, robot or node that holds the secret of a token of its own.
+    """The handshake of a person, robot or node that has the secret of a token of its own.
 
     The head keeps only the secret's hash. Both sides use the hash as their key. The proof is the
     secret, encrypted with a pad that is computed from the key and the transcript. A gateway that

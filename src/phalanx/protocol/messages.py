@@ -25,7 +25,7 @@ class Value(msgspec.Struct, array_like=True, gc=False):
     """A value that is more than a single pickle, because it has buffers, contains references, or is
     an error.
 
-    `kind` tells its form. INLINE: `data` is the pickle, `buffers` its out-of-band buffers. SHARED:
+    `kind` is its form. INLINE: `data` is the pickle, `buffers` its out-of-band buffers. SHARED:
     `data` is the ASCII name of the object's file in shared memory, and `size` its bytes. FAILED:
     `data` is a pickled exception. `refs` are the objects that the value refers to, in order.
     """
@@ -38,7 +38,7 @@ class Value(msgspec.Struct, array_like=True, gc=False):
 
 
 Payload = bytes | Value
-"""A value on the wire. Plain bytes are a single pickle, by far the most frequent case."""
+"""A value on the wire. Plain bytes are a single pickle, which is by far the most frequent case."""
 
 
 class Hello(msgspec.Struct, array_like=True, tag=0):
@@ -89,7 +89,7 @@ class Task(msgspec.Struct, array_like=True, tag=3, gc=False):
     args: Payload = b""
     inputs: list[Payload] = []
     returns: int = 1
-    """The number of results; -1: a stream; -2: a dynamic generator."""
+    """The number of results; -1 for a stream, -2 for a dynamic generator."""
     name: str = ""
     attempt: int = 0
     backpressure: int = -1
@@ -128,7 +128,7 @@ class Consumed(msgspec.Struct, array_like=True, tag=6):
 
 
 class Recall(msgspec.Struct, array_like=True, tag=7):
-    """Return to me the tasks that have not started."""
+    """Owner to worker: return the tasks that have not started."""
 
 
 class Unlease(msgspec.Struct, array_like=True, tag=8):
@@ -151,7 +151,7 @@ class Done(msgspec.Struct, array_like=True, tag=10, gc=False):
 
 
 class Failed(msgspec.Struct, array_like=True, tag=11):
-    """Task `number` raised an error, or did not run.
+    """Task `number` raised an error, or did not run at all.
 
     `error` is the pickled error. `kind` is `cancelled` if the task was asked to stop. `kind` is
     `lost` if values of its arguments were missing: the task did not run, and `error` names the
@@ -189,7 +189,7 @@ class Leaving(msgspec.Struct, array_like=True, tag=14):
 
 
 class Fetch(msgspec.Struct, array_like=True, tag=20):
-    """Send me the value of the receiver's object `number` when it is ready."""
+    """Send the sender the value of the receiver's object `number` when it is ready."""
 
     number: int
 
@@ -265,8 +265,10 @@ class Recover(msgspec.Struct, array_like=True, tag=61):
 
 
 class Handed(msgspec.Struct, array_like=True, tag=60):
-    """Gateway to process: the socket passed with this frame leads to a process of another node.
-    `token`: the id of a token, if a person or robot with this token is at the other end instead.
+    """Gateway to process: the socket that is passed with this frame leads to a process of another
+    node.
+
+    `token`: if a person or robot is at the other end instead, the id of its token.
     """
 
     address: str

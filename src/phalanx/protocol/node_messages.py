@@ -18,19 +18,21 @@ from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.protocol.asking import Ask, Reply
 
 PREEMPTED = "preempted"
-"""The kind of end of a worker that was ended for other work; it costs the task or actor no
-retry.
+"""The kind of end of a worker that was ended to make room for other work; it costs the task or
+actor no retry.
 """
 
 
 OVER = -1
-"""The value of `LeaseWanted.count` which means that the class will never want workers again, and
-can be forgotten.
+"""The value of `LeaseWanted.count` for a class that will never want workers again, so that the node
+can forget the class.
 """
 
 
 class LeaseWanted(msgspec.Struct, array_like=True, tag=32):
-    """The sender wants `count` more workers of this class (0: no more workers; OVER: never again).
+    """Owner to node: the sender wants `count` more workers of this class (0 for no more workers,
+    OVER for never again).
+
     `seen`: the number of grants that the sender had received; later grants count against `count`.
     """
 
@@ -47,7 +49,7 @@ class LeaseWanted(msgspec.Struct, array_like=True, tag=32):
 
 
 class Granted(msgspec.Struct, array_like=True, tag=33):
-    """A worker for `scheduling_class`, reachable under its process id."""
+    """Node to owner: a worker for `scheduling_class`, which can be reached under its process id."""
 
     scheduling_class: int
     lease: int
@@ -60,9 +62,10 @@ class Granted(msgspec.Struct, array_like=True, tag=33):
 
 
 class Refused(msgspec.Struct, array_like=True, tag=34):
-    """There is no worker for this class. With `fatal` the tasks fail; without it the message is a
-    warning, and the tasks wait. `code`: the code of the error with which tasks fail
-    (`protocol.wire_errors`).
+    """Node to owner: there is no worker for this class.
+
+    With `fatal` the tasks fail; without it the message is a warning, and the tasks wait. `code`:
+    the code of the error with which tasks fail (`protocol.wire_errors`).
     """
 
     scheduling_class: int
@@ -79,7 +82,7 @@ class LeaseReturned(msgspec.Struct, array_like=True, tag=35):
 
 
 class LeaseDue(msgspec.Struct, array_like=True, tag=36):
-    """Other owners wait: give lease `lease` back when its running task has ended."""
+    """Other owners wait, so return lease `lease` when its running task has ended."""
 
     lease: int
 
@@ -89,16 +92,16 @@ class Blocked(msgspec.Struct, array_like=True, tag=37):
 
 
 class Unblocked(msgspec.Struct, array_like=True, tag=38):
-    """The sender's task goes on."""
+    """The sender's task continues after Blocked, so it needs its CPUs again."""
 
 
 PARENT = "parent"
 
 
 class WorkerDied(msgspec.Struct, array_like=True, tag=39):
-    """A worker is gone.
+    """A worker has ended.
 
-    `reason` is for display; `kind` is crashed, oom, exited, killed, preempted or parent (the
+    `reason` is for display. `kind` is crashed, oom, exited, killed, preempted or parent (the
     worker's parent process was killed, most likely by the worker).
     """
 
@@ -114,7 +117,7 @@ class KillWorker(msgspec.Struct, array_like=True, tag=40):
 
 
 class CreateActor(msgspec.Struct, array_like=True, tag=41):
-    """Node to worker: become this actor."""
+    """Node to worker: make this actor, and run its calls from now on."""
 
     actor: bytes
     incarnation: int
@@ -134,9 +137,9 @@ class CreateActor(msgspec.Struct, array_like=True, tag=41):
 
 
 class ActorReady(msgspec.Struct, array_like=True, tag=42):
-    """Worker to node: the constructor returned.
+    """Worker to node: the constructor has returned.
 
-    `repr_name`: the actor's name for itself, if its class has a `__repr__`.
+    `repr_name`: the actor's own name for itself, if its class has a `__repr__`.
     """
 
     actor: bytes
@@ -170,10 +173,11 @@ class WorkerEnding(msgspec.Struct, array_like=True, tag=141):
 
 
 class ActorUpdate(msgspec.Struct, array_like=True, tag=45):
-    """Node to watchers: the worker of the actor, or the reason why there is none.
+    """Node to each process that watches the actor: the worker of the actor, or the reason why there
+    is none.
 
     `error`: the pickled error that its constructor raised. `code`: the code of the error that
-    prevented the actor's placement. `repr_name`: the actor's name for itself.
+    prevented the actor's placement. `repr_name`: the actor's own name for itself.
     """
 
     actor: bytes
@@ -187,7 +191,7 @@ class ActorUpdate(msgspec.Struct, array_like=True, tag=45):
 
 
 class ActorUnreferenced(msgspec.Struct, array_like=True, tag=46):
-    """Owner to node: the last handle of the actor is gone."""
+    """Owner to node: no handle of the actor exists any more."""
 
     actor: bytes
 
@@ -206,8 +210,8 @@ class Sealed(msgspec.Struct, array_like=True, tag=48):
 
 
 class Dropped(msgspec.Struct, array_like=True, tag=49):
-    """An object's file is gone, or may be deleted. Its `size` bytes are free in the object store
-    again.
+    """An object's file was deleted, or may be deleted. Its `size` bytes are free in the object
+    store again.
     """
 
     name: str
@@ -215,13 +219,13 @@ class Dropped(msgspec.Struct, array_like=True, tag=49):
 
 
 class Spilled(msgspec.Struct, array_like=True, tag=50):
-    """Node to the writer: these objects are now on disk or gone, so unmap their memory."""
+    """Node to the writer: these objects are now on disk or deleted, so unmap their memory."""
 
     names: list[str]
 
 
 class Used(msgspec.Struct, array_like=True, tag=57):
-    """The sender has mapped an object, so the object counts as just used."""
+    """The sender has mapped an object, so the object counts as used just now."""
 
     name: str
 
@@ -235,8 +239,8 @@ class Unwanted(msgspec.Struct, array_like=True, tag=128):
 
 
 class GivenBack(msgspec.Struct, array_like=True, tag=129):
-    """Owner to node, and node to the writer: this object is gone, and the writer may use its file
-    again.
+    """Owner to node, and node to the writer: this object is no longer needed, and the writer may
+    use its file for a new object.
     """
 
     name: str
@@ -252,13 +256,14 @@ class LogLine(msgspec.Struct, array_like=True, tag=51):
 
 
 class Stop(msgspec.Struct, array_like=True, tag=52):
-    """End yourself."""
+    """End this process."""
 
     reason: str = ""
 
 
 class JobSetup(msgspec.Struct, array_like=True, tag=53):
-    """Node to worker: a job's import path, working directory and environment, and the settings.
+    """Node to worker: a job's import path, working directory and environment, and the cluster's
+    settings.
 
     With the driver's `authkey` the worker can connect to processes that the driver started by
     multiprocessing, as the driver's own children can.
@@ -275,13 +280,12 @@ class JobSetup(msgspec.Struct, array_like=True, tag=53):
     authkey: bytes = b""
     settings: SystemSettings = SystemSettings()
     umask: int = -1
-    """The driver's umask, for files that the driver's work creates; -1: unknown."""
+    """The driver's umask, for files that the driver's work creates; -1 if unknown."""
 
 
 class Events(msgspec.Struct, array_like=True, tag=54):
-    """Process to node: `count` finished attempts (`observe.task_journal.encode_runs`).
-
-    They are for timelines and listings.
+    """Process to node: records of `count` finished attempts, for timelines and listings
+    (`observe.task_journal.encode_runs`).
     """
 
     count: int
@@ -309,8 +313,8 @@ class ReadersReported(msgspec.Struct, array_like=True, tag=58):
 
 
 class GatherRows(msgspec.Struct, array_like=True, tag=59):
-    """Node to process: report rows for a listing. The process answers with RowsReported. `ip`: the
-    node's address.
+    """Node to process: send the rows for a listing. The process answers with RowsReported. `ip`:
+    the node's address.
     """
 
     number: int
@@ -336,8 +340,8 @@ class ProcessNumbers(msgspec.Struct, array_like=True, tag=121):
 
 
 class Kept(msgspec.Struct, array_like=True, tag=132):
-    """Process to node: an object that the sender wrote is gone. The sender keeps the file for its
-    next object, until the node needs the memory.
+    """Process to node: an object that the sender wrote is no longer needed. The sender keeps the
+    file for its next object, until the node needs the memory.
     """
 
     name: str

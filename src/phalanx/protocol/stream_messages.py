@@ -1,8 +1,8 @@
 """Messages between a program whose input and output go over a connection, and the client at the
 other end.
 
-The frames are those of `protocol.frames`. The messages are a set of their own and contain only
-bytes and numbers: nothing in them is ever unpickled.
+The frames are those of `protocol.frames`. The types of messages are separate from those on other
+sockets, and contain only bytes and numbers, so nothing in them is ever unpickled.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from phalanx.errors import ProtocolError
 
 
 class Begin(msgspec.Struct, array_like=True, tag=0):
-    """Start the program. For a program with a terminal, the message has the terminal's size and
-    kind (TERM).
+    """Client to program: start. For a program with a terminal, the message has the terminal's size
+    and kind (TERM).
     """
 
     rows: int = 0
@@ -25,13 +25,13 @@ class Begin(msgspec.Struct, array_like=True, tag=0):
 
 
 class Typed(msgspec.Struct, array_like=True, tag=1):
-    """A part of the program's input, in bytes. Without bytes, the input has ended."""
+    """A part of the program's input. A message without bytes is the end of the input."""
 
     data: bytes
 
 
 class Resized(msgspec.Struct, array_like=True, tag=2):
-    """The terminal has another size."""
+    """The terminal has a new size."""
 
     rows: int
     columns: int

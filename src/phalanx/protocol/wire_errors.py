@@ -92,7 +92,7 @@ _FIELDS: dict[type[Exception], tuple[str, ...]] = {
     errors.RuntimeEnvSetupError: ("error_message",),
     errors.BatchFileError: ("reason", "file", "line"),
 }
-"""The fields of exceptions whose constructors take more than a message."""
+"""The additional fields of exceptions whose constructors take more than a message."""
 
 _CODES = {made: code for code, made in ERROR_CLASSES.items()}
 
@@ -103,8 +103,8 @@ def code_of(kind: type[Exception]) -> str:
 
 
 def to_wire(error: BaseException) -> WireError:
-    """Return an exception in the form for messages, with the code of its nearest class that has
-    one.
+    """Return an exception in the form for messages, with the code of its class or of the nearest
+    base class that has one.
 
     An exception without such a class, such as a KeyError, travels as a SystemFailureError that
     names its class.
@@ -120,8 +120,8 @@ def to_wire(error: BaseException) -> WireError:
 
 
 def is_defect(error: BaseException) -> bool:
-    """Whether an error is an internal error, such as a KeyError, which is not meant for the
-    asker.
+    """Whether an error is an internal error, such as a KeyError, and not an answer that the asker
+    should see.
     """
     is_known = isinstance(error, errors.SystemFailureError)
     return not is_known and to_wire(error).code == code_of(errors.SystemFailureError)

@@ -1,1 +1,1 @@
-"""Data that outlives the head process: tables in memory, SQLite or Redis, and their journal."""
+"""Data that outlives the head process: its tables in memory, SQLite or Redis, and their journal."""

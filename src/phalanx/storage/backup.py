@@ -1,9 +1,9 @@
-"""Backups of a store in SQLite files. They are made while a head writes the store, and restored
-while no head runs.
+"""Backups of a store in SQLite files. A backup can be made while a head uses the store, and
+restored while no head runs.
 
 A backup is one tar file of mode 0600: a manifest, the file of each shard, and the history of jobs.
-Each copy is a snapshot of its file at one moment. The first shard is copied first, because batches
-reach it last: so its copy refers to no row that the copies of the other shards lack.
+Each copy shows its file as it was at one moment. Batches are written to the first shard last, and
+the first shard is copied first. So every row to which its copy refers is in the other copies.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Manifest(msgspec.Struct, kw_only=True):
     cluster: str
     epoch: int
     sequence: int
-    """The number of the epoch's last batch in the first shard."""
+    """The number of the last batch in the first shard."""
     parts: list[Part]
 
 
@@ -159,7 +159,7 @@ def _new_file(path: str) -> Iterator[IO[bytes]]:
 
 
 def _snapshot(path: str, copy: str) -> None:
-    """Copy an SQLite file as it is at one moment, while its writer goes on."""
+    """Copy an SQLite file as it is at one moment, although its writer continues."""
     with (
         contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as source,
         contextlib.closing(sqlite3.connect(copy)) as target,

@@ -28,8 +28,8 @@ class StorageCorruptError(StorageError):
 
 
 class StorageFullError(StorageError):
-    """Raised when there is no room for the batch. The same batch may be tried again when there is
-    room.
+    """Raised when there is no room for the batch. The caller may try the same batch again when
+    there is room.
     """
 
 
@@ -43,5 +43,5 @@ class StorageUnreachableError(StorageError):
 class WritesLostError(StorageError):
     """Raised when the store lacks batches that it had confirmed.
 
-    Its log was cut, the store was emptied, or a server without these batches took over.
+    Either its log was cut, the store was emptied, or a server without these batches took over.
     """

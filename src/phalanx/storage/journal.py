@@ -1,5 +1,5 @@
-"""Group commit: a loop records changes, a thread writes several of them together, and the loop is
-notified when they are written.
+"""The journal of a store: a loop records changes, a thread writes several of them together, and the
+loop is notified when they are written.
 """
 
 from __future__ import annotations
@@ -16,28 +16,26 @@ from phalanx.storage.errors import StorageError, StorageFullError
 from phalanx.storage.shard import Batch, Row
 
 BATCH_ROWS = 2_000
-"""The most rows of one batch, so that no write takes long."""
+"""The largest number of rows of one batch, so that no write takes long."""
 BATCH_BYTES = 8 * 2**20
-"""The most bytes of one batch, unless a single record has more."""
+"""The largest number of bytes of one batch, unless a single record has more."""
 QUEUE_BYTES = 256 * 2**20
-"""The most bytes that may wait to be written. More bytes are an error, because the store is then
-far slower than the cluster.
+"""The largest number of bytes that may wait to be written. More waiting bytes are an error, because
+the store is then far slower than the cluster.
 """
 LOOK_S = 1.0
 """Seconds between two checks of the store's free space, and between two tries to write a batch for
 which there was no space.
 """
 MERGED_RECORDS = 1_000
-"""The number of waiting records above which they are merged while the store is full. So their
-memory grows with the number of changed rows and not with time.
+"""The number of waiting records above which they are merged while the store is full. So the memory
+for them grows with the number of changed rows, and not with the time for which the store is full.
 """
 _ROW_BYTES = 64
-"""The bytes by which a row counts more than its key and value."""
+"""The number of bytes that a row counts in addition to its key and value."""
 
 Durable = Callable[[], None]
-"""A function that belongs to a record, and that the loop's thread calls when the record is
-written.
-"""
+"""A function that the loop's thread calls when a record is written, such as to send an answer."""
 
 
 class Written(Protocol):
@@ -68,12 +66,12 @@ class Journal:
     One thread with a loop uses a journal: it calls `record` for the changes while it handles
     messages, `flush` when all messages are handled, and `deliver` when `fileno()` is readable.
 
-    The `durable` of a record is called when this record and all records before it are written. It
-    can send messages that must not be sent earlier. A record is never split over two batches.
-    Successive records are merged, so a row that changes often is written once. A batch for which
-    the store has no room is tried again, and all later batches wait for it. Any other failure is
-    final: nothing after it is written, and `record`, `flush`, `deliver` and `drain` raise it. From
-    its construction on, the store belongs to the journal's thread.
+    The function `durable` of a record is called when this record and all earlier ones are written.
+    It can send messages that must not be sent before that. A record is never split over two
+    batches. Successive records are merged, so a row that changes often is written once. A batch for
+    which the store has no room is tried again, and all later batches wait for it. Any other failure
+    is final: nothing after it is written, and `record`, `flush`, `deliver` and `drain` raise it.
+    From its construction on, the store belongs to the journal's thread.
     """
 
     def __init__(self, storage: Written) -> None:
@@ -87,11 +85,11 @@ class Journal:
         self._is_closing = False
         self._failure: BaseException | None = None
         self.shortage = storage.shortage()
-        """The reason why the store has too little room for new work, for display; empty when it has
+        """The reason why the store has too little room for new work, for display; "" if it has
         enough.
         """
         self.is_stalled = False
-        """Whether nothing can be written now, for lack of room."""
+        """Whether the store is too full to be written now."""
         self.on_commit: Callable[[float], None] = lambda seconds: None
         """The function that the loop's thread calls after each batch, with the seconds that its
         writing took.
@@ -124,7 +122,7 @@ class Journal:
         self._recorded.append(_Record(changes, () if durable is None else (durable,), size))
 
     def flush(self) -> None:
-        """Hand the recorded changes to the writing thread. Returns at once."""
+        """Let the thread write the recorded changes. Returns at once."""
         self._raise_failure()
         if not self._recorded:
             return
@@ -136,7 +134,7 @@ class Journal:
         self._recorded.clear()
 
     def deliver(self) -> None:
-        """Call the `durable` of every written record, in the order of recording."""
+        """Call the function `durable` of every written record, in the order of recording."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._readable, 4096):
                 pass
@@ -147,9 +145,9 @@ class Journal:
         self._raise_failure()
 
     def drain(self) -> None:
-        """Wait until all recorded changes are written, and deliver.
+        """Wait until all recorded changes are written, and call their functions `durable`.
 
-        Only `close` and tests need this. Raises StorageFullError when there is no room. The changes
+        Only `close` and tests need this. Raises StorageFullError when there is no room; the changes
         that are then unwritten were never confirmed.
         """
         self.flush()
@@ -204,7 +202,9 @@ class Journal:
                 return
 
     def _take(self) -> list[_Record]:
-        """Take the next records, at least one, that are written as one batch."""
+        """Remove the records of the next batch from the queue, and return them; there is at least
+        one.
+        """
         records = [self._queue.popleft()]
         rows, size = len(records[0].changes), records[0].bytes
         while self._queue:

@@ -1,7 +1,7 @@
 """The history of jobs, in its own SQLite file: ended attempts and steps, and sums for each hour.
 
-The transaction that stores an attempt also adds it to the sums, once for each key of an attempt. So
-the sums stay correct although attempts are forgotten earlier than sums (see HistoryLimits).
+The transaction that stores an attempt also adds it to the sums, and each key of an attempt counts
+once. So the sums stay correct although attempts are deleted earlier than sums (see HistoryLimits).
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ from phalanx.storage.removed_files import DatabaseFiles
 from phalanx.storage.transactions import transaction
 
 ENDING = ".history"
-"""The ending of the history's file next to a store in a file."""
+"""The ending of the name of the history's file, if the store is a file."""
 _APPLICATION = 0x50484C48
 _DAY_S = 86_400
 FORGET_AT_ONCE = 5_000
-"""The most attempts that are forgotten in one transaction, so that no write takes long."""
+"""The largest number of attempts that are deleted in one transaction, so that no write takes
+long.
+"""
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -78,13 +80,13 @@ class HistoryLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of age and number in the history. Raises ValueError for limits below 1."""
 
     days: float = 366
-    """Days after which ended attempts and steps are forgotten."""
+    """Days after which ended attempts and steps are deleted."""
     records: int = 5_000_000
-    """The most attempts that are kept. The same limit applies to steps. The oldest are forgotten
-    first.
+    """The largest number of attempts that are kept. The same limit applies to steps. The oldest are
+    deleted first.
     """
     sum_days: float = 731
-    """Days after which the sums of an hour are forgotten."""
+    """Days after which the sums of an hour are deleted."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -139,8 +141,8 @@ class SqliteLedger:
     # ---- keeping -----------------------------------------------------------------------------
 
     def add(self, rows: Iterable[LedgerRow], now: float) -> None:
-        """Keep these rows durably, and forget rows above the limits. Files that were removed are
-        written again.
+        """Store these rows durably, and delete the oldest rows above the limits. If the history's
+        files were removed, they are written again.
 
         Raises OSError, sqlite3.Error and StorageError.
         """
@@ -218,8 +220,8 @@ class SqliteLedger:
             )
 
     def _forget(self, table: str, now: float, count: int) -> int:
-        """Delete rows above the limits. Returns how many of the table's `count` rows were
-        deleted.
+        """Delete rows that are older than the limits or too many. Returns how many of the table's
+        `count` rows were deleted.
         """
         over = min(max(count - self._limits.records, 0), FORGET_AT_ONCE)
         old = (
@@ -258,7 +260,7 @@ class SqliteLedger:
         )
 
     def _meant(self, table: str, columns: str, query: AttemptQuery) -> list[tuple[Any, ...]]:
-        """Return the rows that a query selects. There are at most one more than its limit, so that
+        """Return the rows that a query selects: at most one more than the query's limit, so that
         the caller sees whether more exist.
         """
         where, values = ["ended >= ?"], [query.since]
@@ -312,8 +314,9 @@ def _among(column: str, ids: list[int], words: list[object]) -> str:
 
 
 def _by(table: str, query: AttemptQuery) -> str:
-    """Return the clause with the index with which SQLite reads the fewest rows. SQLite cannot
-    choose it, because it does not know how many rows belong to a name.
+    """Return the SQL clause that makes SQLite use the index with the fewest rows to read.
+
+    SQLite cannot choose the index itself, because it does not know how many rows belong to a name.
     """
     if query.job:
         return ""

@@ -1,8 +1,10 @@
-"""Marks that record, outside a store, how far the store was written. By its mark, a store that has
-lost its last batches is noticed. SQLite reads a write-ahead log that was cut or deleted as if the
-log ended there, and a Redis server may come back empty or without its last seconds. Neither of them
-reports the loss. A mark lies outside the data that could be lost, and names the cluster, the epoch
-and the number of the last confirmed batch.
+"""Marks that record, outside a store, how far the store was written. They reveal that a store has
+lost its last batches.
+
+Stores do not report such a loss themselves. If a write-ahead log was cut or deleted, SQLite reads
+it as if it ended there. A Redis server may come back empty or without its last seconds. A mark is
+kept apart from the data that could be lost. It names the cluster, the epoch and the number of the
+last confirmed batch.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Mark(Protocol):
         ...
 
     def keep(self, head: Head) -> None:
-        """Make the mark again if it was removed."""
+        """Make the mark again with `head` if it was removed."""
         ...
 
     def close(self) -> None:
@@ -50,10 +52,10 @@ class Mark(Protocol):
 class FileMark:
     """A Mark in a file of one line, which is overwritten in place after each batch.
 
-    Only the first line of a writer is flushed to the disk at once. Later lines reach the disk with
-    the kernel's next flush, so a batch costs one more system call and no wait. After a power cut,
-    but not after the death of only the head, the mark may be older than the store. A loss of only
-    the batches after the mark then goes unnoticed. The mark is never newer than the store.
+    Only a writer's first line is flushed to the disk at once. Later lines reach the disk with the
+    kernel's next flush, so a batch costs one more system call and no wait. After a power cut, but
+    not after the death of only the head, the mark may be older than the store. If only the batches
+    after the mark are lost then, nobody notices. The mark is never newer than the store.
     """
 
     def __init__(self, path: str) -> None:

@@ -1,4 +1,4 @@
-"""A store that lives as long as the process, for heads without a lasting store and for tests."""
+"""A store that exists as long as the process, for heads without a lasting store and for tests."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from phalanx.storage.shard import Batch, Head
 
 
 class MemoryDisk:
-    """The data that stays when a MemoryShard is closed, so that a simulated head can restart."""
+    """The data of a MemoryShard, which outlive the shard so that a simulated head can restart."""
 
     def __init__(self, cluster: str = "") -> None:
-        """Set up an empty store. `cluster` is the name of the cluster; empty: the first head
-        chooses the name.
+        """Set up an empty store. `cluster` is the name of the cluster; "" if the first head may
+        choose it.
         """
         self.head = Head(cluster=cluster)
         self.tables: dict[str, dict[bytes, bytes]] = {}
@@ -20,7 +20,7 @@ class MemoryDisk:
 
 
 class MemoryMark:
-    """A Mark that lives as long as the process."""
+    """A Mark that exists as long as the process."""
 
     def __init__(self) -> None:
         self.head: Head | None = None
@@ -44,7 +44,7 @@ class MemoryMark:
 
 
 class MemoryShard:
-    """A Shard over a MemoryDisk. By default it has a disk of its own."""
+    """A Shard whose rows are in a MemoryDisk. By default it has a disk of its own."""
 
     def __init__(self, disk: MemoryDisk | None = None) -> None:
         self._disk = disk or MemoryDisk()
@@ -92,7 +92,7 @@ class MemoryShard:
 
 
 def stale(shard: object, epoch: int, found: int) -> StaleEpochError:
-    """Return the error of a writer with `epoch` that finds `found` in the shard."""
+    """Return the error for a writer with `epoch` that finds the later head `found` in the shard."""
     return StaleEpochError(
         f"{shard} was opened by another head (epoch {found}, and this one has {epoch}): "
         "this head must not write any more. Stop it; the other one is in charge."

@@ -37,8 +37,8 @@ def open_storage(
     """Open a store for the one head that writes it; earlier heads are refused from then on.
 
     Each of several addresses is one shard. `by_key`, `cluster` and `accept_loss` are as in Storage.
-    `marks` is a directory of this machine for the marks of stores in servers; empty: no marks.
-    Marks of stores in files lie next to these files. Raises StorageAddressError for a text that
+    `marks` is a directory of this machine for the marks of stores in servers; "" for no marks.
+    Marks of stores in files are next to these files. Raises StorageAddressError for a text that
     names no store, StorageInUseError for a file that another process has open, WritesLostError for
     a store that has lost confirmed batches, and other StorageErrors for errors of files or servers.
     """
@@ -96,10 +96,11 @@ def file_of(text: str) -> str:
 
 
 def history_path(text: str, directory: str) -> str:
-    """Return the path of the history of jobs, given the address of the first shard.
+    """Return the path of the history of jobs for the first shard's address.
 
-    The history lies next to the shard if the shard is a file, else in `directory`, on the head's
-    machine. For `memory` the path is empty: the history is then among the head's other files.
+    The history is next to the shard if the shard is a file, and otherwise in `directory`, on the
+    head's machine. For `memory` the path is "", and the history is kept with the head's other
+    files.
     """
     mark = mark_path(text, directory)
     return mark.removesuffix(MARK) + ENDING if mark else ""

@@ -1,4 +1,4 @@
-"""Files that only this user may read, in a directory that only this user may enter, locked."""
+"""Private files: they are locked, and only this user may read them or enter their directory."""
 
 from __future__ import annotations
 
@@ -67,9 +67,7 @@ def sync_directory(directory: str) -> None:
 
 
 class FileLock:
-    """An exclusive lock on a file, which is held until it is closed or the process ends in any
-    way.
-    """
+    """An exclusive lock on a file, held until `close` or the end of the process."""
 
     def __init__(self, path: str, *, guards: str) -> None:
         """Take the lock. Raises StorageInUseError when another process holds it. `guards` is the

@@ -29,10 +29,10 @@ class RedisAddress:
 
     servers: tuple[tuple[str, int], ...] = ()
     path: str = ""
-    """The path of a Unix socket, in place of `servers`."""
+    """The path of a Unix socket that is used instead of `servers`."""
     is_encrypted: bool = False
     certificates: str | None = None
-    """A file with certificate authorities, which are trusted instead of the system's."""
+    """The file with the certificate authorities to trust instead of the system's."""
     database: int = 0
     user: str | None = None
     password: str | None = dataclasses.field(default=None, repr=False)
@@ -41,11 +41,13 @@ class RedisAddress:
     replicas: int = 0
     """The number of replicas that must have a batch before the batch counts as written."""
     timeout_s: float = 30.0
-    """Seconds for which a call is tried before the store counts as unreachable."""
+    """The seconds for which a call is tried before the store counts as unreachable."""
 
     @property
     def file_name(self) -> str:
-        """A name for files of this store, which no other store has."""
+        """The name for files of this store on the head's machine; no other store has the same
+        name.
+        """
         place = repr((self.path or sorted(self.servers), self.database))
         return f"redis-{self.name}-{hashlib.sha256(place.encode()).hexdigest()[:16]}"
 
@@ -58,7 +60,7 @@ class RedisAddress:
 
 
 def parse_redis_url(url: str) -> RedisAddress:
-    """Return the address in a URL of one of FORMS. StorageAddressErrors hide the password."""
+    """Return the address in a URL of one of FORMS. Errors for other URLs hide the password."""
     # A password may contain an @ by mistake; the place is what follows the last one.
     scheme, _, rest = url.partition("://")
     credentials, at, place = rest.rpartition("@")

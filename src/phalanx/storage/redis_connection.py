@@ -1,5 +1,6 @@
-"""The connection to a shard's Redis: it finds and checks the primary among the servers, and retries
-for a bounded time.
+"""The connection to a shard's Redis.
+
+It finds the primary among the servers and checks it, and retries calls for a limited time.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from phalanx.storage.errors import (
 from phalanx.storage.redis_address import RedisAddress
 
 _ANSWER_S = 5.0
-"""The most seconds that a server has for one answer."""
+"""The seconds that a server has for one answer."""
 _FIRST_PAUSE_S = 0.02
 """Seconds before the first retry; later pauses double."""
 _LONGEST_PAUSE_S = 1.0
@@ -32,13 +33,15 @@ _RETRIED_REPLIES = ("NOREPLICAS", "BUSY")
 
 Answer = TypeVar("Answer")
 State = tuple[int, int]
-"""The epoch and the sequence of a server's data. Of two servers, the one with the greater state has
-more batches.
+"""The epoch and the sequence of a server's data. The server with the greater state has more
+batches.
 """
 
 
 class TryAgain(Exception):
-    """Raised for a failure that may soon pass. Its text is shown to the person who waits."""
+    """Raised for a failure that may soon pass. Its text is for display if the failure does not
+    pass.
+    """
 
 
 class RedisConnection:
@@ -57,8 +60,8 @@ class RedisConnection:
 
     @property
     def replication_ms(self) -> int:
-        """Milliseconds for which one call may wait for replicas. They are well below the call's
-        time limit.
+        """Milliseconds for which one call may wait for replicas, well below the call's time
+        limit.
         """
         return max(1, int(self._answer_s * 1000 / 2))
 
@@ -103,10 +106,11 @@ class RedisConnection:
         raise AssertionError("pauses never end")
 
     def room(self) -> tuple[int, int, bool]:
-        """Return the server's bytes in use, its allowed bytes (0: unlimited), and whether it fails
-        to save. The server is asked once, without retries.
+        """Return the server's bytes in use, its allowed bytes (0 for unlimited), and whether it
+        fails to save.
 
-        Raises RedisError or OSError when there is no answer.
+        The server is asked once, without retries. Raises RedisError or OSError when there is no
+        answer.
         """
         if self._connection is None:
             raise redis.exceptions.ConnectionError("there is no connection")
@@ -125,8 +129,8 @@ class RedisConnection:
             self._connection = None
 
     def _connect(self) -> Connection:
-        """Connect to a primary that has enough replicas. Of several primaries, choose the one with
-        the greatest state.
+        """Connect to a primary that has enough replicas; of several primaries, to the one with the
+        greatest state.
         """
         best: tuple[tuple[bool, State], Connection] | None = None
         reasons = []

@@ -24,10 +24,10 @@ from phalanx.storage.redis_connection import (
 from phalanx.storage.shard import Batch, Head
 
 _ROWS_PER_ANSWER = 1_000
-"""The number of rows in one answer of the server."""
+"""The largest number of rows in one answer of the server."""
 FLOOR_BYTES = 64 * 2**20
 """Free bytes of the server's memory below which the store asks the head to take no new work; an
-eighth of the server's `maxmemory` if that is smaller.
+eighth of `maxmemory` if that is less.
 """
 
 # The token tells a repeated claim, whose answer was lost, from another head's claim.
@@ -76,10 +76,10 @@ class RedisShard:
     """A Shard in one Redis database, with one hash for each table and one for the record of the
     writer.
 
-    A batch is one script: it is written completely or not at all, and only if the writer's claim
-    still holds. It counts as written when the server has answered and `replicas` replicas have it.
-    The server's own settings decide whether data survives a crash of the server (appendonly yes,
-    appendfsync always).
+    Each batch is written by one script: completely or not at all, and only if no later writer has
+    claimed the shard. It counts as written when the server has answered and `replicas` replicas
+    have it. The server's own settings decide whether data survives a crash of the server
+    (appendonly yes, appendfsync always).
     """
 
     def __init__(self, address: RedisAddress) -> None:
@@ -173,8 +173,10 @@ class RedisShard:
         )
 
     def shortage(self) -> str:
-        """Return why there is too little room for new work; "" if there is enough. A server that
-        does not answer counts as no shortage, because the next batch fails there.
+        """Return why there is too little room for new work; "" if there is enough.
+
+        The result is also "" if the server does not answer, because the next batch then fails
+        anyway.
         """
         try:
             used, limit, failed = self._connection.room()

@@ -1,7 +1,7 @@
 """The detection of files that were removed while they were open, and their repair.
 
-A process goes on writing to a file that has lost its name, but all that it writes is lost when the
-process ends. A file loses its name if its directory is removed, moved or cleaned up.
+A process can continue to write to a file that has lost its name, but everything that it writes is
+lost when the process ends. A file loses its name if its directory is removed, moved or cleaned up.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ class DatabaseFiles:
     def __init__(self, path: str) -> None:
         self._path = path
         self._known: dict[str, _Number] = {}
-        """The device and inode numbers of each file, as the first look found them."""
+        """The device and inode numbers of each file, as `are_there` first found them."""
 
     def are_there(self) -> bool:
-        """Whether the files of earlier looks still have their names. Raises OSError."""
+        """Whether all files that existed at earlier calls still have their names. Raises
+        OSError.
+        """
         for ending in ("", _LOG):
             found = number_of(self._path + ending)
             if found is not None:
@@ -54,10 +56,11 @@ class DatabaseFiles:
         return True
 
     def write_again(self, db: sqlite3.Connection) -> None:
-        """Write the database to its path again. `db` still has the removed files: `close_removed`
-        closes it, and then the database can be opened again.
+        """Write the database to its path again.
 
-        Raises OSError and sqlite3.Error, and StorageError if there is another file.
+        `db` still has the removed files: `close_removed` closes it, and then the database can be
+        opened again. Raises OSError and sqlite3.Error, and StorageError if another file is at the
+        path.
         """
         if number_of(self._path) not in (None, self._known.get("")):
             raise StorageError("now there is another file")
@@ -73,7 +76,7 @@ class DatabaseFiles:
         self._known.clear()
 
     def close_removed(self, db: sqlite3.Connection) -> None:
-        """Close a database that was written again, and remove the rest of its old log."""
+        """Close a database that was written again, and delete what is left of its old log."""
         with contextlib.suppress(sqlite3.Error):
             db.close()
         for ending in (_LOG, "-shm"):

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 Row = tuple[str, bytes]
-"""The place of a value: a table's name and a key."""
+"""The address of a value: a table's name and a key."""
 
 Batch = Mapping[Row, bytes | None]
-"""Changes that are written together: the new value of each row; None deletes the row. The order
-does not matter.
+"""Changes that are written together: the new value of each row, or None to delete the row. The
+order does not matter.
 """
 
 
@@ -20,7 +20,7 @@ class Head(NamedTuple):
     """
 
     epoch: int = 0
-    """The number of the latest writer; 0: no head has written yet."""
+    """The number of the latest writer; 0 if no head has written yet."""
     layout: str = ""
     """The shard's place among all shards, as its first writer set it."""
     cluster: str = ""
@@ -57,12 +57,13 @@ class Shard(Protocol):
         ...
 
     def apply(self, batch: Batch) -> None:
-        """Write all of the batch or nothing; it is durable when this returns. An empty batch writes
-        nothing and is not counted; it only checks that the caller is still the writer. Raises
-        StaleEpochError when another writer has claimed the shard in the meantime, and
-        StorageFullError when there is no room; after that, the same batch may be tried again. After
-        any other error no method may be called again; the next writer finds out whether the batch
-        was written.
+        """Write all of the batch or nothing; it is durable when this returns.
+
+        An empty batch writes nothing and is not counted; it only checks that the caller is still
+        the writer. Raises StaleEpochError when another writer has claimed the shard in the
+        meantime, and StorageFullError when there is no room; after that, the same batch may be
+        tried again. After any other error no method may be called again; the next writer finds out
+        whether the batch was written.
         """
         ...
 

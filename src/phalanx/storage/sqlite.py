@@ -25,7 +25,7 @@ from phalanx.storage.transactions import transaction
 _APPLICATION = 0x50484C58
 _VERSION = 2
 _BUSY_S = 5.0
-"""Seconds for which a call waits if another program has locked the file."""
+"""Seconds for which a call waits for a file that another program has locked."""
 FLOOR_BYTES = 64 * 2**20
 """Free bytes of the file's disk below which the store asks the head to take no new work."""
 RESERVE_BYTES = 16 * 2**20
@@ -39,7 +39,7 @@ SQLite itself reports a full disk when a write fails, but not when a flush fails
 up.
 """
 MARK = ".mark"
-"""The ending of the name of the file next to the store with the store's mark."""
+"""The ending of the name of the file with the store's mark, which is next to the store."""
 _KEEP_SIZE = 1
 """The mode of fallocate that gives blocks to a file without changing its length."""
 
@@ -302,7 +302,9 @@ class SqliteShard:
 
 
 def exists(path: str) -> bool:
-    """Whether this file is a store, or files of a store are left that `delete` has not deleted."""
+    """Whether this file is a store, or files are left of a store that was not completely
+    deleted.
+    """
     return os.path.lexists(path) or os.path.lexists(path + MARK)
 
 

@@ -1,5 +1,5 @@
-"""The store as the head's process uses it: one or more shards behind one interface, which only one
-head may open.
+"""The store as the head's process uses it: one or more shards behind one interface, for only one
+head at a time.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Storage:
                     "them."
                 )
         self.epoch = 1 + max(head.epoch for head in heads)
-        """The number of this opening of the store. Each later opening has a higher number."""
+        """The number of this opening of the store; each later opening has a higher number."""
         self.cluster = heads[0].cluster or secrets.token_hex(8)
         """The name of the cluster whose store this is."""
         self.is_new = self.epoch == 1
@@ -118,8 +118,8 @@ class Storage:
             raise
 
     def shortage(self) -> str:
-        """Return why there is too little room for new work, for display; else "". Marks that were
-        removed are made again.
+        """Return why there is too little room for new work, for display; "" if there is enough.
+        Marks that were removed are made again.
         """
         for mark, written in zip(self._marks, self._written, strict=True):
             if mark is not None:

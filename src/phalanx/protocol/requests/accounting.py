@@ -10,7 +10,7 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class ListAttempts(Request[AttemptPage]):
-    """List attempts of jobs that have ended, the latest first.
+    """List attempts of ended jobs, the latest first.
 
     Raises ValueError for an invalid query, and HistoryUnavailableError where no history is kept or
     its file cannot be read.

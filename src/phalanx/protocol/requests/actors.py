@@ -13,12 +13,14 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class ActorSpec(msgspec.Struct, array_like=True):
-    """The description of an actor to be created. The head chooses a node with room for `place`; the
-    actor holds `hold` while it lives. `environment` is the key of its runtime environment;
-    `strategy` limits the nodes on which it may be. `handle` describes the actor's methods for
-    programs that find the actor by its name; the head does not read it. `max_restarts` -1: any
-    number. `call_site`: the line of the program that creates the actor, if lines are recorded.
-    `task_events`: whether listings of tasks show the actor's creation.
+    """The description of an actor to be created.
+
+    The head chooses a node with room for `place`; the actor holds `hold` while it lives.
+    `environment` is the key of its runtime environment; `strategy` limits the nodes on which it may
+    be. `handle` describes the actor's methods for programs that find the actor by its name; the
+    head does not read it. `max_restarts` is -1 for any number of restarts. `call_site`: the line of
+    the program that creates the actor, if lines are recorded. `task_events`: whether listings of
+    tasks show the actor's creation.
     """
 
     actor: bytes
@@ -120,7 +122,7 @@ class WatchActor(Request[None]):
 
 
 class KillActor(Request[None]):
-    """Kill an actor at once; without `no_restart` the actor may restart. The answer comes when the
+    """Kill an actor at once; without `no_restart`, the actor may restart. The answer comes when the
     actor's process has ended.
     """
 
@@ -132,11 +134,11 @@ class KillActor(Request[None]):
 
 
 KILLED = "The actor is dead because it was killed by `ray.kill` (phalanx.kill)."
-"""The reason for the end of a killed actor, in the words for which programs for Ray search."""
+"""The reason for the end of a killed actor, in Ray's words, because programs search for these."""
 
 
 class ListActors(Request[list[ActorInfo]]):
-    """List all actors, the oldest first, including those that died recently."""
+    """List all actors, the oldest first, including recently dead ones."""
 
     kind: ClassVar[int] = 48
     verb: ClassVar[Verb] = Verb.SEE
@@ -145,7 +147,7 @@ class ListActors(Request[list[ActorInfo]]):
 
 
 class ListNamedActors(Request[list[tuple[str, str]]]):
-    """List the living actors with names, each as (namespace, name). Namespace None: all
+    """List the living actors with names, each as (namespace, name); None stands for all
     namespaces.
     """
 

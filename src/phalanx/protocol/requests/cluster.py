@@ -11,7 +11,7 @@ from phalanx.protocol.requests.request import EVERYBODY, NODES, Effect, Request,
 
 
 class NewDriverJob(Request[bytes]):
-    """Return the number of a new driver's job, in four bytes."""
+    """Return the number of a new driver's job, in four bytes. Each driver gets another number."""
 
     kind: ClassVar[int] = 20
     verb: ClassVar[Verb] = Verb.JOIN
@@ -38,8 +38,8 @@ class GetClusterResources(Request[dict[str, float]]):
 
 
 class GetAvailableResources(Request[dict[str, float]]):
-    """Return the free amounts of all nodes that do not drain. Resources of which nothing is free
-    are left out.
+    """Return the free amounts of all nodes that do not drain. Resources without free amounts are
+    left out.
     """
 
     kind: ClassVar[int] = 24
@@ -57,9 +57,11 @@ class ListClusterEvents(Request[list[dict[str, Any]]]):
 
 
 class DrainNode(Request[bool]):
-    """Drain a node: give it no new work. Returns False if the node already drains. Raises
-    ValueError for an unknown node. `within_s`: seconds after which the node's work is ended; 0: the
-    work is not ended, and an earlier deadline stays. `by`: the asking user, as USER@HOST.
+    """Drain a node, so that it gets no new work. Returns False if the node already drains.
+
+    `within_s`: the seconds after which the node's work is ended; with 0 the work is not ended, and
+    an earlier deadline stays. `by`: the asking user, as USER@HOST. Raises ValueError for an unknown
+    node.
     """
 
     kind: ClassVar[int] = 26
@@ -101,9 +103,8 @@ class ChangeTotals(Request[None]):
 
 
 class GetStatus(Request[StatusInfo]):
-    """Return an overview of the whole cluster.
-
-    `is_brief`: without nodes, gangs and placement groups.
+    """Return an overview of the whole cluster; with `is_brief`, without nodes, gangs and placement
+    groups.
     """
 
     kind: ClassVar[int] = 28
@@ -115,7 +116,7 @@ class GetStatus(Request[StatusInfo]):
 
 
 class GetHealth(Request[HeadReport]):
-    """Return the head's health. The reported lag is the longest one since the last such request."""
+    """Return the head's health. The lag in it is the longest one since the last GetHealth."""
 
     kind: ClassVar[int] = 33
     verb: ClassVar[Verb] = Verb.SEE

@@ -14,12 +14,14 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class CreateGang(Request[str]):
-    """Create a gang, which then waits in a queue. Returns the gang's name in listings. `needs`: the
-    request of each member. Members start only when at least `min_members` of them are placed.
-    `topology`: the word for the required closeness; "" for none. `ports`: the number of ports that
-    must be free on every node of the gang. `grace_s`: seconds between SIGTERM and SIGKILL when
-    members are evicted. A request that is repeated after a restart of the head changes nothing.
-    Raises QueueUnavailableError, GangInfeasibleError, and ValueError for an unknown topology.
+    """Create a gang, which then waits in a queue. Returns the gang's name in listings.
+
+    `needs`: the amounts for each member. Members start only when at least `min_members` of them are
+    placed. `topology`: the word for the required closeness of the nodes; "" for any nodes. `ports`:
+    the number of ports that must be free on every node of the gang. `grace_s`: the seconds between
+    SIGTERM and SIGKILL when members are evicted. A request that is repeated after a restart of the
+    head changes nothing. Raises QueueUnavailableError, GangInfeasibleError, and ValueError for an
+    unknown topology.
     """
 
     kind: ClassVar[int] = 60
@@ -71,8 +73,9 @@ class Explain(Request[Explanation]):
 
 
 class TakeSnapshot(Request[bytes]):
-    """Return all that a scheduling cycle reads, as a snapshot file in JSON. `has_past_runs`:
-    estimate the run time of jobs without a time limit from past runs.
+    """Return everything that a scheduling cycle reads, as a snapshot file in JSON.
+
+    With `has_past_runs`, the run time of jobs without a time limit is estimated from past runs.
     """
 
     kind: ClassVar[int] = 64
@@ -84,8 +87,8 @@ class TakeSnapshot(Request[bytes]):
 
 
 class ShowPlan(Request[TimePlan]):
-    """Return the forecast: when and where waiting work starts, and when running work gives its
-    places back, if its run time is known.
+    """Return the forecast: when and where waiting work starts, and when running work ends if its
+    run time is known.
     """
 
     kind: ClassVar[int] = 65
@@ -96,8 +99,8 @@ class ShowPlan(Request[TimePlan]):
 
 class ListCycles(Request[list[CycleInfo]]):
     """List the last cycles, the oldest first, without the names of gangs. With a number: return the
-    cycle with this number and the one before it, with names. Raises JobNotFoundError for a number
-    that the head does not know, or no longer knows.
+    cycle with this number and the one before it, with names. Raises JobNotFoundError for a cycle
+    that the head does not have.
     """
 
     kind: ClassVar[int] = 32
@@ -118,8 +121,8 @@ class GetRules(Request[RulesInfo]):
 
 
 class SetRules(Request[RulesInfo]):
-    """Set the scheduler's configuration, in Volcano's form; None: the default. Returns the new
-    configuration.
+    """Set the scheduler's configuration in Volcano's form, or the default with None. Returns the
+    new configuration.
 
     Raises JobCommandError with `file`, line and reason.
     """

@@ -12,10 +12,11 @@ from phalanx.protocol.requests.request import EVERYBODY, NODES, Effect, Request,
 
 
 class CreateGroup(Request[None]):
-    """Reserve either all these bundles or none, by one of Ray's strategies. `selectors`: the
-    required labels for each bundle, or an empty list. `soft_target`: the node that STRICT_PACK
-    prefers. A request that is repeated after a restart of the head changes nothing. Raises
-    ValueError for invalid bundles.
+    """Reserve all these bundles or, if they do not all fit, none, by one of Ray's strategies.
+
+    `selectors`: the required labels for each bundle, or an empty list. `soft_target`: the node that
+    STRICT_PACK prefers. A request that is repeated after a restart of the head changes nothing.
+    Raises ValueError for invalid bundles.
     """
 
     kind: ClassVar[int] = 50
@@ -46,8 +47,8 @@ class WatchGroup(Request[bool]):
 
 
 class WaitGroup(Request[bool]):
-    """Wait until work may run in a group, which returns True, or until the group is removed, which
-    returns False.
+    """Wait until work may run in a group, or until the group is removed. Returns whether work may
+    run.
     """
 
     kind: ClassVar[int] = 52
@@ -57,7 +58,7 @@ class WaitGroup(Request[bool]):
 
 
 class RemoveGroup(Request[None]):
-    """Give a group's bundles back. The answer comes when the work in the bundles has ended."""
+    """Remove a group. The answer comes when the work in its bundles has ended."""
 
     kind: ClassVar[int] = 53
     verb: ClassVar[Verb] = Verb.USE

@@ -1,4 +1,4 @@
-"""Requests to the head about jobs, and about other objects of manifests."""
+"""Requests to the head about jobs, and about the other objects in manifests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class Manifest(msgspec.Struct, array_like=True):
-    """An object of a manifest: Job, JobTemplate, JobFlow, CronJob, Queue, PriorityClass, HyperNode.
+    """An object of a manifest. `kind` is Job, JobTemplate, JobFlow, CronJob, Queue, PriorityClass
+    or HyperNode.
 
     `spec` is the msgpack of the struct for this kind, which nodes pass on without decoding it.
     """
@@ -31,10 +32,10 @@ class Manifest(msgspec.Struct, array_like=True):
 
 
 class ApplyManifests(Request[list[AppliedInfo]]):
-    """Create or change the objects of manifests, in order. If an object fails, its error is raised;
-    the objects before it stay created. A job raises QueueUnavailableError, GangInfeasibleError,
-    JobCommandError for a name that is taken, BatchFileError for an invalid placement, and
-    ValueError for an unknown priority class.
+    """Create or change the objects of manifests, in the given order. If an object fails, its error
+    is raised; the objects before it stay created. A job raises QueueUnavailableError,
+    GangInfeasibleError, JobCommandError for a name that is taken, BatchFileError for an invalid
+    placement, and ValueError for an unknown priority class.
     """
 
     kind: ClassVar[int] = 80
@@ -44,9 +45,10 @@ class ApplyManifests(Request[list[AppliedInfo]]):
 
     manifests: list[Manifest]
     id: bytes = b""
-    """The id of this request. Nodes repeat a request that a head did not answer. By the id, the
-    next head recognizes a job, flow or cron job that the earlier head created before it could
-    answer. Empty: a repeated object counts as a new one with the same name.
+    """The id of this request; "" if a repeated object is to count as a new one with the same name.
+
+    Nodes repeat a request that a head did not answer. By the id, the next head recognizes a job,
+    flow or cron job that the earlier head created before it could answer.
     """
 
 
@@ -56,7 +58,7 @@ Command = Literal["suspend", "resume", "cancel", "hold", "release", "requeue"]
 class CommandJob(Request[None]):
     """Suspend, resume, cancel, hold, release or requeue a job, or suspend or resume a cron job.
 
-    Held jobs wait until they are released; requeued jobs end and wait again. Raises
+    A held job waits until it is released; a requeued job ends and waits again. Raises
     JobNotFoundError, and JobCommandError for a command that does not fit the job's state.
     """
 
@@ -69,10 +71,11 @@ class CommandJob(Request[None]):
 
 
 class ResizeJob(Request[JobInfo]):
-    """Change the size of a living job, and return the job's row. `replicas`: the new number of
-    members by group; the name "" stands for the job's only group. The job's minimum stays unless
-    `min_members` sets another one, or the new size is smaller. Raises JobNotFoundError,
-    JobCommandError, and GangInfeasibleError for a minimum that the cluster could never hold.
+    """Change the number of members of a job that has not ended. Returns the job's row. `replicas`:
+    the new number of members by group; the name "" stands for the job's only group. The job's
+    minimum stays unless `min_members` sets another one, or the new size is smaller. Raises
+    JobNotFoundError, JobCommandError, and GangInfeasibleError for a minimum that the cluster could
+    never hold.
     """
 
     kind: ClassVar[int] = 82
@@ -109,7 +112,7 @@ class UpdateJob(Request[JobInfo]):
 
 
 class DeleteJob(Request[None]):
-    """Delete a job, flow, cron job or network domain. A job, flow or cron job that still lives is
+    """Delete a job, flow, cron job or network domain. A job, flow or cron job that has not ended is
     ended first.
 
     Raises JobNotFoundError.
@@ -123,8 +126,9 @@ class DeleteJob(Request[None]):
 
 
 class ListJobs(Request[list[JobInfo]]):
-    """List jobs, the oldest first, filtered by queue, state or name if these are given.
-    `ended_within_s`: leave out jobs that ended more than this number of seconds ago; None: list all
+    """List jobs, the oldest first; `queue`, `state` and `name` select jobs if they are given.
+
+    `ended_within_s`: leave out jobs that ended more than this number of seconds ago; None for all
     jobs that the head has.
     """
 
@@ -151,7 +155,7 @@ class GetJob(Request[JobDescription]):
 
 
 MAX_ROWS = 10_000
-"""The most rows of array tasks in one answer."""
+"""The largest number of rows of array tasks in one answer."""
 
 
 class ListElements(Request[list[ArrayTaskInfo]]):
@@ -196,10 +200,10 @@ class ListHyperNodes(Request[list[HyperNodeInfo]]):
 
 
 class LogPart(msgspec.Struct, array_like=True):
-    """A part of a member's log. `size`: bytes of the whole log; -1 if the log is gone.
+    """A part of a member's log.
 
-    `skipped`: the number of bytes after the offset that are no longer there; `data` begins behind
-    them.
+    `size`: the bytes of the whole log; -1 if the log no longer exists. `skipped`: the number of
+    bytes after the offset that no longer exist; `data` begins after them.
     """
 
     data: bytes
@@ -236,7 +240,7 @@ class ReadJobLog(Request[LogPart]):
     attempt: int = -1
     offset: int = 0
     limit: int | None = None
-    """The most bytes to read; None: as many as fit into one answer."""
+    """The largest number of bytes to read; None for as many as fit into one answer."""
     is_followed: bool = False
     """Whether the reader has read everything before the offset, and wants all output that follows.
     The members of a job with `JobSpec.is_followed` wait for this reader.

@@ -11,8 +11,8 @@ from phalanx.protocol.requests.request import Effect, Request
 class PutValue(Request[bool]):
     """Keep a value under a key of a namespace. Returns whether the key had a value.
 
-    An existing value stays unless `overwrite`. Raises ValueError if the value is too large, or if
-    all values together would be.
+    With `overwrite`, the value replaces an existing one. Raises ValueError if the value is too
+    large, or if all values together would be.
     """
 
     kind: ClassVar[int] = 110
@@ -37,7 +37,7 @@ class GetValue(Request[bytes | None]):
 
 
 class DeleteValues(Request[int]):
-    """Delete the value of a key, or of all keys with this prefix. Returns the number of deleted
+    """Delete the value of a key, or of all keys that begin with it. Returns the number of deleted
     values.
     """
 
@@ -50,7 +50,7 @@ class DeleteValues(Request[int]):
 
 
 class ListKeys(Request[list[bytes]]):
-    """List the keys of a namespace with this prefix, in no particular order."""
+    """List the keys of a namespace that begin with this prefix, in no particular order."""
 
     kind: ClassVar[int] = 113
     verb: ClassVar[Verb] = Verb.USE

@@ -11,12 +11,13 @@ from phalanx.observe.metrics.definitions import Numbers
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 MAX_NODES = 1_000
-"""The most nodes in one answer."""
+"""The largest number of nodes in one answer."""
 
 
 class MetricsSince(msgspec.Struct, array_like=True, frozen=True):
-    """The metrics of nodes that the asker already has. `head` identifies the head that answered
-    last; a different head sends all metrics again.
+    """The metrics of nodes that the asker already has.
+
+    `head` identifies the head that sent them; another head sends all metrics again.
     """
 
     head: float = 0.0
@@ -36,13 +37,15 @@ class MetricsNews(msgspec.Struct, array_like=True):
 
     since: MetricsSince
     is_new: bool
-    """Whether the asker must forget all metrics of nodes that it had."""
+    """Whether the asker must forget all metrics of nodes that it has."""
     is_more: bool
-    """Whether more than MAX_NODES nodes have news, so that the asker must ask again."""
+    """Whether the metrics of more than MAX_NODES nodes have changed, so that the asker must ask
+    again.
+    """
     own: list[Numbers]
     nodes: list[NodeMetrics]
     gone: list[str]
-    """The ids of nodes that are dead or forgotten."""
+    """The ids of nodes that have died or were forgotten."""
 
 
 class GetMetrics(Request[MetricsNews]):

@@ -14,12 +14,13 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 _changed = msgspec.structs.replace
 MAX_ROWS = 1_000
-"""The most rows of each kind in one answer."""
+"""The largest number of rows of each kind in one answer."""
 
 
 class Since(msgspec.Struct, array_like=True, frozen=True):
-    """The news that the follower already has. `head` identifies the head that answered last; a
-    different head sends all rows again.
+    """The news that the asker already has.
+
+    `head` identifies the head that sent them; another head sends all rows again.
     """
 
     head: float = 0.0
@@ -29,33 +30,33 @@ class Since(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ClusterNews(msgspec.Struct, array_like=True):
-    """The nodes, jobs and gangs that have changed or are gone, and all queues.
+    """The nodes, jobs and gangs that have changed or no longer exist, and all queues.
 
     Rows of jobs lack the values that change without an event: the reason for waiting, the position
-    in the queue and the expected start (see `ListWaiting`). `is_new`: the follower must forget all
-    its earlier rows.
+    in the queue and the expected start (see `ListWaiting`). With `is_new`, the asker must forget
+    all its earlier rows.
     """
 
     since: Since
     is_new: bool
     is_more: bool
-    """Whether there are more than `MAX_ROWS` rows of some kind, so that the follower must ask
+    """Whether there are more than `MAX_ROWS` rows of some kind, so that the asker must ask
     again.
     """
     nodes: list[NodeInfo]
     jobs: list[JobInfo]
     gangs: list[GangInfo]
     gone_nodes: list[str]
-    """The ids of the nodes that are gone."""
+    """The ids of the nodes that no longer exist."""
     gone_jobs: list[str]
-    """The jobs that are gone, each as NAMESPACE/NAME."""
+    """The jobs that no longer exist, each as NAMESPACE/NAME."""
     gone_gangs: list[str]
-    """The groups of the gangs that are gone, in hex."""
+    """The ids of the gangs that no longer exist, in hex."""
     queues: list[QueueInfo]
 
 
 class GetNews(Request[ClusterNews]):
-    """Return the changes since the follower's last request."""
+    """Return the changes since the asker's last request."""
 
     kind: ClassVar[int] = 126
     verb: ClassVar[Verb] = Verb.SEE
@@ -74,9 +75,9 @@ class WaitInfo(msgspec.Struct, array_like=True, frozen=True):
     position: int
     expected_start: ExpectedStart | None
     code: str = ""
-    """The code of the first reason (`batch.explain.REASONS`, `behind`, `set-aside`)."""
+    """The code of the first reason: one of `batch.explain.REASONS`, or `behind` or `set-aside`."""
     plugin: str = ""
-    """The scheduler's plugin that gives the reason; empty if it is the scheduler itself."""
+    """The scheduler's plugin that gives the reason; "" if the scheduler itself does."""
 
 
 def with_wait(row: JobInfo, wait: WaitInfo | None) -> JobInfo:

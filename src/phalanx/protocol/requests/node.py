@@ -14,9 +14,10 @@ from phalanx.protocol.requests.request import NEWCOMERS, Request, Role
 
 
 class Introduction(msgspec.Struct, array_like=True):
-    """The identity of a new driver, and facts about the cluster: the id of the driver's process,
-    the node that it uses, HOST:PORT of the cluster's head ("" if there is none), and the cluster's
-    settings.
+    """A new driver's identity, and facts about the cluster.
+
+    They are the id of the driver's process, the node that it uses, the cluster's head as HOST:PORT
+    ("" if there is none), and the cluster's settings.
     """
 
     process: bytes
@@ -33,8 +34,8 @@ class RegisterDriver(Request[Introduction]):
     `path`, `directory`, `namespace`, `hook` (pickled, run at the start) and `authkey`
     (multiprocessing's) are for the driver's workers. `queue` and `priority` are the defaults of the
     driver's work. Raises ValueError if the node runs another version of `python` (such as 3.11),
-    because one version cannot run functions that another has pickled. Also raises ValueError if the
-    node speaks another version of the `protocol`.
+    because no version of Python can run functions that another version has pickled. Also raises
+    ValueError if the node speaks another version of the `protocol`.
     """
 
     kind: ClassVar[int] = 1
@@ -54,7 +55,7 @@ class RegisterDriver(Request[Introduction]):
     authkey: bytes = b""
     python: str = ""
     umask: int = -1
-    """The umask for files of the driver's workers; -1: unknown."""
+    """The umask for files of the driver's workers; -1 if unknown."""
     protocol: int = 0
 
 
@@ -71,7 +72,7 @@ class ExplainTask(Request[Explanation]):
 
 
 class GetNodeId(Request[str]):
-    """Return the id of the asker's node."""
+    """Return the id of the node that the asker belongs to."""
 
     kind: ClassVar[int] = 2
     verb: ClassVar[Verb] = Verb.USE
@@ -96,7 +97,9 @@ class ReserveMemory(Request[int]):
 
 
 class DefineEnvironment(Request[None]):
-    """Define the variables that an environment's key stands for, before the key is first used."""
+    """Set the variables of a runtime environment by the environment's key, before the key is first
+    used.
+    """
 
     kind: ClassVar[int] = 5
     verb: ClassVar[Verb] = Verb.USE
@@ -127,8 +130,8 @@ class GetStoreCounts(Request[dict[str, int]]):
 
 
 class PullObject(Request[None]):
-    """Copy an object's file from another node to this one. The answer comes when the copy is
-    complete.
+    """Copy an object's file from another node to the asker's node. The answer comes when the copy
+    is complete.
 
     The file has `size` bytes. With `will_map`, the copy stays until the asker sends Used or
     Unwanted. Raises ObjectLostError.

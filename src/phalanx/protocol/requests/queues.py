@@ -25,12 +25,12 @@ class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
     guarantee: dict[str, float] | None = None
     default_time_s: float | None = None
     max_time_s: float | None = None
-    """The longest time limit of a job in seconds, and the limit of jobs that give none; 0: no
-    limit.
+    """The longest time limit of a job in seconds, which is also the limit of jobs that give none; 0
+    for no limit.
     """
     idle_gpus: str | None = None
     submit: str | None = None
-    """The people who may submit, as in `manifests.people_lists`; empty: the queue has no list."""
+    """The people who may submit, in the form of `manifests.people_lists`; "" for no list."""
     admin: str | None = None
     """The people who administer the queue and the queues below it."""
     """When GPUs of its jobs count as idle, as `manifests.idle_rules` reads it."""

@@ -13,9 +13,9 @@ from phalanx.protocol.requests.request import Effect, Request
 
 
 class GangPlace(msgspec.Struct, array_like=True):
-    """The place of a gang's member: Ray's placement group (in hex), the bundle in it (-1: the
-    member requests nothing), the node, the gang as the member sees it, and the member's state, as
-    in listings.
+    """The place of a gang's member: Ray's placement group (in hex), the bundle in it (-1 if the
+    member requests nothing), the node, the gang as the member sees it, and the member's state as in
+    listings.
     """
 
     placement_group: str
@@ -26,7 +26,9 @@ class GangPlace(msgspec.Struct, array_like=True):
 
 
 class ListGangPlaces(Request[dict[int, GangPlace]]):
-    """Return the places of the placed members of a gang; an empty list for an unknown gang."""
+    """Return the place of each placed member of a gang, by the member's index; nothing for an
+    unknown gang.
+    """
 
     kind: ClassVar[int] = 100
     verb: ClassVar[Verb] = Verb.USE
@@ -35,7 +37,7 @@ class ListGangPlaces(Request[dict[int, GangPlace]]):
 
 
 class GetMemberState(Request[str]):
-    """Return the state of a member of a gang, as in listings; empty for an unknown gang."""
+    """Return the state of a gang's member as in listings; "" for an unknown gang."""
 
     kind: ClassVar[int] = 101
     verb: ClassVar[Verb] = Verb.USE
@@ -57,8 +59,10 @@ class ListStages(Request[list[dict[str, float]]]):
 
 
 class AdmitBatch(Request[None]):
-    """Wait until it is the turn of a batch of `size` equal tasks in the queue. `size` 0: the number
-    of tasks is reported later. Raises QueueUnavailableError.
+    """Wait until a batch of `size` equal tasks may start in the queue. With `size` 0, the number of
+    tasks is reported later.
+
+    Raises QueueUnavailableError.
     """
 
     kind: ClassVar[int] = 103
@@ -73,8 +77,8 @@ class AdmitBatch(Request[None]):
 
 
 class GetBatchSize(Request[int]):
-    """Return the number of equal tasks that one batch should have: at most the number that can run
-    at the same time.
+    """Return the number of equal tasks that one batch should have, which is at most the number that
+    can run at the same time.
     """
 
     kind: ClassVar[int] = 104
@@ -95,10 +99,10 @@ class RunningBatch(msgspec.Struct, array_like=True):
 
 
 class ReportBatches(Request[None]):
-    """Report the progress of the asker's batches. The report also shows that the asker lives.
+    """Report the progress of the asker's batches, which also shows that the asker lives.
 
-    `sized`: the final sizes of batches. `done`: the tasks of each batch that have ended since the
-    last report.
+    `sized`: the final sizes of batches. `done`: the number of tasks of each batch that have ended
+    since the last report.
     """
 
     kind: ClassVar[int] = 105

@@ -5,7 +5,7 @@
         name: str
         namespace: str
 
-For a type checker, `engine.ask(GetActor(name, namespace))` is a KnownActor, and the handler must
+To a type checker, `engine.ask(GetActor(name, namespace))` is a KnownActor, and the handler must
 return one (`GetActor.handled_by(handler)`). On the wire a request is the number of its kind and the
 msgpack array of its fields. Only the process that answers it decodes the fields; a node that passes
 it on copies bytes.
@@ -31,7 +31,7 @@ Q = TypeVar("Q", bound="Request[Any]")
 
 
 class Role(enum.Enum):
-    """The kinds of askers."""
+    """The kinds of processes that send requests."""
 
     PROCESS = "drivers and workers"
     VISITOR = "commands, and programs that are not drivers yet"
@@ -46,7 +46,7 @@ UNKNOWN = "unknown"
 
 
 class Effect(enum.Enum):
-    """The effect of a request on what the head keeps."""
+    """The effect of a request on the head's tables."""
 
     READS = "nothing"
     """The request only reads, and is answered even when nothing can be written."""
@@ -80,7 +80,9 @@ class Request(msgspec.Struct, Generic[R], array_like=True):
 
 
 class Later(enum.Enum):
-    """The return value of a handler that replies later, by `Asker.reply` or `Asker.fail`."""
+    """The return value of a handler that does not answer at once: it calls `Asker.reply` or
+    `Asker.fail` later.
+    """
 
     LATER = 0
 
@@ -90,16 +92,16 @@ Send = Callable[[msgspec.Raw, WireError | None], None]
 """The function that sends a reply: the result of a request, or its error."""
 Handler = Callable[["Asker[Any]", Any], Any]
 Entry = tuple[type[Request[Any]], Handler]
-"""A type of requests, and its handler."""
+"""A type of requests, with its handler."""
 
 _encode = partial(encoded, msgspec.msgpack.Encoder().encode)
 _decoders: dict[type[Request[Any]], tuple[msgspec.msgpack.Decoder[Any], ...]] = {}
 NOTHING = msgspec.Raw(_encode(None))
-"""The result of a request that is answered with None, and of a failed request."""
+"""The encoded result of a request that is answered with None, and of a failed request."""
 
 
 def encode_request(request: Request[Any]) -> msgspec.Raw:
-    """Return a request's fields as they travel next to its kind."""
+    """Return a request's fields as msgpack; the request's kind travels beside them."""
     return msgspec.Raw(_encode(request))
 
 
@@ -125,7 +127,7 @@ def read_result(
 
 
 def reply_type(request_type: type[Request[Any]]) -> Any:
-    """Return the type of a request's replies, as its class names it."""
+    """Return the type of a request's replies, from the class of the request."""
     (named,) = request_type.__orig_bases__  # type: ignore[attr-defined]
     return named.__args__[0]
 
@@ -164,10 +166,10 @@ class Asker(Generic[R]):
         node: bytes = b"",
         is_again: bool = False,
     ) -> None:
-        """Set up the asker. `send` takes the reply; None: nobody waits for a reply."""
+        """Set up the asker. `send` sends the reply; it is None if nobody waits for a reply."""
         self.role = role
         self.process = process
-        """The id of the asking process; empty for a visitor."""
+        """The id of the asking process; "" for a visitor."""
         self.node = node
         """The prefix of the node through which the request reached the head."""
         self.is_again = is_again
@@ -181,7 +183,7 @@ class Asker(Generic[R]):
         self.about = ""
         """The names of the request's objects for the audit log, if the handler sets them."""
         self.within = ""
-        """The submitted job, or the driver's job, from which the request came; empty: it came from
+        """The submitted job, or the driver's job, from which the request came; "" if it came from
         no job.
         """
         self.names_owners = True
@@ -208,8 +210,10 @@ class RequestHandlers:
         *entries: tuple[type[Request[Any]], Handler],
         on_defect: Callable[[Exception, str], None] | None = None,
     ) -> None:
-        """Set up the table. `who`: the name of the answering daemon, for error messages. `entries`:
-        see `Request.handled_by`. `on_defect` gets the internal errors of handlers, each with the
+        """Set up the table.
+
+        `who`: the name of the answering daemon, for error messages. `entries`: see
+        `Request.handled_by`. `on_defect` is called with each internal error of a handler and the
         request's name.
         """
         self._who = who

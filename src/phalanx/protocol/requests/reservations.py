@@ -11,7 +11,7 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class Reserve(Request[ReservationInfo]):
-    """Make a reservation, or change the reservation of this name. Returns its row.
+    """Make a reservation, or change the reservation of this name. Returns the reservation's row.
 
     Raises JobCommandError for a reservation that can never be kept, and for a new one whose name
     exists.
@@ -24,7 +24,7 @@ class Reserve(Request[ReservationInfo]):
 
     spec: Reservation
     fields: tuple[str, ...] = ()
-    """The names of the fields of `spec` to change in an existing reservation. Empty: make a new
+    """The names of the fields of `spec` to change in an existing reservation; empty to make a new
     reservation.
     """
 
@@ -52,7 +52,8 @@ class ListReservations(Request[list[ReservationInfo]]):
 
 
 class SetLicense(Request[LicenseInfo]):
-    """Set the number of the cluster's licenses of a kind; 0 removes the kind. Returns its row.
+    """Set the number of the cluster's licenses of a kind, or remove the kind with 0. Returns the
+    kind's row.
 
     Raises JobCommandError for an invalid name or number.
     """

@@ -27,9 +27,9 @@ class AskRight(Request[RightInfo]):
 
 
 class ListAudit(Request[list[AuditInfo]]):
-    """Return the latest changes and refusals of the audit log, oldest first.
+    """Return the latest changes and refusals in the audit log, oldest first.
 
-    `principal`: list only entries of this principal or user; empty: list all.
+    `principal`: the principal or user whose entries to list; "" for all.
     """
 
     kind: ClassVar[int] = 12
@@ -40,7 +40,7 @@ class ListAudit(Request[list[AuditInfo]]):
     count: int = 100
     principal: str = ""
     is_denied: bool = False
-    """Whether to list only refusals."""
+    """Whether to list refusals only."""
 
 
 class SetRole(Request[list[RoleInfo]]):

@@ -12,9 +12,10 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class NumberOverTime(msgspec.Struct, array_like=True):
-    """A quantity over time, with its new points. Its name is a pair, such as ("allocated", "GPU"),
-    ("used", "GPU"), ("total", "GPU"), ("jobs", "running"), ("queue NAME", "GPU"). The points are by
-    resolution (`observe.series.RESOLUTIONS`).
+    """A quantity over time: its new points, by resolution (`observe.series.RESOLUTIONS`).
+
+    Its name is a pair, such as ("allocated", "GPU"), ("used", "GPU"), ("total", "GPU"), ("jobs",
+    "running") or ("queue NAME", "GPU").
     """
 
     what: str
@@ -26,13 +27,13 @@ class SeriesNews(msgspec.Struct, array_like=True):
     """The new points of the head's numbers over time."""
 
     at: float
-    """The head's time in seconds since the epoch, for `after` of the next request."""
+    """The head's time in seconds since the epoch, to be sent as `after` with the next request."""
     numbers: list[NumberOverTime]
 
 
 class GetSeries(Request[SeriesNews]):
-    """Return the points of numbers over time that are later than `after` by the head's clock; 0:
-    all points.
+    """Return the points of numbers over time that are later than `after` by the head's clock; all
+    points if `after` is 0.
     """
 
     kind: ClassVar[int] = 39

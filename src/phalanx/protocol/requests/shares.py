@@ -10,7 +10,9 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class GetShares(Request[list[ShareInfo]]):
-    """List the users of one queue, or of all, by queue and name, with shares or usage."""
+    """List the users of one queue, or of all queues, who have set shares or past usage, by queue
+    and name.
+    """
 
     kind: ClassVar[int] = 93
     verb: ClassVar[Verb] = Verb.SEE
@@ -21,8 +23,8 @@ class GetShares(Request[list[ShareInfo]]):
 
 
 class SetShares(Request[list[ShareInfo]]):
-    """Set the shares of users of a queue; None resets a user to the default, which is one share.
-    Returns the queue's rows.
+    """Set the shares of users of a queue; None gives a user the default of one share again. Returns
+    the rows of the queue's users.
 
     Raises JobCommandError for an unknown queue, and for invalid shares.
     """

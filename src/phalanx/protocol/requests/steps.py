@@ -1,6 +1,7 @@
-"""Requests to the head about running members: signals, steps inside them, and streams. A process id
-that begins with the prefix of the program's node stands for a program with streams; connections to
-this id reach the streams.
+"""Requests to the head about running members: signals, steps inside them, and streams.
+
+A program with streams has a process id of its own, which begins with the prefix of the program's
+node. Connections to this id reach the streams.
 """
 
 from __future__ import annotations
@@ -31,15 +32,16 @@ class BeginStep(Request[int]):
     argv: list[str]
     tasks: int = 1
     name: str = ""
-    """The step's name; "": the name of its program."""
+    """The step's name; "" for the name of its program."""
 
 
 class RunStep(Request[bytes]):
-    """Run one more program inside a running member ("": the first member). The program has the
-    member's devices, variables and directory, unless this request gives others. The program begins
-    when a client connects to its streams, and ends with the member. Returns the process id that
-    stands for its input and output. Raises JobNotFoundError, and JobCommandError for a member that
-    does not run.
+    """Run one more program inside a running member ("" for the first member). Returns the process
+    id of its input and output.
+
+    The program has the member's devices, variables and directory, unless this request gives others.
+    It begins when a client connects to its streams, and ends with the member. Raises
+    JobNotFoundError, and JobCommandError for a member that does not run.
     """
 
     kind: ClassVar[int] = 91
@@ -54,20 +56,23 @@ class RunStep(Request[bytes]):
     variables: dict[str, str] = msgspec.field(default_factory=dict)
     directory: str = ""
     port: int = 0
-    """If not 0: run no program, but connect to this port of the member's node."""
+    """A port of the member's node to connect to, instead of running a program; 0 to run the
+    program.
+    """
     step: int = -1
-    """The step that the program is a task of, as BeginStep returned it; -1: the program belongs to
-    no step, and the history does not record it.
+    """The step to which the program belongs, as BeginStep returned it; -1 for a program outside
+    steps, which the history does not record.
     """
     umask: int = -1
-    """The umask for the program's files; -1: the umask of the member's first program."""
+    """The umask for the program's files; -1 for the umask of the member's first program."""
 
 
 class SignalJob(Request[int]):
     """Send a signal to the running members of a job or, for an array, of all its array tasks.
-    Returns the number of members to which it was sent. The members decide what the signal does: the
-    job goes on as long as its members go on. Raises JobNotFoundError, JobCommandError where no
-    member runs or a node is not connected, and ValueError for an invalid signal.
+    Returns the number of members to which it was sent.
+
+    The job ends only if the signal ends its members. Raises JobNotFoundError, JobCommandError where
+    no member runs or a node is not connected, and ValueError for an invalid signal.
     """
 
     kind: ClassVar[int] = 38
@@ -79,11 +84,11 @@ class SignalJob(Request[int]):
     signal: int
     to: Receivers = "started"
     member: str = ""
-    """The name of the only member to signal; "": all members."""
+    """The name of the only member to signal; "" for all members."""
 
 
 class AttachMember(Request[bytes]):
-    """Return the process id that stands for the input and output of a member with streams.
+    """Return the process id of the input and output of a member with streams.
 
     Raises JobNotFoundError, and JobCommandError for a member that has no streams or does not run.
     """

@@ -12,7 +12,7 @@ from phalanx.protocol.requests.request import NODES, Effect, Request, Role
 
 
 class ViewChanges(msgspec.Struct, array_like=True):
-    """The nodes that have changed, and the version of the view that contains the changes."""
+    """The nodes that have changed, and the version of the view with these changes."""
 
     version: int
     rows: list[ViewRow]
