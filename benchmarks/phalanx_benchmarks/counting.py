@@ -79,7 +79,6 @@ def run(clock: Callable[[], float]) -> list[dict[str, Any]]:
 
 
 def _cpu_s(pid: int) -> float:
-    """Return the CPU seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -82,7 +82,6 @@ class _Head(FedHead):
         assert running == GPUS * NODES, f"{running} jobs run, and there is room for more"
 
     def live(self, second: int) -> None:
-        """Simulate a second of a busy cluster."""
         with self.lock:
             self.time.now += 1.0
             for at in range(REPORTS):

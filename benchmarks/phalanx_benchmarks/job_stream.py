@@ -111,7 +111,6 @@ def _stream(clock: Clock, rate: int, seconds: float, pids: dict[str, int]) -> Ro
 
 
 def _in_flight() -> int:
-    """Return how many jobs have not yet ended."""
     queues = phalanx.queues()
     return sum(one.pending + one.inqueue + one.running + one.unknown for one in queues)
 

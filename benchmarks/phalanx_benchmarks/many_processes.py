@@ -186,7 +186,6 @@ def _row(what: str, count: int, took_s: float, memory_mib: float, used_s: float)
 
 
 def _memory_mib() -> float:
-    """Return the private memory of this process and of all its descendants."""
     import psutil
 
     me = psutil.Process()

@@ -34,8 +34,8 @@ def geometric_means(results: Sequence[Result], peer: str) -> dict[str, tuple[flo
 
 
 def shares_of_floor(results: Sequence[Result]) -> list[tuple[str, str, float]]:
-    """Return, for each row and each of its floors that this run has measured, their names and the
-    row's fraction of the floor.
+    """Return (row, floor, fraction) for each row and each of its floors, by name. `fraction` is the
+    row's figure divided by the floor's. Floors that this run has not measured are left out.
     """
     medians = {result.row.name: result.phalanx.median for result in results}
     shares = []

@@ -242,7 +242,6 @@ def _recovery(clock: Clock, client: Any, count: int) -> list[Row]:
 
 
 def _cpu_s(client: Any) -> float:
-    """Return the CPU seconds of the scheduler's process."""
     import psutil
     import ray
 

@@ -49,8 +49,9 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """How many times better a row is than on a peer. For every unit, a ratio above one is better.
-    `low` and `high` are the ratios of the worst and the best round.
+    """How many times better Phalanx is than a peer at a row. A ratio above one means that Phalanx
+    is better, also for units of time. `low` and `high` are the ratios of the worst and the best
+    round.
     """
 
     median: float

@@ -116,7 +116,6 @@ def _nodes(count: int) -> list[Row]:
 
 
 def _start(head: FedHead, name: str) -> None:
-    """Submit a gang, and wait until all its members run."""
     _submit(head, [name], MEMBERS)
     head.settle()
 
@@ -253,7 +252,6 @@ def _each(do: Callable[[int], object], numbers: Iterable[int]) -> None:
 
 
 def _cpu(work: Callable[[], object]) -> float:
-    """Return the CPU seconds that this thread needs for the work."""
     begun = time.thread_time()
     work()
     return time.thread_time() - begun

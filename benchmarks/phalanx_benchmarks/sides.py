@@ -50,7 +50,7 @@ class Side:
 
 
 def phalanx_side() -> Side:
-    """Return Phalanx, run by this interpreter."""
+    """Return the side of Phalanx, which this interpreter runs."""
     return Side(
         name="phalanx",
         version=version("phalanx"),

@@ -104,7 +104,6 @@ class _Node:
         self._starting: list[WorkerRecord] = []
 
     def row(self) -> ViewRow:
-        """Return the row that the node reports about itself."""
         return ViewRow(
             node_id=self.id,
             prefix=b"",
@@ -125,7 +124,6 @@ class _Node:
         self.want_here(self.id, kind, count, seen, strategy=kind.strategy, here=here)
 
     def want_here(self, owner: str, kind: _Class, count: int, seen: int, **more: Any) -> None:
-        """Request `count` of this node's own workers."""
         place = ResourceSet.from_mapping({"CPU": kind.cpus})
         self.machine.want(
             self.world.now,
@@ -147,7 +145,6 @@ class _Node:
     # ---- effects -----------------------------------------------------------------------------
 
     def ask(self, node_id: str, demand: Demand, count: int, seen: int) -> None:
-        """Ask another node for workers."""
         other = self.world.nodes[node_id]
         other.want_here(self.id, self.world.kinds[demand.scheduling_class], count, seen)
         self.world.asked += count
@@ -156,7 +153,6 @@ class _Node:
     def withdraw(
         self, node_id: str, owner: bytes, scheduling_class: int, is_over: bool = False
     ) -> None:
-        """Withdraw a request to another node."""
         self.world.nodes[node_id].want_here(self.id, self.world.kinds[scheduling_class], 0, 0)
 
     def start_worker(self, worker: WorkerRecord) -> None:
@@ -180,7 +176,6 @@ class _Node:
         """Do nothing: the request keeps waiting."""
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """Record that an idle worker ends."""
         self.machine.worker_gone(worker.worker_id, self.world.now)
 
     def warn_worker(self, worker: WorkerRecord) -> None:

@@ -188,7 +188,6 @@ def interval_means(times: Sequence[float], values: Sequence[float]) -> Curve:
 
 
 def _fields(measures: Measures | QueueMeasures) -> dict[str, Figure]:
-    """Return the measures by name, with fractions rounded."""
     values = {name: getattr(measures, name) for name in measures.__struct_fields__}
     return {n: round(v, 3) if isinstance(v, float) else v for n, v in values.items()}
 

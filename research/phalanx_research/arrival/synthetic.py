@@ -107,7 +107,6 @@ def _multigpu(
 def _split(
     jobs: Sequence[TraceJob], chosen: Callable[[TraceJob], bool]
 ) -> tuple[list[TraceJob], list[TraceJob]]:
-    """Return two lists: the jobs that are not chosen, and the chosen jobs."""
     return [j for j in jobs if not chosen(j)], [j for j in jobs if chosen(j)]
 
 

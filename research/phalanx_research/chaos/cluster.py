@@ -89,8 +89,8 @@ class Cluster:
         return host
 
     def add_node(self, total: dict[str, float], commands: SimCommands | None = None) -> None:
-        """Add a machine with a new node, or start the next process of a node, with the node's
-        commands.
+        """Add a machine with a new node. With `commands`, its process is the next process of the
+        node that started these commands.
         """
         number = len(self._nodes) + 1
         prefix = (f"node{number:02d}" if number < 100 else f"no{number:04d}").encode()

@@ -18,7 +18,7 @@ MESSAGE_FAULTS = frozenset({"lose", "twice", "late"})
 """Faults of single messages. They may affect the head's messages at any time."""
 
 BAD = (1, 1, 2)
-"""The recovery actions among which a failing GPU's is drawn (see `device_health`)."""
+"""The recovery actions of failing GPUs (see `device_health`); one is drawn for each."""
 
 
 class Faults:
@@ -155,7 +155,6 @@ class Faults:
             self._cluster.node_down(host, "its machine crashes", self._rng.random() < 0.5)
 
     def _restart(self) -> None:
-        """Crash a machine, and restart it as a new node."""
         host = self._one()
         if host is not None:
             total = self._cluster.node_down(host, "its machine restarts", self._rng.random() < 0.5)
@@ -206,7 +205,6 @@ class Faults:
             self._network.sever(end)
 
     def _freeze(self) -> None:
-        """Stop a machine for a while."""
         host = self._cluster.head_host if self._rng.random() < 0.3 else self._one()
         if host is not None:
             seconds = self._rng.choice((0.2, 2.0, 10.0))
@@ -239,7 +237,6 @@ class Faults:
             node.host.stop(self._rng.choice(found), seconds)
 
     def _slow(self) -> None:
-        """Slow a machine down for a while."""
         host = self._one()
         if host is None:
             return
@@ -309,7 +306,6 @@ class Faults:
             node.host.guard(lambda: worker.die("signal SIGKILL"))
 
     def _drain(self) -> None:
-        """Drain a node, and stop it some time later."""
         cluster, drained = self._cluster, self._history.drained_nodes
         nodes = [n for n in cluster.living_nodes() if n.node_id not in drained]
         head = cluster.head
@@ -330,7 +326,6 @@ class Faults:
         self._kernel.after(delay_s, stop)
 
     def _erase(self) -> None:
-        """Delete some files of objects on one machine."""
         hosts = [node.host for node in self._cluster.living_nodes() if node.host.files]
         if hosts:
             host = self._rng.choice(hosts)

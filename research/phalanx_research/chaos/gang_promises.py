@@ -23,7 +23,7 @@ class GangPromise(msgspec.Struct, kw_only=True):
 
 
 class GangPromises:
-    """The promises about gangs of tasks, by the gangs' groups."""
+    """The promises about gangs of tasks. A gang is named by the id of its group."""
 
     def __init__(self, history: History, kept: dict[Key, Promise]) -> None:
         self._history = history

@@ -281,8 +281,8 @@ class JobPromises:
             self._look_who_runs(job)
 
     def outlived(self, job: str) -> None:
-        """Record that a process of a node has found the record that an earlier process wrote of
-        this job's member. The head may already have given the member away.
+        """Record that the next process of a node has found a member of this job in the records of
+        the process before it. The head may already have given the member away.
         """
         self._outlived.add(job)
 

@@ -101,7 +101,9 @@ class SimCommands:
         return self._origins.setdefault((order.group, order.index, order.attempt), self._prefix)
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Run an action later. Kept commands run it even if no process of the node runs."""
+        """Run an action later. If commands are kept, the action also runs while the node has no
+        process.
+        """
         if self.keeps:
             self._host.kernel.after(seconds, action)
         else:

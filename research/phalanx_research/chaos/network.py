@@ -271,7 +271,6 @@ class Network:
             self._ends.pop(end.other.number, None)
 
     def _pump_later(self, end: End, delay_s: float) -> None:
-        """Deliver this end's messages, in order, after this delay."""
         when = self._kernel.now + delay_s
         held, end.queue = end.queue, deque()
         for arrives, body in held:

@@ -25,7 +25,7 @@ Refs = list[ObjectRef[Any]]
 _MAX_HELD = 15
 """The largest number of references in chains that the program holds at a time."""
 _ALL_SORTS: tuple[Any, ...] = (False, True, (Raised,), (OtherError,))
-"""The values among which a task's `retry_exceptions` is drawn."""
+"""The values from which a task's `retry_exceptions` is drawn."""
 
 
 class ObjectProgram:
@@ -168,7 +168,6 @@ class ObjectProgram:
                 self._cancel_later(refs[0]._number >> 32, refs[0]._number, force)
 
     def _limit(self) -> None:
-        """Submit a task that may take longer than its time limit."""
         rng = self._rng
         limit_s = rng.choice((0.1, 0.5))
         template = self._template(timeout_s=limit_s)
@@ -177,7 +176,6 @@ class ObjectProgram:
         self._driver.submit(template, work)
 
     def _parent(self) -> None:
-        """Submit a task that submits other tasks and waits for them."""
         template = self._template()
         self._driver.submit(template, self._work(template, children=self._rng.randint(1, 3)))
 

@@ -115,7 +115,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fault_every_s: float
     drivers: int
     tasks: int
-    """How often a driver submits tasks: one, five or twelve at a time."""
+    """The number of times that a driver submits tasks. Each time it submits one, five or twelve."""
     actors: int
     groups: int
     gangs: int

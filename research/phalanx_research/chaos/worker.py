@@ -138,7 +138,7 @@ class SimWorker(SimProcess):
         self.core.peer_lost(process, is_gone=self.owner.peers.is_here(process))
 
     def inputs_from(self, prefix: bytes) -> list[str]:
-        """Return the names of arguments' files that come from a node."""
+        """Return the names of the arguments' files on the node with this prefix."""
         return self.core.inputs_from(prefix)
 
     # ---- effects of the worker's core --------------------------------------------------------

@@ -145,7 +145,6 @@ class _Drawing:
         yield Submission(at_s=at_s, kind=kind, spec=spec, runs_s=(self._around(median_s),))
 
     def _gang(self) -> Iterator[Submission]:
-        """Submit training on several whole machines."""
         who, at_s = self._who(), self._when()
         script, median_s = self._draw.choice(who.scripts)
         nodes = min(self._draw.choice((2, 2, 2, 4, 4, 8)), self._largest)
@@ -167,7 +166,6 @@ class _Drawing:
         yield Submission(at_s=at_s + 1.0, kind="judge", spec=judge, runs_s=runs)
 
     def _grid(self) -> Iterator[Submission]:
-        """Submit many short tasks on cores."""
         who, at_s = self._who(), self._when()
         count = self._several(100, 600)
         spec = self._array(who, "grid", {"CPU": 2.0, "memory": 4e9}, count, None, 200.0)

@@ -102,7 +102,6 @@ def _distribution(values: Sequence[float]) -> Curve:
 
 
 def _queues(runs: Sequence[ReportRun]) -> str:
-    """Return one table for each run, with the figures of each queue."""
     shown = [run for run in runs if run.queues]
     if not shown:
         return ""

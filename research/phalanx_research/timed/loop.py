@@ -164,7 +164,6 @@ class _Simulation:
         return min(finish, arrival, self._timer)
 
     def _happen(self, now: float) -> None:
-        """Handle all events of this moment."""
         new = []
         while (
             self._arrived < len(self._arrivals)

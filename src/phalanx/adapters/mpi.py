@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOSTS = "PHALANX_MPI_HOSTS"
-"""An environment variable with the path of a file that names the member for each host."""
+"""The environment variable with the path of a file. The file names the member for each host."""
 PATIENCE_S = 300.0
 """Seconds for which the members wait for each other at the start."""
 LOOK_EVERY_S = 0.1

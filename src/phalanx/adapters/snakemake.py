@@ -51,7 +51,6 @@ class Executor(RemoteExecutor):
     """Submits, watches and cancels Snakemake's jobs as jobs of Phalanx."""
 
     def __post_init__(self) -> None:
-        """Connect to the cluster."""
         given = self.workflow.executor_settings or ExecutorSettings()
         self._queue = given.queue or None
         if not phalanx.is_initialized():

@@ -189,7 +189,6 @@ class PhalanxExecutor(core.PicklingExecutor):
         return PhalanxJob(self.folder, handle.name, tasks=list(range(self._num_tasks())))
 
     def _job(self) -> phalanx.Job:
-        """Return the job for the executor's parameters."""
         asked, per_node = self.parameters, self._tasks_per_node()
         timeout_s = float(asked.get("timeout_min", DEFAULT_TIMEOUT_MIN)) * 60
         memory_gb = asked.get("mem_gb")

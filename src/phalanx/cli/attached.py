@@ -170,7 +170,6 @@ class _Following:
         self._first = programs[0]
 
     def run(self) -> None:
-        """Pass input, output and signals on until all programs have ended."""
         while self._programs:
             poll = select.poll()
             poll.register(self._signals.reader, select.POLLIN)

@@ -138,7 +138,6 @@ def dashboard(
 
 
 def _stay(server: Serving) -> None:
-    """Wait until the server ends, or until a signal arrives."""
     from phalanx.runtime.daemons.blocking import Watched, wait_for_end
     from phalanx.runtime.os import serving
 

@@ -34,7 +34,7 @@ from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 ANSWER_S = 60.0
 """Seconds for which commands wait for an answer. Adding up a year of a large cluster takes long."""
 _LOOKED_THROUGH = 1000
-"""The number of recent attempts among which the nearest name to an unknown name is searched."""
+"""The number of recent attempts in which the name nearest to an unknown name is searched."""
 Since = Annotated[str, Option("--since", "-S", help=f"Beginning of the period: {PAST}.")]
 Until = Annotated[
     str | None,

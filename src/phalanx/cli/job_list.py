@@ -157,7 +157,6 @@ def _listed(
     ids: bool,
     is_whole: bool,
 ) -> tuple[Sequence[Column], Sequence[Row]]:
-    """Return the rows of `phalanx jobs`, and the columns for them."""
     is_element = name is not None and "[" in name
     within_s = None if is_whole or name is not None or state is not None else _RECENT_S
     request = ListJobs(queue, state, name, within_s)

@@ -61,7 +61,6 @@ class Commands(dict[str, Any]):
 
 
 def _load(name: str) -> Any:
-    """Import and return a command of the registry."""
     found, panel = definition(name), registry.PANEL_OF[name]
     parent = App()
     if isinstance(found, Group):

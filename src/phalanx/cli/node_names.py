@@ -34,7 +34,6 @@ class NodeNames:
         self._with_ids = with_ids
 
     def __call__(self, node_id: str) -> str:
-        """Return a node's display name."""
         short = node_id if self._with_ids else node_id[:SHORT]
         return self._names.get(node_id, short)
 

@@ -70,7 +70,6 @@ class _Parameter:
             yield one, True if is_flag else None
 
     def value(self, text: str) -> Any:
-        """Convert a word to the parameter's value."""
         if (parser := self.declared.settings.get("parser")) is not None:
             try:
                 return parser(text)

@@ -140,7 +140,6 @@ class _Reading:
         """
 
     def lines(self) -> Iterator[bytes]:
-        """Yield new lines, without line ends."""
         for part in self._log.parts():
             for line in part:
                 record = record_of(line)

@@ -141,7 +141,6 @@ def update(
 
 
 def _fields(given: dict[str, Any]) -> QueueFields:
-    """Return the fields of a queue that the given options set."""
     from phalanx.api.queues import queue_fields
 
     fields = {name: value for name, value in given.items() if name not in ("name", "address")}

@@ -17,7 +17,7 @@ class Entry(NamedTuple):
     """A command or a group of commands, which is imported when it is used."""
 
     target: str
-    """`module:name` in `phalanx.cli`: a function, or a `typer.Typer` with further commands."""
+    """`module:name` in `phalanx.cli`: what `definition` returns."""
     summary: str
     """The line of the command in `phalanx --help`."""
 

@@ -60,7 +60,6 @@ def stack(
 
 
 def _nodes_here(address: str | None) -> set[str]:
-    """Return the ids of the cluster's nodes on this machine."""
     from phalanx.runtime.daemons.finding import find_daemons
 
     return {one.node_id for _, one in find_daemons(address, with_programs=True)}

@@ -56,7 +56,6 @@ class Guard:
         self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Check a request, and pass it on to the application."""
         if scope["type"] != "http":
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})

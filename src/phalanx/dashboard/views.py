@@ -142,7 +142,6 @@ class Views:
     async def _uses(
         self, snapshot: ClusterSnapshot, job: JobDescription
     ) -> list[member_use.DrawnMember]:
-        """Ask for the usage of the first running members of a job."""
         found = []
         for member in member_use.drawn_members(job):
             asked = GetMemberUse(f"{job.namespace}/{job.name}", member.name)

@@ -142,7 +142,6 @@ class Watch:
         return await self.newer(self.snapshot.version, PATIENCE_S) or self.snapshot
 
     async def _look(self) -> None:
-        """Ask for all changes once, and make a new snapshot."""
         begun, was_first = time.monotonic(), self._is_first
         try:
             status = await asyncio.to_thread(self._hear)

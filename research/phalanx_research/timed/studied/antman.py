@@ -125,7 +125,6 @@ class AntMan:
         return taken[:lacks]
 
     def _invite(self, guest: Live) -> None:
-        """Place a guest completely, or not at all."""
         room = [gpu for gpu in self._gpus if gpu.load < FULL]
         if len(room) < guest.gpus:
             return
@@ -155,5 +154,4 @@ def _is_guest(one: Live) -> bool:
 
 
 def _free(machine: Sequence[Gpu]) -> list[Gpu]:
-    """Return the GPUs without a host."""
     return [gpu for gpu in machine if gpu.host is None]

@@ -136,7 +136,6 @@ class _Run:
         return (ending[0].due if ending else math.inf), ending
 
     def _happen(self, ending: Sequence[Live], now: float) -> None:
-        """Handle an event, and decide again."""
         self._recorder.pass_time(now)
         for one in self._live:
             if one.terms is not None:

@@ -125,7 +125,6 @@ class _Begun:
         return address
 
     def end(self) -> None:
-        """End the members of the gang that still run."""
         if self.gang is not None:
             self.gang.cancel()
         self._report.shutdown(force=True)

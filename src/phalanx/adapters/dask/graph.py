@@ -155,7 +155,6 @@ class _Tasks:
         return done
 
     def _without_task(self, key: Any, node: GraphNode, values: Mapping[Any, Any]) -> _Known:
-        """Return the value of a node that needs no task."""
         if self._hooks is not None:
             value = self._hooks.in_place_of(node, key, values)
             if value is not None:

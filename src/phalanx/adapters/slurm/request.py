@@ -137,7 +137,6 @@ def _all_gpus(asked: Mapping[str, str], nodes: int) -> int:
 
 
 def _gpus(asked: Mapping[str, str], members: int, each: int) -> float:
-    """Return the GPUs of a member."""
     found = []
     for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task"):
         given = asked.get(name)

@@ -149,7 +149,6 @@ def _of_resource(
 
 
 def _work(snapshot: ClusterSnapshot) -> list[QueueWork]:
-    """Return the queues in which something runs or waits."""
     running: Counter[str] = Counter()
     waiting: dict[str, list[JobInfo]] = {}
     for job in snapshot.jobs:

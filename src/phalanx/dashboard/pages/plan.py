@@ -17,8 +17,8 @@ from phalanx.observe.plan_range import ALL, RANGES_S, length_of, usual_range
 NODES = 60
 STARTS = 100
 _SLOT_PX, _FEW_PX, _ALONE_PX = 7, 13, 16
-"""The height of a bar for each device that it holds, in a drawing of many lanes and in one of at
-most FEW lanes; and the height of a bar that holds a whole lane.
+"""Heights of bars in pixels: for each device that a bar holds, in a drawing of many lanes; the same
+in a drawing of at most FEW lanes; and the height of a bar that holds a whole lane.
 """
 FEW = 8
 _NAMED_PX = 12

@@ -1,5 +1,6 @@
-"""The looks of jobs and queues on maps: colours with textures. Jobs or queues have different looks
-while there are enough looks. The colours are in `static/page.css` (`--j0` to `--j11`).
+"""The looks of jobs and queues on maps: colours with textures. No two jobs (or queues) have the
+same look, unless there are more of them than looks. The colours are in `static/page.css` (`--j0` to
+`--j11`).
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ def delete(
 
 @contextmanager
 def _client(address: str | None, headers: str | None, verify: str) -> Iterator[JobSubmissionClient]:
-    """Yield a client of the server, whose address is printed; an error of the server ends the
+    """Print the server's address, and yield a client of the server. An error of the server ends the
     command.
     """
     from phalanx.adapters.ray.jobs.client import JobSubmissionClient

@@ -59,7 +59,6 @@ class _Seat:
         self.failure: BaseException | None = None
 
     def lost(self, handle: Any) -> None:
-        """Note that this actor is dead."""
         if self.handle is handle:
             self.handle = None
             self.settled.clear()

@@ -15,7 +15,7 @@ class _Names(type):
 
 
 class TagKey(metaclass=_Names):
-    """The tags of facts that a library may report about itself. Every name is a tag."""
+    """The tags of facts that a library may report about itself. Every attribute exists."""
 
 
 def record_library_usage(library_usage: str) -> None:

@@ -78,7 +78,6 @@ class BatchRequests:
             self._admit(now)
 
     def _gone(self, owner: bytes, now: float) -> None:
-        """Remove the tasks and the gangs of a program that has ended."""
         del self._heard[owner]
         self._table.owner_gone(owner)
         self._cluster.process_ended(owner, True, now)

@@ -45,8 +45,8 @@ class ControlEffects(Protocol):
         ...
 
     def incoming(self, prefix: bytes, message: Any, take_in: Callable[[Any], None]) -> None:
-        """Pass on a message of a node. The receiver calls `take_in` now or later, which gives the
-        message to the head.
+        """Pass on a message of a node. `take_in` gives the message to the head; the receiver calls
+        it now or later.
         """
         ...
 

@@ -188,7 +188,6 @@ class RayGroups:
 
 
 def _living() -> Iterable[tuple[AttemptId, PlacementGroup, str]]:
-    """Return Phalanx's placement groups that are not removed, with their states."""
     rows: dict[str, dict[str, Any]] = placement_group_table()
     for row in rows.values():
         key = _key(row["name"])

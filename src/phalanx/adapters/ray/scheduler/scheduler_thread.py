@@ -230,13 +230,11 @@ class SchedulerThread:
             self._give_up(error)
 
     def _sweep(self) -> None:
-        """Remove placement groups that earlier failures have left behind."""
         scheduler = self._control.gangs_if_used
         self._reservations.forget_all_but(scheduler.registry.gangs if scheduler is not None else ())
         self._fleet.sweep(self._reservations.keys)
 
     def _jobs_ended(self, ended: set[str]) -> None:
-        """End all work and gangs that the drivers of these jobs own."""
         scheduler = self._control.gangs_if_used
         gangs = list(scheduler.registry.gangs.values()) if scheduler is not None else []
         owners = {gang.creator for gang in gangs if gang.creator}

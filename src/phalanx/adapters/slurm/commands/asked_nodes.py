@@ -31,7 +31,7 @@ class AskedNodes:
         self.node_cpus = _usual_cpus(nodes)
         """The number of CPUs that most nodes have."""
         self.asked = dict(asked)
-        """The options, in which lists of hosts are expanded."""
+        """The options, with lists of hosts expanded."""
         for option in ("nodelist", "exclude"):
             if option in asked:
                 names = expanded(asked[option])
@@ -50,7 +50,6 @@ def _check(option: str, names: Sequence[str], nodes: Sequence[NodeInfo]) -> None
 
 
 def _names(nodes: Sequence[NodeInfo]) -> set[str]:
-    """Return all names and addresses of nodes."""
     return {name for n in nodes for name in (n.host, n.hostname, n.name, n.labels.get(_HOSTNAME))
             if name}  # fmt: skip
 

@@ -163,7 +163,6 @@ def _on_nodes(asked: Mapping[str, str], rows: Sequence[dict[str, str]]) -> Seque
 
 
 def _steps(jobs: Sequence[JobInfo]) -> list[dict[str, str]]:
-    """Return the running steps of these jobs."""
     from phalanx.adapters.slurm.commands.step_rows import by_job, running_steps, step_row, steps_of
 
     found, now = by_job(running_steps()), time.time()
