@@ -254,7 +254,7 @@ class SimNode:
         return self.dial(CONTROL) if self.host.can_dial else None
 
     def joined(self, cluster: str, address: str, standbys: tuple[str, ...]) -> None:
-        """Note that the head knows the members under the id of this process."""
+        """Note that the head knows the node's members under the id of this process."""
         self.commands.formers.clear()
 
     def note(self, text: str, *, level: str = INFO, job: str = "") -> None:

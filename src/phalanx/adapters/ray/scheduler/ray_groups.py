@@ -65,7 +65,7 @@ class RayGroups:
         self._strays: set[AttemptId] = set()
 
     def adopt(self) -> dict[AttemptId, str]:
-        """Take over the placement groups of earlier schedulers that are not removed. Returns their
+        """Take over the placement groups that earlier schedulers have left. Returns their
         states.
         """
         found = {}
