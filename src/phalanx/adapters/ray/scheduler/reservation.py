@@ -96,8 +96,8 @@ class Reservations:
         self._effects = effects
         self._asked: dict[AttemptId, _Asked] = {}
         self._held: dict[AttemptId, dict[tuple[bytes, int], int]] = {}
-        """For each attempt: the bundles that were not given back yet, by (prefix, index), with
-        their indices in Ray's group.
+        """The bundles of each attempt that were not given back yet: the index in Ray's group, by
+        the bundle's (prefix, index).
         """
         self._going: dict[tuple[bytes, GroupId, int], GiveBackBundles] = {}
         """The bundles that nodes were asked to give back, by (prefix, group, attempt)."""
