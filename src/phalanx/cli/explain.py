@@ -53,7 +53,7 @@ def explain(
     from phalanx.protocol.requests.actors import ExplainActor
     from phalanx.protocol.requests.gangs import Explain
 
-    # os.path: Path.exists raises an error for a name that no file can have.
+    # os.path.exists, because Path.exists raises an error for a name that no file can have.
     if name is not None or os.path.exists(file) or file.endswith((".json", ".yaml", ".yml")):
         raise Ended(explain_file(file, name, as_json=json))
     answer = ask(address, ExplainActor(file) if actor else Explain(file))

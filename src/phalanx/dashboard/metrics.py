@@ -68,7 +68,8 @@ class Metrics(Collector):
     async def text(self) -> bytes:
         """Return all metrics as OpenMetrics text."""
         await self.hear()
-        self._of_page = Meter()  # a copy: the writing thread runs next to requests, which count
+        # a copy, because requests go on counting while a thread writes the text
+        self._of_page = Meter()
         for numbers in self._asked():
             self._of_page.take_in(numbers)
         return await asyncio.to_thread(self._written)

@@ -123,7 +123,7 @@ class Key(NamedTuple):
                 raise ValueError(f"takes {self._a_form}, not {shown(value)}")
             return parser(value)
         kind: type = str if self.kind is Path else self.kind
-        is_right = type(value) is kind  # and a bool is no int
+        is_right = type(value) is kind  # isinstance would take True for an int
         if not is_right:
             raise ValueError(f"takes {self._a_form}, not {shown(value)}")
         least, most = self.settings.get("min"), self.settings.get("max")

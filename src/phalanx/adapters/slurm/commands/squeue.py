@@ -187,7 +187,7 @@ def _ids(asked: Mapping[str, str]) -> list[str]:
 def _chosen(asked: Mapping[str, str]) -> list[JobInfo]:
     ids = _ids(asked)
     jobs = jobs_wanted(ids, asked.get("name"))
-    if len(ids) == 1 and not jobs:  # of several ids Slurm lists those that it knows
+    if len(ids) == 1 and not jobs:  # several ids: Slurm lists those that it knows
         say("slurm_load_jobs error: Invalid job id specified", err=True)
         raise Ended(FAILED)
     users = user_names(words_of(asked, "user")) | ({user_name()} if "me" in asked else set())
