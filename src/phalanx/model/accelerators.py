@@ -10,14 +10,14 @@ VISIBLE = {
     "neuron_cores": "NEURON_RT_VISIBLE_CORES",
     "RBLN": "RBLN_DEVICES",
 }
-"""The variable by which the device driver learns which devices to show, by resource. AMD's driver
-reads NVIDIA's variable, too.
+"""The variable that names to the device driver the devices to show, by resource. AMD's driver reads
+NVIDIA's variable, too.
 """
 
 AMD = "HIP_VISIBLE_DEVICES"
-"""AMD's own variable, which takes precedence over NVIDIA's where both are set."""
+"""AMD's own variable; where both are set, it counts and NVIDIA's does not."""
 
 AMD_RUNTIME = "ROCR_VISIBLE_DEVICES"
-"""The variable of AMD's runtime. The two variables above number only the devices that this variable
-shows.
+"""The variable of AMD's runtime. The numbers in the two variables above count only the devices that
+this variable shows.
 """

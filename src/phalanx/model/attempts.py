@@ -1,7 +1,7 @@
 """The record of each ended attempt of a job's member: the amounts that the attempt requested and
 used.
 
-Amounts are in whole resources, times in seconds, moments in seconds since the epoch.
+Amounts are in whole resources, durations in seconds, and points in time in seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ STATES: Final = (
     MEMBER_COMPLETED, "Failed", "Terminated", "TimeOut", "Deadline", PREEMPTED, NODE_LOST,
     RESTARTED, "Aborted",
 )  # fmt: skip
-"""The ways in which an attempt can have ended. Restarted: the job started its members again;
-Aborted: the job was suspended.
+"""The ways in which an attempt can have ended. Restarted means that the job started its members
+again, and Aborted that the job was suspended.
 """
 
 
 class Used(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
-    """The use of an attempt and all processes that it started, as its node measured it.
+    """The usage of an attempt and all processes that it started, as its node measured it.
 
     A CPU is idle if less than a twentieth of it is used, a GPU if it computes nothing. Values of
     GPUs cover all devices of the attempt. If `gpus` is 0, no device was measured. If `samples` is
@@ -45,7 +45,7 @@ class Used(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     gpus: int = 0
     """The number of devices that were measured."""
     gpu_mean: float = 0.0
-    """The part of time, 0 to 1, in which a device computed; the mean over all devices."""
+    """The part of the time, from 0 to 1, in which a device computed; the mean over all devices."""
     gpu_max: float = 0.0
     gpu_p95: float = 0.0
     gpu_idle_s: float = 0.0
@@ -54,7 +54,7 @@ class Used(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     """The mean number of bytes used on all devices together."""
     gpu_memory_max: float = 0.0
     gpu_memory_total: float = 0.0
-    """Bytes of memory that all devices together have."""
+    """The bytes of memory of all devices together."""
     samples: int = 0
 
 
@@ -74,7 +74,7 @@ class Attempt(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
     state: str
     reason: str = ""
     exit_code: int | None = None
-    """The exit code; None: unknown, because the node died or the member was preempted."""
+    """The exit code; None if unknown, because the node died or the member was preempted."""
     node: str = ""
     cpus: float = 0.0
     memory: float = 0.0
@@ -83,28 +83,32 @@ class Attempt(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
     started: float
     ended: float
     waited_s: float | None = None
-    """Seconds that the job waited before this attempt; None except for a job's first start."""
+    """Seconds that the job waited before this attempt, if this is the job's first start; else
+    None.
+    """
     used: Used | None = None
-    """The usage; None: unknown."""
+    """The usage; None if unknown."""
     signal: int = 0
-    """The signal that ended the process; 0: none, or unknown."""
+    """The signal that ended the process; 0 if none did, or if unknown."""
 
     @property
     def elapsed_s(self) -> float:
-        """Return the seconds for which the attempt held its resources."""
+        """The seconds for which the attempt held its resources."""
         return max(self.ended - self.started, 0.0)
 
 
 class AttemptRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False, tag=0):
-    """A new record, under the key of its attempt. The key of an attempt never changes."""
+    """A record of an attempt for the history, with the attempt's key, which never changes."""
 
     key: bytes
     attempt: Attempt
 
 
 class UsedRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False, tag=1):
-    """The usage of an attempt that ran on for its grace after its record was written. The record is
-    written when the attempt loses its resources.
+    """The usage of an attempt whose record was written earlier.
+
+    The record is written when the attempt loses its resources, but the attempt may run on for its
+    grace.
     """
 
     key: bytes

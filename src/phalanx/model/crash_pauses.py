@@ -2,7 +2,7 @@
 and longer pauses.
 
 Without pauses, an actor, a task or a job that crashes at once would start again and again, and each
-start costs a process.
+start costs the machine a process.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ _MOST_DOUBLINGS = 16
 def pause_s(
     crashes: int, first_s: float = FIRST_PAUSE_S, longest_s: float = LONGEST_PAUSE_S
 ) -> float:
-    """Return the pause in seconds after `crashes` crashes in a row: 0 after the first, `first_s`
-    after the second, and twice as long after each further one, up to `longest_s`.
+    """Return the pause in seconds after `crashes` crashes in a row.
+
+    It is 0 after the first, `first_s` after the second, and twice as long after each further one,
+    up to `longest_s`.
     """
     if crashes <= 1:
         return 0.0

@@ -1,4 +1,4 @@
-"""Exit codes of commands beyond success and failure, as shells and `timeout` use them."""
+"""Special exit codes of commands, in the convention of shells and `timeout`."""
 
 from __future__ import annotations
 

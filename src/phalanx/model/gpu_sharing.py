@@ -1,9 +1,9 @@
 """Terms of a request for a shared GPU: the memory on each card, the limit of that memory, and the
 way in which the card is shared.
 
-These terms travel in a request beside its amounts, under names of their own. Nodes show the largest
-term that they can meet under the same names in their totals. A term is met or not; it is never used
-up.
+A request has these terms beside its amounts, under names of their own. The totals of a node have
+the same names, each with the largest value that the node can offer. A term is never used up, unlike
+an amount.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ COMPUTE = "gpu_compute"
 """The largest part of a card's threads that the work may use."""
 TERMS = frozenset({CARDS, MEMORY, LIMIT, MPS, COMPUTE})
 PROFILE = "nvidia.com/mig-"
-"""The prefix of resources that count the parts of split GPUs (MIG) with one profile."""
+"""The prefix of the names of resources that count parts of split GPUs (MIG), one resource for each
+profile.
+"""
 
 TIME, BY_MPS = "time", "mps"
 MODES = (TIME, BY_MPS)
-"""The ways in which a card is shared: the driver runs the processes one after another for short
-times, or their kernels run at once.
+"""The ways in which a card is shared. With one, the driver runs the processes one after another for
+short times; with the other, their kernels run at the same time.
 """
 OPTIONS = ("gpu_memory", "gpu_memory_limit", "gpu_share", "gpu_compute")
 
@@ -42,8 +44,8 @@ SIZES = "20GiB, 20Gi, 20 GB or a whole number of bytes"
 
 
 def read_gpu_memory(written: Any) -> int:
-    """Return the number of bytes of a written amount of GPU memory. Raises ValueError, which names
-    the allowed forms.
+    """Return the bytes of a written amount of GPU memory. Raises ValueError that names the allowed
+    forms.
     """
     if isinstance(written, int | float) and not isinstance(written, bool):
         if 0 < written < 2**50:
@@ -58,10 +60,10 @@ def read_gpu_memory(written: Any) -> int:
 
 
 def sharing_amounts(options: Mapping[str, Any]) -> dict[str, float]:
-    """Return the amounts of GPUs that options ask for, with the terms of their sharing.
+    """Return the amounts of GPUs that options request, with the terms of their sharing.
 
-    Reads only `num_gpus` and the options that OPTIONS names. Raises ValueError for options that do
-    not go together.
+    Reads only `num_gpus` and the options in OPTIONS. Raises ValueError for options that contradict
+    each other.
     """
     gpus = options.get("num_gpus") or 0
     share = options.get("gpu_share")
@@ -164,9 +166,9 @@ def with_foreign_terms(
     """Return a member's amounts with the terms that a manifest writes under the names of Volcano or
     KAI.
 
-    Volcano's are resources: `volcano.sh/vgpu-memory` (MiB) on each of `volcano.sh/vgpu-number`
-    cards. KAI's are annotations: `gpu-memory` (MiB) or `gpu-fraction`, on each of
-    `gpu-fraction-num-devices` cards. Raises ValueError for terms that do not go together.
+    Volcano has resources: `volcano.sh/vgpu-memory` (MiB) on each of `volcano.sh/vgpu-number` cards.
+    KAI has annotations: `gpu-memory` (MiB) or `gpu-fraction`, on each of `gpu-fraction-num-devices`
+    cards. Raises ValueError for terms that contradict each other.
     """
     found = {name: amount for name, amount in amounts.items() if not name.startswith(_VGPU)}
     if unread := [

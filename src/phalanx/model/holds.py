@@ -1,7 +1,7 @@
 """Holds: reasons why a node or a device gets no new work.
 
-A node or device may have several holds, and takes work again when the last one is gone. Lifting one
-hold leaves the others.
+A node or device may have several holds, and takes work again when none is left. Removing one hold
+does not change the others.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 CORDON = "cordon"
-"""A user has closed the node or device; running work goes on."""
+"""A user has closed the node or device; running work continues."""
 DRAIN = "drain"
 """A user wants the node empty, at a given time or whenever possible."""
 MAINTENANCE = "maintenance"
@@ -25,7 +25,7 @@ DIRECTORIES = "directories"
 SHORTAGE = "shortage"
 """The node has run out of processes, memory or descriptors."""
 RESTART = "restart"
-"""The node's process has ended; the next one is expected to go on with the members there."""
+"""The node's process has ended, and its next process is expected to continue the members there."""
 UNWELL = (HEALTH, CHECK, DIRECTORIES, SHORTAGE)
 
 
@@ -34,14 +34,14 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     reason: str = ""
     by: str = ""
-    """The user who asked for the hold, as USER@HOST; empty: no user asked for it."""
+    """The user who asked for the hold, as USER@HOST; "" if no user did."""
     since: float = 0.0
     deadline: float = 0.0
-    """For a drain: the time at which the remaining work is ended; 0: never."""
+    """For a drain: the time at which the remaining work is ended; 0 if it is never ended."""
 
 
 def holds_text(holds: Mapping[str, Hold]) -> str:
-    """Return a clause that says why a node gets no new work; empty without holds."""
+    """Return a clause that says why a node gets no new work; "" without holds."""
     return "; ".join(_one_text(kind, hold) for kind, hold in sorted(holds.items()))
 
 
@@ -53,7 +53,7 @@ def _one_text(kind: str, hold: Hold) -> str:
 
 
 def cordoned_text(cordoned: Mapping[int, Hold]) -> str:
-    """Return a clause that names the devices that users have closed; empty if there are none."""
+    """Return a clause that names the devices that users have closed; "" if there are none."""
     devices = "1 device is" if len(cordoned) == 1 else f"{len(cordoned)} devices are"
     named = ", ".join(f"gpu{n} ({_one_text(CORDON, h)})" for n, h in sorted(cordoned.items()))
     return f"{devices} closed: {named}" if cordoned else ""

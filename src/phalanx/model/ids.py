@@ -13,11 +13,9 @@ from typing import ClassVar, NewType, TypeAlias, TypeVar
 
 PROCESS_ID_BYTES = 16
 WORKER_PADDING = 12
-"""The zero bytes that follow a process's id in a WorkerID."""
+"""The zero bytes after a process's id in a WorkerID."""
 PREFIX_BYTES = 6
-"""The number of bytes at the beginning of a process's id, and of a node's id, that name the
-node.
-"""
+"""The number of bytes that name the node, at the beginning of a process's id and of a node's id."""
 CONTROL = bytes(PROCESS_ID_BYTES)
 """The id of the head's process."""
 INDEX_BITS = 32
@@ -49,7 +47,7 @@ _Id = TypeVar("_Id", bound="BaseID")
 
 
 class BaseID(metaclass=ABCMeta):  # noqa: B024  # so that another engine's can be registered
-    """A fixed-length identifier: hashable, comparable by value, picklable."""
+    """A fixed-length identifier, which is hashable, comparable by value and picklable."""
 
     LENGTH: ClassVar[int] = 28
     __slots__ = ("_bytes",)
@@ -70,7 +68,7 @@ class BaseID(metaclass=ABCMeta):  # noqa: B024  # so that another engine's can b
 
     @classmethod
     def nil(cls: type[_Id]) -> _Id:
-        """Return the nil id, which names nothing: all its bits are set."""
+        """Return the nil id, which names nothing; all its bits are set."""
         return cls(b"\xff" * cls.LENGTH)
 
     @classmethod
@@ -169,13 +167,15 @@ class ActorID(BaseID):
 
 
 class TaskID(BaseID):
-    """An identifier of 24 bytes: the 16 bytes of the owner's id, then the sequence number."""
+    """An identifier of 24 bytes: the 16 bytes of the owner's id, then the task's sequence
+    number.
+    """
 
     LENGTH = 24
     __slots__ = ()
 
     def job_id(self) -> JobID:
-        """Return the job that the task belongs to."""
+        """Return the id of the task's job."""
         return JobID(self._bytes[12:16])
 
     def actor_id(self) -> ActorID:
@@ -234,7 +234,9 @@ def object_id_bytes(owner: bytes, number: int) -> bytes:
 
 
 def split_object_id(id_bytes: bytes) -> tuple[bytes, int]:
-    """Return (owner, number) of an object's 28 bytes. Raises ValueError on another length."""
+    """Return (owner, number) of an object from its 28 bytes. Raises ValueError for another
+    length.
+    """
     if len(id_bytes) != 28:
         raise ValueError(f"An object's id needs to have length 28, got {len(id_bytes)} bytes.")
     sequence = int.from_bytes(id_bytes[16:24], "big")

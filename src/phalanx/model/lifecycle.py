@@ -1,4 +1,6 @@
-"""Life cycles as transition tables. An illegal move raises an error with the history."""
+"""Life cycles as tables of the allowed changes of state. Another change raises an error with the
+history.
+"""
 
 from __future__ import annotations
 
@@ -68,16 +70,15 @@ GROUP: Final[Mapping[str, frozenset[str]]] = {
 
 
 class IllegalTransition(AssertionError):
-    """Raised for a change of state that the table for this kind of thing does not allow."""
+    """Raised for a change of state that is not in the table."""
 
 
 def move(
     table: Mapping[str, frozenset[str]], what: str, old: str, new: str, story: object = ""
 ) -> str:
-    """Return `new` if the table allows old -> new.
+    """Return `new` if the table allows the change from `old`.
 
-    Otherwise raise IllegalTransition with the text that `story` returns; `story` is called only in
-    that case.
+    Otherwise raise IllegalTransition with the text from `story`, which is called only in that case.
     """
     if new not in table[old]:
         raise IllegalTransition(f"{what}: {old} -> {new} is not allowed. {story}")

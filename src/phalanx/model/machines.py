@@ -6,17 +6,15 @@ import msgspec
 
 
 class MachineShare(msgspec.Struct, frozen=True, array_like=True):
-    """The machine that a node runs on, its amounts, and the resources whose amounts a person
-    gave.
-    """
+    """A node's machine, its amounts, and the resources whose amounts an administrator gave."""
 
     key: str
-    """A key that is equal for nodes of one machine: it names the machine's boot and, in a
+    """A key that is equal for all nodes of one machine. It names the machine's boot and, in a
     container, the container's processes.
     """
     amounts: dict[str, float]
     """The CPUs, GPUs and bytes of memory that a node offers if it is alone on the machine and no
-    amounts are given.
+    amounts were given.
     """
     given: tuple[str, ...] = ()
-    """The resources of the node whose amounts a person gave."""
+    """The resources of the node whose amounts an administrator gave."""

@@ -1,18 +1,19 @@
-"""The known word that a mistyped one stands for."""
+"""The search for the known word that is most similar to a mistyped one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 MAX_LENGTH = 64
-"""The most characters of a word for which a similar word is searched, because the search takes
-quadratic time.
+"""The largest number of characters of a word for which a similar word is searched, because the
+search takes quadratic time.
 """
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence: "; did you mean 'command'?", or nothing without a similar
-    word."""
+    """Return the end of a sentence, such as "; did you mean 'command'?"; "" if no known word is
+    similar.
+    """
     if len(word) > MAX_LENGTH:
         return ""
     import difflib  # every worker would carry it, and few words are mistyped

@@ -1,6 +1,6 @@
 """The ways in which nodes end, and the deaths of nodes that count against the work that ran there.
 
-Running work can take its node down. If such work is tried again elsewhere, it takes down the next
+Running work can bring its node down. If such work is tried again elsewhere, it brings down the next
 node, and so on, until the whole cluster is down. So work is not tried again after two nodes died
 under it, even if it has retries left.
 """
@@ -11,20 +11,18 @@ from collections.abc import Sequence
 from typing import Final
 
 ORDERLY: Final = ""
-"""The node was ended or drained on purpose: work has not caused its end."""
+"""The node was ended or drained on purpose, so work did not cause its end."""
 LOST: Final = "lost"
-"""The node is silent, or its connection ended, and the reason is unknown: the machine or the
+"""The node is silent, or its connection ended, and the reason is unknown. Either the machine or the
 network failed, or work that ran there brought the node down.
 """
 KILLED: Final = "killed"
-"""The node saw that one of its other processes was killed, which only the work on the node can have
-done.
-"""
+"""One of the node's helper processes was killed, which only the work on the node can have done."""
 MOST: Final = 2
-"""The number of nodes that may die under work before it is not tried again."""
+"""The number of nodes that may die under work; after that it is not tried again."""
 WITHIN_S: Final = 86_400.0
-"""Deaths of nodes that are at least this many seconds apart count as unrelated, because work that
-runs for long sees machines fail.
+"""Deaths of nodes that are at least this many seconds apart count as unrelated, because machines
+can fail for other reasons while work runs for a long time.
 """
 
 
@@ -38,15 +36,15 @@ def is_held_against(death: str, *, has_no_limit: bool) -> bool:
 
 
 def with_one_more(deaths: Sequence[float], now: float) -> list[float]:
-    """Return the times of the deaths that count together (seconds since the epoch), including a
-    death that happens now.
+    """Return the times of the deaths that count together (in seconds since the epoch), including
+    one that happens now.
     """
     return [at for at in deaths if now - at < WITHIN_S] + [now]
 
 
 def why_stopped(what: str, reason: str) -> str:
-    """Return why work that has killed processes of its nodes is stopped, for display. `reason` is
-    the reason of the last death.
+    """Return the text that says why work that has killed processes of its nodes is stopped.
+    `reason` is the reason of the last death.
     """
     return (
         f"{what} has taken its node or its parent process along {MOST} times, so it is not tried "
@@ -57,11 +55,13 @@ def why_stopped(what: str, reason: str) -> str:
 PARENT_KILLED: Final = (
     "it ended because its parent process was killed, most likely by itself (kill -9 $PPID)"
 )
-"""The reason of a process that ended because its parent was killed."""
+"""The reason for the end of a process whose parent was killed."""
 
 
 def why_not_again(what: str, reason: str) -> str:
-    """Return why work is not tried again, for display; `reason` is the reason of the last death."""
+    """Return the text that says why work is not tried again; `reason` is the reason of the last
+    death.
+    """
     return (
         f"{MOST} nodes died while {what} ran there, so it is not tried again: a third might "
         f"follow. The last one: {reason}"

@@ -32,19 +32,17 @@ LARGEST_AMOUNT = 9e14
 LARGEST_NUMBER = 2**31 - 1
 """The largest priority or weight."""
 ACCELERATORS = ("GPU", "TPU", "neuron_cores", "HPU", "NPU", "RBLN")
-"""Resources whose units are devices: a request is for a part of one device, or for whole
-devices.
-"""
+"""Resources whose units are devices: a request is for part of one device, or for whole devices."""
 DEFAULT_RETRIES = 3
 """The retries of a task without `max_retries`."""
 Check = Callable[[Any], str | None]
-"""A check of a value. It returns None for an allowed value, and otherwise a description of the
+"""A check of a value, which returns None for an allowed value, and otherwise a description of the
 allowed values.
 """
 
 
 class WrongType(str):
-    """The description that a check returns for a value of a wrong type, for which a TypeError is
+    """The description that a check returns if the value has a wrong type, so that a TypeError is
     raised.
     """
 
@@ -190,11 +188,11 @@ def _texts(value: Mapping[Any, Any]) -> str | None:
 
 
 PROFILE_TOOLS = ("cprofile", "viztracer", "memray", "torch")
-"""The names of profiling tools that a runtime environment may give under `profile`."""
+"""The names of the profiling tools that `profile` in a runtime environment may name."""
 
 
 def profile_fault(wanted: Any) -> str | None:
-    """Return what is wrong with the field `profile` of a runtime environment, or None.
+    """Return a description of the fault in the field `profile` of a runtime environment, or None.
 
     The field is the name of a tool, or a mapping with `tool` and optionally `directory`.
     """
@@ -262,8 +260,8 @@ _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         "a function, or its name as 'package.module.name'",
     ),
 )
-"""The fields of a runtime environment: name, check of the value, and description of the allowed
-values.
+"""The fields of a runtime environment: each name, with the check of the value and a description of
+the allowed values.
 """
 
 
@@ -455,8 +453,7 @@ def _check_precision(options: Mapping[str, Any]) -> None:
 
 
 def named_strategy(options: Mapping[str, Any]) -> Any:
-    """Return the scheduling strategy that checked options name, directly or as a placement
-    group."""
+    """Return the scheduling strategy in checked options, given directly or as a placement group."""
     group = options.get("placement_group")
     if group is None or group == "default":
         return options.get("scheduling_strategy")
@@ -470,7 +467,7 @@ def required_resources(options: Mapping[str, Any], *, default_cpus: float) -> di
     """Return the amounts that a task or actor with these options requests, by resource name.
 
     Raises ValueError for a fractional number of devices above one, and for options about the
-    sharing of GPUs that do not go together.
+    sharing of GPUs that contradict each other.
     """
     amounts: dict[str, float] = {}
     cpus = options.get("num_cpus")

@@ -1,9 +1,8 @@
 """A process's own time: a clock that stands still while the process does not run.
 
 A process reads no messages while it is stopped, its machine is suspended, or it waits for a disk.
-When the process goes on, all deadlines that it set for other processes have passed, although the
-messages that those processes sent in time wait in its sockets. By this clock none of these messages
-is late.
+When the process continues, all deadlines that it set for other processes have passed, although
+their messages came in time and wait in its sockets. By this clock, no such message is late.
 """
 
 from __future__ import annotations
@@ -11,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 PAUSE_S = 1.5
-"""Seconds between two looks at the clock from which the process counts as paused. While the process
-runs, its loop looks at the clock at least once a second.
+"""The seconds between two calls of the clock from which on the process counts as paused. A running
+process's loop calls the clock at least once a second.
 """
 COUNTED_S = 0.05
 """Seconds of each pause that still count, because they may have passed before the pause began."""
 
 
 class OwnTime:
-    """A clock that never goes back, and that leaves out pauses; it counts seconds.
+    """A clock in seconds that never goes back, and that leaves out pauses.
 
     Any thread may call it without a lock: each call computes its result from one immutable state,
     and two calls at the same time compute the same next state.
@@ -32,7 +31,9 @@ class OwnTime:
         self._clock = clock
         self._pause_s = pause_s
         self._state = (clock(), 0.0)
-        """The value of `clock` at the last call, and the seconds of all pauses until then."""
+        """The time that `clock` returned at the last call, and the seconds of all pauses until
+        then.
+        """
 
     def __call__(self) -> float:
         """Return the present time in seconds."""
@@ -46,5 +47,5 @@ class OwnTime:
 
     @property
     def paused_s(self) -> float:
-        """Return the seconds of all pauses together."""
+        """The seconds of all pauses together."""
         return self._state[1]

@@ -1,6 +1,6 @@
-"""Principals: the people, tokens, jobs and nodes that ask for something, as the server knows them.
+"""Principals: the people, tokens, jobs and nodes that send requests, as the server knows them.
 
-A principal is made where somebody is authenticated: from the kernel's report about a socket, or
+A principal is created where somebody is authenticated: from the kernel's report about a socket, or
 from a token, but never from a statement of the asking process.
 """
 
@@ -16,7 +16,7 @@ UNIX, TOKEN, JOB, NODE = "unix", "token", "job", "node"
 node that acts for itself.
 """
 GROUP = "@"
-"""The mark of a group of accounts, as in `@ml`."""
+"""The first character of the name of a group of accounts, as in `@ml`."""
 EVERYBODY = "*"
 
 
@@ -55,7 +55,7 @@ class Principal(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names under which the list of a queue may contain this principal."""
+        """The names by which a queue's list of people may include this principal."""
         own = (self.user,) if self.user else ()
         groups = (f"{GROUP}{group}" for group in self.groups)
         return frozenset((EVERYBODY, str(self), *own, *groups))

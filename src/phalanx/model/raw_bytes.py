@@ -2,7 +2,7 @@
 
 Python reads an undecodable byte of an argument, a variable or a path as half a surrogate, which no
 encoder accepts. Here each such byte is written as one of the last 128 characters of Unicode, which
-are for private use and in no font. So the byte travels through messages, stores and JSON, and
+are for private use and in no font. So the byte passes through messages, stores and JSON, and
 becomes a byte again where the text is given to the operating system.
 """
 
@@ -17,7 +17,7 @@ import msgspec
 T = TypeVar("T")
 
 _FIRST = 0x10FF80
-"""The code point of the character that stands for the byte 0x80."""
+"""The code point of the character that represents the byte 0x80."""
 _SHIFT = _FIRST - 0xDC80
 _HALF = re.compile("[\udc80-\udcff]")
 _STANDS_FOR_BYTE = re.compile("[\U0010ff80-\U0010ffff]")
@@ -40,18 +40,20 @@ def native(text: str) -> str:
 
 
 def byte_shown(character: str) -> str:
-    """Return the byte that a character stands for, as `\\xff` for display; empty for others."""
+    """Return the byte that a character represents, in the form `\xff` for display; "" for any other
+    character.
+    """
     text = native(character)
     return f"\\x{ord(text) - 0xDC00:02x}" if _HALF.match(text) else ""
 
 
 def all_writable(value: T) -> T:
-    """Return a message or a record in which each text is `writable`, at any depth."""
+    """Return a message or a record with each text in it made `writable`, at any depth."""
     return _with_texts(value, writable)
 
 
 def all_native(value: T) -> T:
-    """Return a message or a record in which each text is `native`, at any depth."""
+    """Return a message or a record with each text in it made `native`, at any depth."""
     return _with_texts(value, native)
 
 
@@ -75,7 +77,7 @@ def _with_texts(value: T, change: Callable[[str], str]) -> T:
 
 
 def _is_ascii(value: list[Any] | dict[Any, Any]) -> bool:
-    """Whether a list or a dict has ASCII texts only, and nothing else."""
+    """Whether a list or a dict contains only ASCII texts."""
     try:
         is_ascii = "".join(value).isascii()
         return is_ascii and (isinstance(value, list) or "".join(value.values()).isascii())

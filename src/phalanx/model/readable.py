@@ -25,9 +25,10 @@ _LENGTHS_S = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in its two largest units, rounded down: 12s, 1h53m, 3d4h. A duration below
-    one second is in tenths. `manifests.times` reads this form. The page draws the same form in
-    `page.js`.
+    """Return a duration in its two largest units, rounded down: 12s, 1h53m, 3d4h. Below one second
+    it is in tenths.
+
+    `manifests.times` reads this form, and `page.js` writes the same form on the page.
     """
     if seconds < 1:
         tenths = int(max(seconds, 0) * 10)

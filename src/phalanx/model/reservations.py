@@ -19,9 +19,9 @@ MAX_COUNT = 1_000_000
 class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A request for a reservation.
 
-    It keeps the nodes `nodes`, or all nodes that have `labels`, or `node_count` of these nodes.
-    With `amounts` it keeps a total amount of one resource instead, with an equal part of all other
-    resources of the same nodes.
+    It keeps the nodes `nodes`, or all nodes that have `labels`, or `node_count` of those. If
+    `amounts` is given, it keeps that total amount of one resource, and the same part of all other
+    resources of its nodes.
 
     It begins once, at `start`, or at each time of `schedule` (a cron schedule, in `time_zone`). It
     lasts for `length_s`, or until `end`, or until it is deleted.
@@ -32,15 +32,15 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     end: Moment | None = None
     length_s: float | None = None
     latest: Moment | None = None
-    """The latest time at which the reservation begins. It begins as soon as its nodes are free,
-    between `start` and this time.
+    """The latest time at which the reservation begins. Between `start` and this time, it begins as
+    soon as its nodes are free.
     """
     schedule: str = ""
     time_zone: str = ""
     users: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
-    """Users and queues whose jobs may run inside the reservation; both empty: any job that names
-    it.
+    """The users and queues whose jobs may run inside the reservation. If there are none, any job
+    that names it may.
     """
     nodes: tuple[str, ...] = ()
     """The nodes, each by its id, the beginning of its id, its host or its address."""
@@ -53,5 +53,5 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
     ignores_jobs: bool = False
     """Whether the reservation is accepted although jobs will still run on its nodes when it begins.
-    These jobs run on.
+    These jobs continue.
     """

@@ -1,4 +1,4 @@
-"""Verbs: the kinds of requests. A right allows or denies all requests of one kind."""
+"""Verbs: kinds of requests. A right allows or denies all requests of one kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors of the operating system by which any call reports that the machine has run out of
+"""Errors of the operating system with which any call may fail, because the machine has run out of
 something that all its processes share.
 """
 
@@ -10,5 +10,5 @@ _SHORTAGES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
 def is_shortage(error: OSError) -> bool:
-    """Whether an error means that processes, memory or descriptors have run out."""
+    """Whether an error means that the machine has no processes, memory or descriptors left."""
     return error.errno in _SHORTAGES

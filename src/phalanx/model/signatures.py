@@ -1,4 +1,6 @@
-"""The parameters and results of functions and methods, small enough to travel with a handle."""
+"""The parameters and results of functions and methods, in a form small enough for the handles of
+actors.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import msgspec
 
 
 class Arity(msgspec.Struct, frozen=True, array_like=True):
-    """The parameters of a signature, small enough to travel with a handle."""
+    """The parameters of a function, in a form small enough for the handles of actors."""
 
     names: tuple[str, ...]
     required: int
@@ -21,7 +23,7 @@ class Arity(msgspec.Struct, frozen=True, array_like=True):
     positional_only: int = 0
 
     def check(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Raise TypeError when a call would not fit."""
+        """Raise TypeError if the function `name` cannot be called with these arguments."""
         given = len(args)
         if given > len(self.names) and not self.takes_more:
             raise TypeError(
@@ -51,7 +53,7 @@ ANYTHING = Arity((), 0, (), (), True, True)
 
 
 def arity_of(function: Callable[..., Any], skip_first: bool = False) -> Arity:
-    """Return the arity of a function; with `skip_first`, of a method without its `self`."""
+    """Return the parameters of a function; with `skip_first`, of a method without its `self`."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError):
@@ -83,7 +85,7 @@ class MethodShape(msgspec.Struct, frozen=True, array_like=True):
     retries_exceptions: bool = False
     backpressure: int = -1
     task_events: bool | None = None
-    """Whether listings show calls of the method; None: the actor's `task_events` decides."""
+    """Whether listings show calls of the method; None if the actor's `task_events` decides."""
 
 
 class ActorShape(msgspec.Struct, frozen=True, array_like=True):
@@ -95,17 +97,17 @@ class ActorShape(msgspec.Struct, frozen=True, array_like=True):
     max_pending_calls: int
     out_of_order: bool
     decorators: dict[str, bytes] = {}
-    """By method: the pickle of the function with which the class wraps the method's `remote`."""
+    """The pickle of the function with which the class wraps a method's `remote`, by method."""
     concurrency: int = 0
-    """The number of the actor's calls that may run at the same time; 0: its concurrency groups set
-    the numbers.
+    """The number of the actor's calls that may run at the same time; 0 if its concurrency groups
+    set the numbers.
     """
     task_events: bool = True
     """Whether listings show calls of the actor."""
 
 
 def count_of(returns: Any) -> int:
-    """Return `num_returns` as a number. It is -1 for a stream of references, and -2 for one
+    """Return `num_returns` as a number: -1 stands for a stream of references, and -2 for one
     reference to a list of references.
     """
     count: int = {"streaming": -1, "dynamic": -2}.get(returns, returns)

@@ -1,7 +1,7 @@
 """The record of each step of a job: programs that were run at the same time inside the job's
 members.
 
-Amounts are in whole resources, times in seconds, moments in seconds since the epoch.
+Amounts are in whole resources, durations in seconds, and points in time in seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     """The job's name; for an array task, `NAME[7]`."""
     namespace: str
     submitted: float
-    """When the job was submitted. This time distinguishes jobs with the same name."""
+    """The time of the job's submission, which distinguishes jobs with the same name."""
     number: int
     """The number of the step, counted from 0. No two steps of a job have the same number, even if
     the job starts again.
@@ -35,11 +35,11 @@ class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     command: str
     tasks: int
     state: str = RUNNING
-    """Running, or one of `model.attempts.STATES`; Terminated: the step was cut off when its member
-    ended.
+    """Running, or one of `model.attempts.STATES`. Terminated means that the step was cut off when
+    its member ended.
     """
     exit_code: int | None = None
-    """The largest exit code of the step's tasks; None: no exit code is known."""
+    """The largest exit code of the step's tasks; None if none is known."""
     nodes: tuple[str, ...] = ()
     """The host name of each node of the step; several nodes may have the same host name."""
     cpus: float = 0.0
@@ -48,25 +48,25 @@ class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     ended: float | None = None
     cpu_s: float = 0.0
     memory_max: float = 0.0
-    """The peak memory in bytes of the task that used most; 0: unknown."""
+    """The peak memory in bytes of the task that used most; 0 if unknown."""
     memory_sum: float = 0.0
     """The sum of the mean memory in bytes of all measured tasks."""
     measured: int = 0
     """The number of tasks whose memory was measured while they ran."""
     signal: int = 0
-    """The signal that ended the task with the largest exit code; 0: none, or unknown."""
+    """The signal that ended the task with the largest exit code; 0 if none did, or if unknown."""
 
     def elapsed_s(self, now: float) -> float:
-        """Return the seconds for which the step ran, or has run until `now` if it still runs."""
+        """Return the seconds for which the step ran; for a running step, until `now`."""
         return max((now if self.ended is None else self.ended) - self.started, 0.0)
 
     @property
     def memory_mean(self) -> float | None:
-        """Return the mean memory of a task in bytes; None: unknown."""
+        """The mean memory of a task in bytes; None if unknown."""
         return self.memory_sum / self.measured if self.measured else None
 
     def with_task(self, code: int | None, used: Used | None, signal: int = 0) -> Step:
-        """Return the step's record with one more ended task added."""
+        """Return a record of the step with one more ended task."""
         if used is None:
             used = Used()
         is_measured = used.samples > 0

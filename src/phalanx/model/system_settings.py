@@ -1,6 +1,6 @@
 """Settings of a cluster's internals, under Ray's names: limits that few programs change.
 
-They are given where a cluster starts, and every process of the cluster follows them.
+They are given where a cluster starts, and apply to all its processes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class SystemSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The settings of one cluster."""
 
     inline_bytes: int = INLINE_BYTES
-    """The largest size in bytes of a value that travels in messages; larger values lie in shared
-    memory.
+    """The largest size in bytes of a value that travels in messages; larger values are put into
+    shared memory.
     """
     lineage_bytes: int = LINEAGE_BYTES
-    """The most bytes of its tasks' arguments that an owner keeps, so that it can compute lost
+    """The bytes of its tasks' arguments that an owner keeps at most, so that it can compute lost
     results again.
     """
     makes_again: bool = True
@@ -35,18 +35,20 @@ class SystemSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     dead_actors: int = DEAD_ACTORS
     """The number of ended actors that the head remembers."""
     stream_items: int = STREAM_ITEMS
-    """The most items of the generator of a task or call; a generator with more items fails."""
+    """The largest number of items from the generator of a task or call; a generator with more items
+    fails.
+    """
     spread_threshold: float | None = None
-    """The used part of a node, from 0 to 1, above which new tasks go to other nodes; None: they go
-    elsewhere only when the node is full.
+    """The used part of a node, from 0 to 1, above which new tasks go to other nodes; None if they
+    go elsewhere only when the node is full.
     """
     idle_lease_ms: int | None = None
-    """Milliseconds for which a process keeps an idle worker; 0: it keeps none. None: 300
+    """Milliseconds for which a process keeps an idle worker; 0 to keep none. None stands for 300
     milliseconds, or less if other work may wait for the worker's resources.
     """
     memory_limit: float | None = None
-    """The share of a machine's memory above which nodes end workers, on nodes that are started with
-    this setting.
+    """The share of a machine's memory above which nodes end workers. It applies to nodes that are
+    started with this setting.
     """
 
 
@@ -63,18 +65,18 @@ _RAYS: Mapping[str, str] = {
     "memory_usage_threshold": "memory_limit",
     "worker_lease_timeout_milliseconds": "idle_lease_ms",
 }
-"""The names of Ray's settings that Phalanx follows."""
+"""The names of Ray's settings that have an effect in Phalanx."""
 _SHARES = ("spread_threshold", "memory_limit")
 
 
 def read_system_settings(
     given: Mapping[str, Any] | None, variables: Mapping[str, str] | None = None
 ) -> SystemSettings:
-    """Read settings by Ray's names, as in `_system_config`; settings that Phalanx does not have are
-    ignored.
+    """Return settings from values by Ray's names, as in `_system_config`; settings that Phalanx
+    does not have are ignored.
 
-    `variables` are environment variables; `RAY_NAME` among them is the value of a setting that
-    `given` does not have. Raises ValueError for a value that a setting cannot have.
+    A setting that `given` does not have is read from the environment variable `RAY_NAME`. Raises
+    ValueError for a value that a setting cannot have.
     """
     found: dict[str, Any] = {}
     for name, field in _RAYS.items():

@@ -1,8 +1,8 @@
 """Limits of users in a queue, as an annotation of the queue keeps them.
 
 The annotation is a JSON object of users: `{"ana": {"running": 2}, "*": {"waiting": 100}}`. The row
-`*` applies to users without a row of their own. A row of a queue counts the work in that queue and
-in those below it, so a limit of a queue holds even if the queues below it allow more.
+`*` applies to users without a row of their own. A limit of a queue covers the work in that queue
+and in the queues below it, even if those allow more.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class UserLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The limits of one user in a queue. A field that is None sets no limit."""
 
     running: int | None = None
-    """The most jobs that run at a time."""
+    """The largest number of jobs that run at the same time."""
     waiting: int | None = None
-    """The most jobs that wait at a time; each task of an array counts."""
+    """The largest number of jobs that wait at the same time; each task of an array counts."""
     gpus: float | None = None
-    """The most GPUs that running work holds."""
+    """The largest number of GPUs that running work holds."""
     priority: int | None = None
     """The highest priority of a job."""
     time_s: float | None = None
     """The longest time limit of a job, in seconds; also the limit of jobs that set none."""
     submits_per_s: float | None = None
-    """The most jobs submitted in a second, on average. The jobs of up to ten seconds may come at
-    once.
+    """The largest number of jobs submitted in a second, on average. As many jobs as ten seconds
+    allow may come at once.
     """
 
 
@@ -46,7 +46,9 @@ _decoder = msgspec.json.Decoder(dict[str, UserLimits])
 
 @lru_cache(maxsize=1_024)
 def read_user_limits(text: str) -> Mapping[str, UserLimits]:
-    """Return the limits by user. Raises ValueError for a text in another form."""
+    """Return the limits in the annotation `text`, by user. Raises ValueError for a text in another
+    form.
+    """
     try:
         found = _decoder.decode(text) if text else {}
     except msgspec.MsgspecError as error:
@@ -63,7 +65,7 @@ def read_user_limits(text: str) -> Mapping[str, UserLimits]:
 
 
 def written_user_limits(limits: Mapping[str, UserLimits]) -> str:
-    """Return the text of the annotation for these limits; empty if there are none."""
+    """Return the text of the annotation for these limits; "" if there are none."""
     kept = {user: one for user, one in sorted(limits.items()) if one != NO_LIMITS}
     return msgspec.json.encode(kept).decode() if kept else ""
 

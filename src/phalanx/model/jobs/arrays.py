@@ -14,20 +14,20 @@ MAX_ELEMENTS = 1_000_000
 """The largest number of array tasks in one array."""
 MAX_INDEX = 2**31 - 1
 MAX_RANGES = 10_000
-"""The largest number of ranges into which the indices of one array may fall."""
+"""The largest number of ranges that the indices of one array may form."""
 
 _LISTED = 10
-"""The largest distance between the first and the last index of a range with a step for which the
-indices are written out, as in Slurm.
+"""The largest distance between the first and the last index of a range with a step for which all
+indices are listed one by one, as in Slurm.
 """
 
 Range = tuple[int, int, int]
-"""The first and last index, both included, and the step between indices."""
+"""The first and the last index, both included, and the step between indices."""
 
 
 class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The indices of an array, in ascending ranges, and the most array tasks that may run at
-    once.
+    """The indices of an array in ascending ranges, and the largest number of array tasks that may
+    run at the same time.
     """
 
     ranges: tuple[Range, ...]
@@ -52,7 +52,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Indices:
-    """The indices of an array's ranges by position, and the positions by index."""
+    """The indices of an array, which can be looked up by position, and their positions by index."""
 
     def __init__(self, ranges: tuple[Range, ...]) -> None:
         self._ranges = [range(first, last + 1, step) for first, last, step in ranges]
@@ -72,7 +72,7 @@ class Indices:
         return self._ranges[number][position - self._begins[number]]
 
     def written(self, begin: int, end: int) -> str:
-        """Return exactly the indices at these positions, as `1,3,5-7` and `0-20:2`."""
+        """Return exactly the indices at these positions as text: `1,3,5-7` or `0-20:2`."""
         parts: list[str] = []
         for number, one in enumerate(self._ranges):
             here = self._begins[number]
@@ -104,7 +104,7 @@ class ArrayTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     last: int
     step: int
     since: float
-    """When the array began to count as waiting, in seconds since the epoch."""
+    """The time from which the array counts as waiting, in seconds since the epoch."""
 
 
 def array_task_name(array: str, index: int) -> str:

@@ -15,7 +15,7 @@ Nodes pass the bytes on and never decode them. Each view names all members of th
 every view at each node would take time quadratic in the gang's size.
 """
 NO_VIEW = EncodedView(b"")
-"""The empty bytes in place of a view, for a task or actor that is in no gang."""
+"""The empty bytes instead of a view, for a task or actor that is in no gang."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -58,5 +58,5 @@ def encode_view(view: GangView) -> EncodedView:
 
 
 def decode_view(encoded: EncodedView) -> GangView | None:
-    """Return the view that these bytes encode; None for NO_VIEW."""
+    """Return the view in these bytes; None for NO_VIEW."""
     return msgspec.msgpack.decode(encoded, type=GangView) if encoded else None

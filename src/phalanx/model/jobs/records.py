@@ -1,4 +1,4 @@
-"""The records of jobs, flows and cron jobs, which are rows of the store while these exist."""
+"""The records of jobs, flows and cron jobs. The store has one row for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phalanx.model.jobs.states import BLOCKED, FINISHED, PENDING, WAITING
 
 KEEP_TRANSITIONS = 100
 WHOLE = -1
-"""The index that stands for all members of the group."""
+"""The index that means all members of the group."""
 
 
 class Transition(msgspec.Struct, frozen=True, gc=False):
@@ -30,8 +30,10 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
 
 class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
-    """A member of a job. `attempt` counts the member's starts; a message about an earlier attempt
-    is outdated.
+    """A member of a job.
+
+    `attempt` counts the member's starts; a message about an earlier attempt is out of date and is
+    ignored.
     """
 
     group: str
@@ -44,9 +46,9 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     started: float | None = None
     ended: float | None = None
     comes_back: bool = False
-    """Whether a member that is being ended starts again after its end."""
+    """Whether a member that is now being ended starts again afterwards."""
     retires: bool = False
-    """Whether a member that is being ended is forgotten after its end, because the job has
+    """Whether a member that is now being ended is removed afterwards, because the job has
     shrunk.
     """
     node_deaths: list[float] = []
@@ -56,10 +58,10 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     not the node.
     """
     signal: int = 0
-    """The signal that ended the member; 0: none, or unknown."""
+    """The signal that ended the member; 0 if none did, or if unknown."""
     asked_s: float = 0.0
-    """The time, by the clock of gangs, at which the member was requested. The member started at
-    this time or later.
+    """The time on the gangs' clock at which the member was requested, which is never after its
+    start.
     """
     crashes: int = 0
     """How often in a row the member crashed soon after its start (see `head.jobs.resting`)."""
@@ -74,8 +76,8 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 class DueAction(msgspec.Struct, frozen=True, kw_only=True):
-    """An action of a policy with a timeout. The head takes the action at `at`, unless its cause is
-    gone by then.
+    """An action of a policy with a timeout. The head does it at `at`, unless its cause has ended
+    before.
     """
 
     at: float
@@ -97,7 +99,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     spec: JobSpec
     submitted: float
     recorded: float | None = None
-    """The time of submission as the clock showed it then; None in records of earlier versions."""
+    """The time of submission as the clock then showed it; None in records of earlier versions."""
     request: bytes = b""
     """The id of the request that created the record."""
     state: str = PENDING
@@ -107,20 +109,20 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     groups: dict[str, list[MemberRecord]] = {}
     """The members of each group, by index."""
     tally: dict[str, dict[str, int]] = {}
-    """The number of members in each state, by group; `set_state` keeps these numbers."""
+    """The number of members in each state, by group; `set_state` updates it."""
     restarts: dict[str, int] = {}
     """The number of processes of each group that were restarted in place since the group's members
-    were last made.
+    were last created.
     """
     retired: dict[str, int] = {}
-    """The number of the last attempt of any retired member, by group. A later member with the same
-    name numbers its attempts from there.
+    """By group, the number of the last attempt of any retired member. A later member with the same
+    name counts its attempts from there.
     """
     due: list[DueAction] = []
     history: list[Transition] = []
     changed: float = 0.0
     started: float | None = None
-    """The time at which the minimum number of members first ran."""
+    """The time at which the job's minimum number of members first ran."""
     run_started: float | None = None
     """The time at which the gang began its present run; None if it has not begun."""
     ran_s: float = 0.0
@@ -130,7 +132,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     run_count: int = 0
     """The number of earlier runs of the gang."""
     requeues: int = 0
-    """How often the requeue rule restarted the job for a reason that counts against its maximum."""
+    """How often the requeue rule restarted the job for a reason that counts towards its maximum."""
     revision: int = 0
     """How often the job's queue, priority or time was changed. After each change the job needs a
     new gang.
@@ -141,33 +143,33 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     """Seconds by which the clock was set back, if it then showed a time before the job's
     submission.
 
-    Lengths of time are counted from the submission less these seconds.
+    Durations since the submission are measured from that many seconds earlier.
     """
     stepped_s: float = 0.0
-    """The seconds by which heads have noticed that the clock was stepped since the submission."""
-    outcomes: list[Outcome] = []
-    """The outcome of each of the job's dependencies, in the order in which the spec lists these."""
-    queued: float | None = None
-    """The time at which the last dependency was met; the job counts as waiting from then on."""
-    released: float | None = None
-    """The time at which the job was last released. The time before its release does not count as
-    waiting.
+    """The seconds by which the clock was stepped since the submission, as far as heads have
+    noticed.
     """
+    outcomes: list[Outcome] = []
+    """The outcome of each of the job's dependencies, in the order of the spec."""
+    queued: float | None = None
+    """The time at which the last dependency was met, since which the job counts as waiting."""
+    released: float | None = None
+    """The time at which the job was last released; it does not count as waiting before."""
     reserved_until: float | None = None
     """For a job that runs in a reservation: the end of the reservation."""
     step_count: int = 0
-    """The number of steps that the job has started so far, which is the number of the next step."""
+    """The number of steps that the job has started so far. The next step gets this number."""
     is_warned: bool = False
-    """Whether the members have got the signal before the end in the present run."""
+    """Whether the members have got the warning signal in the present run."""
     ends_as: str = ""
-    """The final state of a job that is being terminated; empty: Terminated."""
+    """The final state of a job that is being terminated; "" stands for Terminated."""
     crashes: int = 0
     """How often in a row the job was restarted because members crashed soon after their start."""
     rests_until: float | None = None
-    """The earliest start after a crash, in seconds since the epoch."""
+    """The earliest time of the next start after a crash, in seconds since the epoch."""
     finished: float | None = None
     is_deleted: bool = False
-    """Whether the job is forgotten as soon as its members are gone."""
+    """Whether the job is deleted as soon as its members have ended."""
 
     def __post_init__(self) -> None:
         if self.recorded is None:
@@ -175,14 +177,16 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
 
     @cached_property
     def uid(self) -> JobId:
-        """The job's name in all tables. The property computes the text once, because a head needs
-        it a dozen times for each job.
+        """The job's name in all tables. The text is computed only once, because a head needs it a
+        dozen times for each job.
         """
         return self.spec.uid
 
     @property
     def recorded_as(self) -> float:
-        """The time of submission in records of the history, which no step of the clock moves."""
+        """The time of submission under which the history has the job; steps of the clock do not
+        change it.
+        """
         return self.submitted if self.recorded is None else self.recorded
 
     @property
@@ -200,7 +204,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
         return members[at] if at < len(members) and members[at].index == index else None
 
     def count(self, *states: str, group: str = "") -> int:
-        """Return how many members are in any of `states`."""
+        """Return the number of members of a group in any of `states`."""
         tallies = (self.tally.get(group, {}),) if group else self.tally.values()
         found = 0
         for tally in tallies:  # asked so often that a generator costs time
@@ -216,13 +220,15 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
         member.state = state
 
     def count_element(self, old: str, new: str, elements: int = 1) -> None:
-        """Count `elements` array tasks that have moved from the state `old` to `new`."""
+        """Update the counts for `elements` array tasks that have moved from the state `old` to
+        `new`.
+        """
         tally = self.tally[""]
         tally[old] = tally.get(old, 0) - elements
         tally[new] = tally.get(new, 0) + elements
 
     def replace_group(self, group: str, members: list[MemberRecord]) -> None:
-        """Replace the members of a group, and count the states of the new ones."""
+        """Replace the members of a group, and count the states of the new members."""
         self.groups[group] = members
         tally = self.tally[group] = dict[str, int]()
         for member in members:
@@ -236,9 +242,9 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
         return max(self.stepped_s, 0.0)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move all times from which durations are counted by a step of the clock.
+        """Move all times from which durations are measured by the seconds of a step of the clock.
 
-        The history is left as it is, since it records what the clock showed.
+        The history stays as it is, since it records what the clock showed.
         """
         self.stepped_s += step_s
         self.submitted += step_s
@@ -270,7 +276,9 @@ class StepRecord(msgspec.Struct, kw_only=True, eq=False):
 
     state: str = ""
     members: dict[str, dict[str, int]] = {}
-    """The numbers of members of the step's job by group and state, for probes."""
+    """The numbers of members of the step's job, by group and state, for the probes of other
+    steps.
+    """
     passed: list[int] = []
     """The indices of the step's own probes that have passed."""
 
@@ -289,20 +297,20 @@ class FlowRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 class CronRecord(msgspec.Struct, kw_only=True, eq=False):
-    """One cron job. `seen` is the last scheduled time that was acted on or skipped."""
+    """One cron job. `seen` is the last scheduled time for which a job was submitted or skipped."""
 
     spec: CronSpec
     seen: float
     request: bytes = b""
     """The id of the request that created or last changed the cron job."""
     active: list[str] = []
-    """Names of the cron job's unfinished jobs, oldest first."""
+    """The names of the cron job's unfinished jobs, oldest first."""
     succeeded: list[str] = []
     failed: list[str] = []
     last_scheduled: float | None = None
     last_success: float | None = None
     acted: list[tuple[float, float]] = []
-    """Spans of scheduled times that the cron job has acted on or skipped, oldest first.
+    """Spans of scheduled times for which jobs were submitted or skipped, oldest first.
 
     They prevent a second job for the same time after the clock was set back a little.
     """
@@ -310,7 +318,7 @@ class CronRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 def new_job(spec: JobSpec, now: float) -> JobRecord:
-    """Return the record of a job that was just submitted, with all its members waiting."""
+    """Return the record of a newly submitted job, with all members waiting."""
     job = JobRecord(spec=spec, submitted=now, changed=now, is_held=spec.timing.is_held)
     job.outcomes = [Outcome() for _ in (spec.after.needs if spec.after is not None else ())]
     if spec.element is not None:
@@ -326,7 +334,7 @@ def new_job(spec: JobSpec, now: float) -> JobRecord:
 
 
 def moved(moment: float | None, step_s: float) -> float | None:
-    """Return a time as it reads after the clock was stepped by `step_s`; None stays None."""
+    """Return a time as the clock shows it after a step of `step_s`; None stays None."""
     return None if moment is None else moment + step_s
 
 

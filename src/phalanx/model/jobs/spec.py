@@ -1,5 +1,5 @@
 """The request of a job: groups of equal members, each with some processes, and rules for the job's
-life.
+course.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEFAULT_GRACE_S = 30.0
 MAX_REPLICAS = 100_000
 """The largest number of members in each group."""
 UNLIMITED = -1
-"""The `max_retry` of a group whose retries are unlimited."""
+"""The `max_retry` of a group with unlimited retries."""
 
 
 class Port(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -38,8 +38,9 @@ class Port(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One command, made from a container of a manifest.
 
-    `command` and `args` are joined; amounts are in whole resources by Phalanx's names (CPU, GPU,
-    memory in bytes). Where a limit is given without a request, the limit serves as the request.
+    Its words are `command` followed by `args`. Amounts are in whole resources by Phalanx's names
+    (CPU, GPU, memory in bytes). Where a limit is given without a request, the limit is also the
+    request.
     """
 
     name: str = ""
@@ -51,8 +52,9 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     limits: Amounts = ()
     ports: tuple[Port, ...] = ()
     streams: Literal["", "pipes", "terminal"] = ""
-    """How the submitter reads the process's output and writes its input; "": not at all, because
-    the output goes to a log. A process with streams begins when the submitter has connected.
+    """How the submitter reads the process's output and writes its input; "" if it does neither,
+    because the output goes to a log. A process with streams begins when the submitter has
+    connected.
     """
 
     @property
@@ -69,7 +71,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The form of each member of a group: processes that run at the same time, after the processes
-    of `before` have run one by one.
+    of `before` have run one after another.
 
     `placement` narrows the choice of nodes (nodeSelector, tolerations, affinity,
     topologySpreadConstraints), as Kubernetes writes it; `batch.reading_tasks` reads it.
@@ -87,8 +89,10 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def needs(self) -> dict[str, float]:
-        """The amounts that one member holds: the sum over its processes, or the request of a
-        process of `before` where that is larger.
+        """The amounts that one member holds, for each resource.
+
+        It is the sum over its processes or, if that is larger, the largest request of a process in
+        `before`.
         """
         total: dict[str, float] = {}
         for process in self.processes:
@@ -105,10 +109,9 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A rule: do `action` when one of `events` happens, or a member exits with `exit_code`.
+    """A rule: do `action` when one of `events` happens, or when a member exits with `exit_code`.
 
-    With `timeout_s` the action is taken after this number of seconds, unless its cause is then
-    gone.
+    With `timeout_s`, the action comes that many seconds later, unless its cause has ended before.
     """
 
     action: str
@@ -118,8 +121,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DependsOn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A rule to start a group only when all (or any) of these groups have their minimum of members
-    running or ended.
+    """A rule that a group starts only when all (or any) of these other groups have their minimum
+    number of members running or ended.
     """
 
     names: tuple[str, ...]
@@ -127,7 +130,9 @@ class DependsOn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A cut of a group into `total` parts of `size` members; `minimum` parts must be placed."""
+    """A division of a group into `total` parts of `size` members, of which `minimum` parts must be
+    placed.
+    """
 
     total: int
     size: int
@@ -136,7 +141,9 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class TaskGroup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Equal members of a job (a task of Volcano's): `min_available` of `replicas` make it run."""
+    """Equal members of a job (a task in Volcano). The job runs only if `min_available` of the
+    `replicas` run.
+    """
 
     name: str
     replicas: int = 1
@@ -170,29 +177,29 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     topology: NetworkTopology | None = None
     timing: Timing = Timing()
     after: Dependencies | None = None
-    """Other jobs that must begin or end before this job requests resources."""
+    """The other jobs that must begin or end before this job requests resources."""
     array: ArraySpec | None = None
-    """For an array: the indices; the job runs once for each."""
+    """For an array: the indices; the job runs once for each index."""
     element: ArrayTask | None = None
-    """For a job that the head makes for a task of an array: the array and the task's place in
+    """For a job that the head makes for one task of an array: the array and the task's place in
     it.
     """
     user: str = ""
-    """The owner of the job, which the head sets; "": unknown. In a manifest: the user for whom an
+    """The owner of the job, which the head sets; "" if unknown. In a manifest: the user for whom an
     admin submits the job.
     """
     submitted_by: str = ""
-    """The job, or the driver's job, from which this job was submitted. The head sets it; "":
-    none.
+    """The job, or the driver's job, from which this job was submitted; "" if it came from no job.
+    The head sets it.
     """
     umask: int = -1
-    """The umask of the job's programs; -1: the umask with which the node was started."""
+    """The umask of the job's programs; -1 for the umask with which the node was started."""
     is_followed: bool = False
     """Whether a command in the foreground shows all output of the members; the members wait for
     this command.
     """
     reservation: str = ""
-    """The reservation in which the job runs; empty: none. The job runs only while the reservation
+    """The reservation in which the job runs; "" for none. The job runs only while the reservation
     lasts.
     """
     licenses: tuple[tuple[str, int], ...] = ()
@@ -209,7 +216,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return sum(group.replicas for group in self.groups)
 
     def group(self, name: str) -> TaskGroup | None:
-        """Return the group of that name; None without one."""
+        """Return the group of that name; None if there is none."""
         return next((g for g in self.groups if g.name == name), None)
 
     def plugin(self, name: str) -> tuple[str, ...] | None:
@@ -231,7 +238,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A job of a flow, made from the template `name` once all `targets` are done."""
+    """A job of a flow, made from the template `name` when all `targets` are met."""
 
     name: str
     targets: tuple[str, ...] = ()
@@ -241,7 +248,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FlowSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Jobs in an order. With `retain` "delete" the jobs are deleted when all have succeeded."""
+    """A flow: jobs in an order. If `retain` is "delete", the jobs are deleted when all have
+    succeeded.
+    """
 
     name: str
     namespace: str = "default"
@@ -257,7 +266,9 @@ class FlowSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CronSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A job that is submitted at each time of `schedule`, in `time_zone` (UTC when empty)."""
+    """A cron job: a job that is submitted at each time of `schedule`, in `time_zone` (UTC if
+    empty).
+    """
 
     name: str
     schedule: str
@@ -276,7 +287,9 @@ class CronSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PriorityClass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A name for a priority; with `preemption_policy` Never it preempts no other work."""
+    """A name for a priority. If `preemption_policy` is Never, work of this priority preempts no
+    other work.
+    """
 
     name: str
     value: int = 0

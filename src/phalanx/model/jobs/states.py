@@ -17,7 +17,7 @@ TERMINATED: Final = "Terminated"
 TIMED_OUT: Final = "TimeOut"
 DEADLINE: Final = "Deadline"
 DEPENDENCY_FAILED: Final = "DependencyFailed"
-"""The state of a job whose dependency can never be met."""
+"""The state of a job with a dependency that can never be met."""
 FAILED: Final = "Failed"
 SUCCEEDED: Final = "Succeeded"
 
@@ -25,7 +25,9 @@ FINISHED: Final = frozenset({COMPLETED, FAILED, TERMINATED, TIMED_OUT, DEADLINE,
 """The states that a job never leaves."""
 
 SETTLED: Final = FINISHED | {ABORTED}
-"""States in which no member of a job runs, and in which none will start without a command."""
+"""States in which no member of a job runs, and in which none will start without a user's
+command.
+"""
 
 OUT_OF_TIME: Final = frozenset({TIMED_OUT, DEADLINE})
 """The finished states of jobs whose time ran out."""
@@ -35,7 +37,8 @@ ENDING: Final[Mapping[str, str]] = {
     COMPLETING: COMPLETED,
     TERMINATING: TERMINATED,
 }
-"""States in which the members are being ended, with the state that follows when no member is left.
+"""States in which the members are being ended, each with the state that follows when no member is
+left.
 
 A job that is terminated because its time has run out, or because a dependency failed, gets the
 state `JobRecord.ends_as` instead.
@@ -103,14 +106,14 @@ POLICY_ACTIONS: Final = (
 """The actions that a policy may take."""
 
 WAITING: Final = "Waiting"
-"""The state of a member for which no place is requested yet, because its group waits for other
-groups or the job is held.
+"""The state of a member whose place is not requested yet, because its group waits for other groups
+or the job is held.
 """
 BLOCKED: Final = "Blocked"
 """The state of an array task that waits for the same array task of another array."""
 ENDED: Final = "Ended"
-"""The state of a member that was ended on purpose, and that starts again only when its whole job
-does.
+"""The state of a member that was ended on purpose, and that starts again only together with its
+whole job.
 """
 
 MEMBER: Final[Mapping[str, frozenset[str]]] = {

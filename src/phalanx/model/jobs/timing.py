@@ -1,5 +1,5 @@
-"""The times of a job: how long it may run, when it may start, when it must end, and what
-follows.
+"""The times of a job: how long it may run, when it may start, when it must end, and which rule
+applies afterwards.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 DEFAULT_WARNING_S = 60.0
-"""Seconds before the end at which a warning signal without a given time is sent, as in Slurm."""
+"""Seconds between a warning signal and the end, if the job does not give them; as in Slurm."""
 DEFAULT_REQUEUES = 3
 LONGEST_S = 1e9
 """The longest duration in seconds that a job may give: 31 years."""
@@ -20,8 +20,8 @@ TIMEOUT: Final = "timeout"
 PREEMPTED: Final = "preempted"
 NODE: Final = "node"
 REQUEUE_REASONS: Final = (TIMEOUT, PREEMPTED, NODE)
-"""Reasons for which a job may wait again although it has not failed: its time limit was reached, it
-was preempted, or its node was lost.
+"""Reasons for which a job that has not failed may wait again: its time limit was reached, it was
+preempted, or its node was lost.
 """
 
 SIGNALS: Final = {
@@ -32,14 +32,15 @@ SIGNALS: Final = {
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A moment (seconds since the epoch), or a number of seconds after the job was
-    submitted."""
+    """A point in time (in seconds since the epoch), or a number of seconds after the job's
+    submission.
+    """
 
     at: float | None = None
     after_s: float | None = None
 
     def since(self, submitted: float) -> float:
-        """Return the wall-clock time that this moment means for a job submitted at `submitted`."""
+        """Return the wall-clock time of this moment for a job submitted at `submitted`."""
         return self.at if self.at is not None else submitted + (self.after_s or 0.0)
 
 
@@ -62,8 +63,10 @@ class WarningSignal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class Requeue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The rule by which a job waits again instead of ending: for which reasons, and after which
-    exit codes of a member. Restarts after preemption or the loss of a node are unlimited. At most
-    `most` restarts may have other causes.
+    exit codes of a member.
+
+    Preemption and the loss of a node may restart the job any number of times, other causes at most
+    `most` times.
     """
 
     reasons: tuple[str, ...] = (PREEMPTED, NODE)
@@ -72,10 +75,10 @@ class Requeue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The limits and dates that a job requests; a field that is left out sets none."""
+    """The limits and dates that a job requests; each field that is left out sets no limit."""
 
     limit_s: float | None = None
-    """Seconds that the gang may run after each start; None: without limit."""
+    """Seconds that the gang may run after each start; None for no limit."""
     begin: Moment | None = None
     """The earliest time at which the job starts."""
     deadline: Moment | None = None

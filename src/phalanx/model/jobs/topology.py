@@ -1,4 +1,4 @@
-"""A job's request to have the members of its gang close to each other in the network."""
+"""A job's request that the members of its gang are close to each other in the network."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import msgspec
 
 
 class NetworkTopology(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How close to each other in the network the members of a gang must be placed (hard), or should
-    be (soft). At most one of the two bounds is set.
+    """The distance in the network within which the members of a gang must be placed (hard) or
+    should be placed (soft). At most one of the two bounds is set.
     """
 
     mode: Literal["hard", "soft"] = "hard"

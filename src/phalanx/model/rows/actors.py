@@ -13,10 +13,10 @@ class ActorInfo(Row, frozen=True):
     state: str
     job_id: str
     name: str
-    """The actor's name; empty if it has none."""
+    """The actor's name; "" if it has none."""
     ray_namespace: str
     node_id: str
-    """The id of the actor's node; empty while the actor is on no node."""
+    """The id of the actor's node; "" while the actor is on no node."""
     pid: int
     is_detached: bool
     num_restarts: int

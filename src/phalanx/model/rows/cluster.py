@@ -18,7 +18,7 @@ class NodeInfo(Row, frozen=True):
     state: str
     """The node's state: ALIVE, DRAINING or DEAD."""
     reason: str
-    """Why the node drains, is dead, or is not connected now; empty when all is well."""
+    """Why the node drains, is dead, or is not connected now; "" for a node without problems."""
     host: str
     port: int
     """The port on which the node's gateway listens."""
@@ -32,36 +32,39 @@ class NodeInfo(Row, frozen=True):
     running: int
     """The number of granted leases and of members of jobs on the node."""
     waiting: int
-    """The number of workers for which processes wait on the node."""
+    """The number of workers that processes want and that the node has not started or found yet."""
     devices: dict[str, list[int]]
     """The free part of each numbered device in units of 1/10000, by resource; 0 for a device that
     is bad or cordoned.
     """
     holds: list[tuple[str, str, str, float, float]] = msgspec.field(default_factory=list)
-    """The holds for which the node gets no new work. Each hold is a tuple of its kind (such as
-    cordon, drain, maintenance, health or check), its reason, the user who asked for it, the time at
-    which it began, and the time at which the remaining work is ended (0: never). Times are in
-    seconds since the epoch.
+    """The holds for which the node gets no new work.
+
+    Each is a tuple of its kind (such as cordon, drain, maintenance, health or check), its reason,
+    the user who asked for it, the time at which it began, and the time at which the remaining work
+    is ended (0 for never). Times are in seconds since the epoch.
     """
     unwell: list[tuple[int, str, str, str]] = msgspec.field(default_factory=list)
     """(number, state: suspect or bad, needed action, reason) of each GPU that is not ok."""
     closed: list[int] = msgspec.field(default_factory=list)
     """The GPUs that get no new work, because they are bad or users have closed them."""
     trouble: str = ""
-    """The reason why the state of the node's GPUs is unknown now; empty if it is known."""
+    """The reason why the state of the node's GPUs is unknown now; "" if it is known."""
     checks: list[tuple[str, str, str]] = msgspec.field(default_factory=list)
-    """(name, state: suspect, bad or pending, output) of each health check that is not ok."""
+    """(name, state: suspect, bad or pending, output) of each health check that does not pass."""
     name: str = ""
     """The name given to the node, if any."""
     command_groups: str = ""
     """The way in which the node finds all processes of a job's command (delegated, scope or none),
-    and the processes that it cannot find in this way.
+    with the processes that it cannot find.
     """
 
 
 def given_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels that users gave to a node. The labels that every node has by default are
-    left out: its id, and the facts about its machine under Kubernetes' names.
+    """Return the labels that users gave to a node.
+
+    They exclude the labels that every node has: its id, and the facts about its machine under
+    Kubernetes' names.
     """
     return {
         name: value
@@ -74,7 +77,9 @@ class DriverInfo(Row, frozen=True):
     """A program that uses the cluster."""
 
     job_id: str
-    """The number of the driver's job, in hex. The ids of all its work end with this number."""
+    """The number of the driver's job, in hex. The ids of all work of the driver end with this
+    number.
+    """
     number: int
     start_time: float
     """When the driver started, in seconds since the epoch."""
@@ -84,8 +89,8 @@ class DriverInfo(Row, frozen=True):
     """The driver's state: RUNNING or ENDED."""
     pid: int = 0
     node_id: str = ""
-    """The beginning of the id of the driver's node. The ids of the node's processes begin with it,
-    too.
+    """The beginning of the id of the driver's node. The ids of the node's processes begin in the
+    same way.
     """
     driver_id: str = ""
     """The id of the driver's process."""
@@ -102,16 +107,16 @@ class DefectInfo(Row, frozen=True):
     count: int
     """The number of these errors since the head started."""
     last: str
-    """The subject of the last error, its class and its text."""
+    """The subject of the last error, with the error's class and text."""
     at: float
     """The time of the last error, in seconds since the epoch."""
 
 
 class StatusInfo(Row, frozen=True):
-    """A whole cluster at a glance."""
+    """An overview of a whole cluster."""
 
     address: str
-    """HOST:PORT of the head; empty for a cluster of one machine."""
+    """The head's address as HOST:PORT; "" for a cluster of one machine."""
     store: str
     """The store in which the head keeps its tables."""
     nodes: list[NodeInfo]
@@ -126,12 +131,12 @@ class StatusInfo(Row, frozen=True):
     failed on them with an internal error. Gangs of jobs are included.
     """
     troubles: list[str]
-    """The problems of the head, each as a sentence; empty when all is well."""
+    """The problems of the head, each as a sentence; empty if there are none."""
     defects: dict[str, DefectInfo]
     """The internal errors of the head by kind: gang, plugin, cycle, job, flow, cron, actor,
     request, message, connection or tick.
 
-    Empty when all is well.
+    It is empty if there were none.
     """
     stranded: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
     """The amounts that are free although work waits, because no waiting work fits; by node and
@@ -148,9 +153,9 @@ class HyperNodeInfo(Row, frozen=True):
 
     name: str
     tier: int
-    """The level of the domain: the lower, the closer its nodes are to each other."""
+    """The level of the domain; the lower the level, the closer its nodes are to each other."""
     tier_name: str
     parent: str
-    """The domain of which this one is a part; empty: none."""
+    """The domain that contains this one; "" if none does."""
     nodes: list[str]
     """The ids of the nodes that are in the domain now."""

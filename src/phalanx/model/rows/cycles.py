@@ -15,18 +15,18 @@ class PlacedInfo(Row, frozen=True):
     queue: str
     members: int
     nodes: list[str]
-    """The ids of the first 16 nodes of these members."""
+    """The ids of the nodes of these members; at most 16."""
     node_count: int
     first: str = ""
-    """The node of the gang's first member; the fields below refer to this node. It is recorded for
-    the first 32 gangs of a cycle, and empty for the others.
+    """The node of the gang's first member, to which the fields below refer. Only the first 32 gangs
+    of a cycle have these fields filled.
     """
     among: int = 0
     """The number of nodes on which that member could have been placed."""
     scores: dict[str, float] = msgspec.field(default_factory=dict)
     """The score that each ranking plugin gave to this node. The node with the highest sum wins."""
     chooser: str = ""
-    """The plugin that chose among those nodes itself, regardless of the scores."""
+    """The plugin that chose among those nodes regardless of the scores, if one did."""
 
 
 class EvictedInfo(Row, frozen=True):
@@ -38,7 +38,7 @@ class EvictedInfo(Row, frozen=True):
     action: str
     """The action or plugin that decided on the eviction: preempt, reclaim, ..."""
     claimant: str
-    """The gang that gets the freed resources; empty if no gang does."""
+    """The gang that gets the freed resources; "" if none does."""
 
 
 class RefusedInfo(Row, frozen=True):
@@ -57,10 +57,10 @@ class CycleInfo(Row, frozen=True):
     """
 
     number: int
-    """The number of the cycle; the first cycle after the head's start is 1."""
+    """The number of the cycle, counted from 1 at the head's start."""
     at: float
-    """When the cycle began, in seconds since the epoch; for several cycles, when the last one
-    began.
+    """The start of the cycle, in seconds since the epoch; for several cycles, the start of the last
+    one.
     """
     repeats: int
     """The number of further successive cycles with the same result."""
@@ -79,18 +79,18 @@ class CycleInfo(Row, frozen=True):
     placed: list[PlacedInfo]
     evicted: list[EvictedInfo]
     promised: list[str]
-    """Gangs that get resources as soon as the evicted members have ended."""
+    """The gangs that get resources as soon as the evicted members have ended."""
     left: list[str]
-    """Gangs that the cycle left waiting."""
+    """The gangs that the cycle left waiting."""
     counts: dict[str, int]
-    """The full length of each of the lists above, which name at most 200 gangs each.
+    """The full length of each list above, since these name at most 200 gangs each.
 
-    In a list of cycles they name none.
+    In a list of cycles, the lists are empty.
     """
     warnings: list[str]
     refused: list[RefusedInfo] = msgspec.field(default_factory=list)
-    """The gangs left waiting that a plugin refused.
+    """The waiting gangs that a plugin refused.
 
-    No node took the other gangs: `explain` computes the reasons on request, from the state at the
-    time of the request.
+    For the other waiting gangs, no node had room: `explain` computes the reasons when it is called,
+    from the state at that time.
     """

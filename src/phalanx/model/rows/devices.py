@@ -1,4 +1,4 @@
-"""Rows of devices, as a cluster's nodes last saw them."""
+"""Rows of devices, as their nodes last read them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from phalanx.model.readable import size
 from phalanx.model.rows.row import Row
 
 STRANGER = "of no job here"
-"""The holder that is shown for a process that the node has not started."""
+"""The holder that is shown for a process that the node did not start."""
 
 
 class DeviceInfo(Row, frozen=True):
@@ -23,7 +23,7 @@ class DeviceInfo(Row, frozen=True):
     action: str
     """The action that a bad GPU needs."""
     reason: str
-    """Why the GPU is not ok or gets no new work; empty when all is well."""
+    """Why the GPU is not ok or gets no new work; "" for a GPU without problems."""
     is_closed: bool
     """Whether the GPU gets no new work, because it is bad or a user has cordoned it."""
     left: float
@@ -45,14 +45,14 @@ class DeviceInfo(Row, frozen=True):
     ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None
     processes: list[tuple[int, int | None, str]] = msgspec.field(default_factory=list)
-    """(pid, bytes on the device, holder) of each process on the GPU. The holder is empty for a
-    process that the node has not started.
+    """(pid, bytes on the device, holder) of each process on the GPU. The holder is "" for a process
+    that the node did not start.
     """
 
     mode: str = ""
-    """The mode in which the GPU is shared: time or mps; empty if the GPU is not shared."""
+    """The mode in which the GPU is shared: time or mps; "" if the GPU is not shared."""
     profile: str = ""
-    """The profile, if this GPU is a part of a split GPU (MIG); else empty."""
+    """The profile, if this GPU is a part of a split GPU (MIG); else ""."""
     sharers: list[tuple[str, int | None, int | None, int | None]] = msgspec.field(
         default_factory=list
     )
@@ -60,7 +60,7 @@ class DeviceInfo(Row, frozen=True):
 
     @property
     def sharers_text(self) -> list[str]:
-        """Return a description of each sharer and its memory."""
+        """A description of each sharer and its memory."""
         return [
             f"{holder} ({_size(used)} used, {_size(held)} held"
             + ("" if limit in (held, None) else f", limit {_size(limit)}")
@@ -70,7 +70,7 @@ class DeviceInfo(Row, frozen=True):
 
     @property
     def processes_text(self) -> list[str]:
-        """Return a description of each process on the GPU."""
+        """A description of each process on the GPU."""
         return [
             f"{pid} {holder or STRANGER}" + ("" if memory is None else f", {size(memory)}")
             for pid, memory, holder in self.processes
@@ -78,7 +78,7 @@ class DeviceInfo(Row, frozen=True):
 
     @property
     def strangers(self) -> int:
-        """Return the number of processes on the GPU that the node has not started."""
+        """The number of processes on the GPU that the node did not start."""
         return sum(not holder for _, _, holder in self.processes)
 
 

@@ -1,4 +1,4 @@
-"""Rows of a cluster's events: what happened, to which thing, who caused it, and why."""
+"""Rows of a cluster's events: what happened to what, by whom, and why."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ class EventInfo(Row, frozen=True):
     """An event. Fields that do not apply to the event's kind are empty."""
 
     number: int
-    """The number of the event, which grows from one event to the next, also across restarts of the
+    """The number of the event. It grows from one event to the next, also across restarts of the
     head.
     """
     at: float
-    """When it happened, in seconds since the epoch by the head's clock."""
+    """The time of the event, in seconds since the epoch by the head's clock."""
     kind: str
     """The kind of the event: one of `observe.events.KINDS`."""
     job: str = ""
@@ -26,8 +26,8 @@ class EventInfo(Row, frozen=True):
     host: str = ""
     """The host name of that node's machine."""
     name: str = ""
-    """The name of any other thing that the event concerns: a reservation, an actor, or a file with
-    a scheduler configuration.
+    """The name of another subject of the event: a reservation, an actor, or a file with a scheduler
+    configuration.
     """
     by: str = ""
     """The user who caused the event, as given to the command, or the job that got the freed

@@ -12,15 +12,15 @@ from phalanx.model.readable import amount, duration, size
 from phalanx.model.rows.plan import Basis
 
 OTHERS = "others/"
-"""The name of the holder that stands for all ordinary tasks and actors."""
+"""The name under which all ordinary tasks and actors are one holder."""
 BYTES = ("memory", "object_store_memory", "gpu_memory", "gpu_memory_limit")
 """The resources that are counted in bytes."""
 _SUBJECTS = ("resource", "queue", "who", "labels", "license", "role", "policy", "task")
-"""The details by which two reasons with the same code differ."""
+"""The details in which two reasons with the same code may differ."""
 _SHOWN = 3
 """The largest number of tasks that a text names."""
 _EPOCHS = 1e9
-"""Times of at least this many seconds are wall-clock times. The text leaves them out; `at_s` has
+"""Times from this number of seconds on are wall-clock times. The text leaves them out; `at_s` has
 them.
 """
 
@@ -30,7 +30,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
     It has a code, the number of nodes, tasks or podgroups to which it applies, the amounts behind
     it, a sentence, and the change that would help ("" if none would). `plugin` is the scheduler's
-    plugin that gave it; "" for the scheduler itself.
+    plugin that gave the reason, or "" for the scheduler itself.
     """
 
     reason: str
@@ -49,9 +49,10 @@ class AlikeTasks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
-    """The start of a podgroup if the assumed run times are right. The fields are the wall-clock
-    time in seconds, the seconds until then, the number of tasks that end before it, and the basis
-    of the estimate. `earliest_s` means the same as in PlannedStart.
+    """The expected start of a podgroup, which is right only if the assumed run times are.
+
+    The fields are the wall-clock time in seconds, the seconds until then, the number of tasks that
+    end before it, and the basis of the estimate. `earliest_s` is as in PlannedStart.
     """
 
     at_s: float
@@ -59,15 +60,15 @@ class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
     after_tasks: int
     basis: Basis
     is_promised: bool
-    """Whether cycles keep these places for the podgroup. If not, other podgroups may take the
-    places, and this one starts later.
+    """Whether the scheduler keeps these places for the podgroup. If not, other podgroups may take
+    the places, and this one starts later.
     """
     earliest_s: float | None = None
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """A podgroup that holds resources for which another one waits. `ends_in_s`: seconds until it
-    ends at the latest (None: unknown).
+    """A podgroup that holds resources for which another one waits. `ends_in_s`: the seconds until
+    it ends at the latest; None if unknown.
     """
 
     podgroup: str
@@ -86,7 +87,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 class Holders(msgspec.Struct, frozen=True, kw_only=True):
     """The holders of the resources for which a podgroup waits: the largest holders, and the number
-    of the others.
+    of other holders.
     """
 
     most: list[Holder]
@@ -98,7 +99,9 @@ class Holders(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The explanation of why a podgroup or task waits. Fields that do not apply are not set."""
+    """The explanation of why a podgroup or task waits. Fields that do not apply keep their
+    defaults.
+    """
 
     snapshot: str
     name: str
@@ -116,24 +119,24 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     tasks: list[AlikeTasks] | UnsetType = UNSET
     """For a podgroup: the waiting tasks, grouped by their reasons."""
     position: int | UnsetType = UNSET
-    """The position in the queue; 1 for the first waiting podgroup or task."""
+    """The position in the queue, counted from 1."""
     because: list[Reason] = []
-    """The main reasons: if none of them applied, the podgroup or task would not wait."""
+    """The main reasons: without them, the podgroup or task would not wait."""
     holders: Holders | UnsetType = UNSET
 
     @property
     def main(self) -> str:
-        """Return the main reason in one sentence; "" if unknown."""
+        """The main reason as one sentence; "" if unknown."""
         return "; ".join(one.sentence for one in self.because)
 
     @property
     def further(self) -> list[Reason]:
-        """Return the other reasons."""
+        """The other reasons."""
         return [one for one in self.reasons if not _is_among(one, self.because)]
 
     @property
     def apart(self) -> list[AlikeTasks]:
-        """Return the tasks that have reasons other than the main ones."""
+        """The groups of tasks that have other reasons than the main ones."""
         return [
             AlikeTasks(names=alike.names, reasons=own)
             for alike in self.tasks or ()
@@ -141,7 +144,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def lines(self, *, several: bool = False) -> list[str]:
-        """Return the explanation as lines of text; `several` adds the name of its snapshot."""
+        """Return the explanation as lines of text. With `several`, they contain the name of the
+        snapshot.
+        """
         where = f"{self.snapshot}: " if several and self.snapshot else ""
         of = f" of queue {self.queue}" if self.queue is not UNSET else ""
         why = f": {self.main}" if self.because else ""
@@ -192,7 +197,9 @@ def _when(expected: ExpectedStart) -> str:
 
 
 def _is_among(one: Reason, because: Sequence[Reason]) -> bool:
-    """Whether `because` contains the reason `one`, no matter how many tasks have it."""
+    """Whether `because` contains the reason `one`, regardless of the number of tasks that have
+    it.
+    """
     return any(
         one.reason == main.reason
         and all(one.detail.get(name) == main.detail.get(name) for name in _SUBJECTS)

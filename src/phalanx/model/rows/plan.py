@@ -1,4 +1,4 @@
-"""A plan in time, as data: which podgroup starts when and where, and on what basis."""
+"""A plan in time: which podgroup starts when and where, and the basis of each expected start."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from phalanx.model.rows.row import cells_html, text_html
 
 
 class Basis(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The basis of an expected start, which counts the jobs that must end first: the jobs whose end
-    is known from their limits, and the jobs whose end was estimated from `past_runs` past runs.
+    """The basis of an expected start.
+
+    It counts the jobs that must end first: those whose end is known from their limits, and those
+    whose end was estimated from `past_runs` past runs.
     """
 
     by_limit: int = 0
@@ -51,7 +53,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The start and the end of a waiting podgroup, in seconds on the same clock as the snapshot's
-    `now`. `ends_s` None: unknown.
+    `now`. `ends_s` is None if unknown.
     """
 
     podgroup: str
@@ -59,11 +61,11 @@ class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at_s: float
     ends_s: float | None
     after_tasks: int
-    """The number of tasks that must end before this start; they run now, or start earlier."""
+    """The number of tasks that must end before this start. They run now, or start earlier."""
     basis: Basis
     is_promised: bool
-    """Whether cycles keep the places, because the podgroup is one of the first in its queue and the
-    cluster keeps promises.
+    """Whether the scheduler keeps the places for the podgroup. It does if the podgroup is one of
+    the first in its queue and the cluster keeps promises.
     """
     fills: bool
     """Whether the podgroup starts before another podgroup that is ahead of it in the queue, on
@@ -71,10 +73,11 @@ class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
     places: tuple[Place, ...]
     earliest_s: float | None = None
-    """The earliest start, if run times were estimated from past runs. It assumes that running work
-    is as short as the shortest tenth of the past runs, and that nothing else waits. `at_s` then
-    assumes that all work takes as long as the longest tenth, and that nothing behind this podgroup
-    goes first.
+    """The earliest start, if run times were estimated from past runs.
+
+    For this time, running work is assumed to be as short as the shortest tenth of the past runs,
+    and nothing else waits. For `at_s`, all work is assumed to take as long as the longest tenth,
+    and nothing behind this podgroup starts first.
     """
 
 
@@ -92,9 +95,7 @@ class TimePlan(msgspec.Struct, frozen=True, kw_only=True):
     now: float
     starts: tuple[PlannedStart, ...]
     unknown: tuple[str, ...]
-    """Podgroups that wait for work whose end is unknown, or for resources that never become
-    free.
-    """
+    """Podgroups that wait for work whose end is unknown, or for resources that are never free."""
     running: tuple[RunningPlace, ...]
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""Rows of reservations and counts of licenses."""
+"""Rows of reservations and of licenses."""
 
 from __future__ import annotations
 
@@ -14,26 +14,31 @@ class ReservationInfo(Row, frozen=True):
     begin: float
     """The beginning of the present window, or of the next one."""
     end: float | None
-    """The end of that window; None: the reservation lasts until it is deleted."""
+    """The end of that window; None if the reservation lasts until it is deleted."""
     schedule: str
     """The cron schedule of a reservation that recurs; "" for one that does not."""
     time_zone: str
     is_maintenance: bool
     users: list[str]
     queues: list[str]
-    """Users and queues whose jobs may run in the reservation; both empty: any job that names it."""
+    """The users and queues whose jobs may run in the reservation. If there are none, any job that
+    names it may.
+    """
     nodes: dict[str, dict[str, float]]
-    """The reserved amounts of each node, by id, under the names of leases; empty: the whole
-    node."""
+    """The reserved amounts of each node by id, with the resource names of leases; no amounts for a
+    node that is reserved as a whole.
+    """
     hosts: list[str]
-    """The host names of these nodes. A node's id is added where several nodes share one machine."""
+    """The host names of these nodes, with the node's id added where several nodes share one
+    machine.
+    """
     running: list[str]
     """Jobs that run in the reservation."""
     waiting: list[str]
     """Waiting jobs that name the reservation."""
     lacks: str
-    """The amounts that the reservation should keep but does not, because nodes are gone; "" for
-    none.
+    """The amounts that the reservation should keep but does not, because nodes are missing; "" if
+    all are kept.
     """
 
 

@@ -1,4 +1,6 @@
-"""Rows about rights: answers to "may this user do that?", entries of the audit log, and roles."""
+"""Rows about rights: answers to the question whether a user may do something, entries of the audit
+log, and roles.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,10 @@ class AuditInfo(Row, frozen=True, kw_only=True):
     user: str
     """The user for whom the principal asked."""
     origin: str
-    """The origin of the request: a process of this machine, or a node."""
+    """The process of this machine, or the node, from which the request came."""
     verb: str
     what: str
-    """The request and the object that it concerns."""
+    """The request, with the object that it concerns."""
     result: str
     """The result of the request: done, failed or denied."""
     why: str = ""

@@ -1,4 +1,4 @@
-"""A row of a listing, with typed fields; lists of rows show as a table in a notebook."""
+"""A row of a listing, with typed fields. A list of rows is a table in a notebook."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import msgspec
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """Fields by attribute (`row.name`) and, as in a mapping, by key (`row["name"]`)."""
+    """A row of a listing. Its fields can be read as attributes (`row.name`) and, as in a mapping,
+    by key (`row["name"]`).
+    """
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.__struct_fields__:
@@ -71,14 +73,14 @@ def rows_html(rows: Sequence[Row]) -> str:
 
 
 def cells_html(names: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
-    """Return a table in HTML; cells other than rows become escaped text."""
+    """Return a table in HTML. Cells that are not HTML already become escaped text."""
     head = "".join(f"<th>{_escape(name)}</th>" for name in names)
     cells = ("".join(f"<td>{_cell(value)}</td>" for value in line) for line in lines)
     return _table(f"<tr>{head}</tr>" + "".join(f"<tr>{line}</tr>" for line in cells))
 
 
 def text_html(text: str) -> str:
-    """Return a text in HTML, with its lines."""
+    """Return a text in HTML that keeps its lines."""
     return f"<div style='white-space:pre-wrap'>{_escape(text)}</div>"
 
 

@@ -12,18 +12,20 @@ class ShareInfo(Row, frozen=True):
     user: str
     shares: float
     is_set: bool
-    """Whether the shares were set; a user without set shares has one."""
+    """Whether the user's shares were set; otherwise the user has one share."""
     part: float
     """The user's shares as a part of the shares of all users of the queue, from 0 to 1."""
     use: float
-    """The past use in billing units × seconds, which halves with every half-life."""
+    """The past use in billing units × seconds. It halves with every half-life."""
     use_part: float
     """The user's use as a part of the use of all users of the queue, from 0 to 1."""
     level_fairshare: float | None
-    """`part` divided by `use_part`; None: infinite, because nothing was used."""
+    """`part` divided by `use_part`; None if nothing was used, so that the quotient would be
+    infinite.
+    """
     rank: int
-    """The user's rank. The work of the user with the highest rank starts first; users of equal rank
-    are tied.
+    """The user's rank. The work of the user with the highest rank starts first; users in the same
+    position have the same rank.
     """
     rate: float
     """The billing units that the user's work holds now."""

@@ -12,10 +12,12 @@ class TokenInfo(Row, frozen=True, kw_only=True):
     id: str
     role: str
     queues: list[str] | None
-    """The queues to which the token is limited, with the queues below them; None: all queues."""
+    """The queues to which the token is limited, which include the queues below them; None for all
+    queues.
+    """
     created: float
     expires: float | None
     last_used: float
-    """The last use, to the minute; 0: never."""
+    """The last use, to the minute; 0 if it was never used."""
     secrets: int
     """The number of secrets that are valid now; there are two after a rotation."""

@@ -10,7 +10,7 @@ class UserLimitInfo(Row, frozen=True, kw_only=True):
 
     queue: str
     user: str
-    """The user's name; `*` for the users without a row of their own."""
+    """The user's name; `*` for all users without a row of their own."""
     running: int | None
     waiting: int | None
     gpus: float | None
@@ -18,5 +18,7 @@ class UserLimitInfo(Row, frozen=True, kw_only=True):
     time_s: float | None
     submits_per_s: float | None
     now_waiting: int | None
-    """Jobs of the user that wait in the queue and in the queues below it; None for `*`."""
+    """The number of the user's jobs that wait in the queue and in the queues below it; None for
+    `*`.
+    """
     now_running: int | None

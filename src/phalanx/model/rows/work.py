@@ -15,35 +15,37 @@ class QueueInfo(Row, frozen=True):
     state: str
     """The queue's state: Open, Closing or Closed."""
     weight: int
-    """The weight by which busy sibling queues share the cluster, unless `deserved` sets the queue's
-    part.
+    """The weight by which busy sibling queues divide the cluster, unless `deserved` sets the
+    queue's part.
     """
     priority: int
     parent: str
     reclaimable: bool
-    """Whether other queues may reclaim the resources that this queue has borrowed."""
+    """Whether other queues may take back the resources that this queue has borrowed from them."""
     members: int
     """The number of members of gangs that hold resources in the queue."""
     capability: Amounts
-    """The amounts that the queue never exceeds."""
+    """The amounts above which the queue never goes."""
     deserved: Amounts
     guarantee: Amounts
     """The amounts that are always kept for the queue."""
     allocated: Amounts
     """The amounts that gangs and jobs hold in the queue and in the queues below it."""
     requested: Amounts
-    """The additional amounts for which these gangs and jobs wait."""
+    """The amounts for which these gangs and jobs still wait."""
     default_time_s: float | None
-    """The time limit in seconds of jobs submitted without one; None: no limit."""
+    """The time limit in seconds of jobs submitted without one; None for no limit."""
     max_time_s: float | None
-    """The longest time limit of a job in seconds, by this queue and the queues above it."""
+    """The longest time limit of a job in seconds, with the limits of the queues above taken into
+    account.
+    """
     pending: int
     inqueue: int
     running: int
     unknown: int
     completed: int
     submit: str = ""
-    """The people who may submit to the queue, by its own list; empty: it has no list."""
+    """The people who may submit to the queue, by its own list; "" if it has no list."""
     admin: str = ""
     """The people who administer the queue and the queues below it."""
 
@@ -56,10 +58,10 @@ class RulesInfo(Row, frozen=True):
     file: str
     """The file from which an administrator set the configuration."""
     is_own: bool
-    """Whether an administrator set the configuration; if not, it is the cluster's default."""
+    """Whether an administrator set the configuration; otherwise it is the cluster's default."""
     actions: list[str]
     plugins: list[str]
-    """The names of all plugins that are on, including those that every cluster has."""
+    """The names of all plugins in use, including those that every cluster has."""
     trouble: str = ""
     """Why the cluster follows the built-in configuration although an administrator set another."""
 
@@ -80,15 +82,15 @@ class GangInfo(Row, frozen=True):
     created: float
     started: float | None
     preempted: int
-    """How often members of the gang were evicted."""
+    """How often members of the gang were preempted."""
     ports: list[int]
-    """The ports that are free on every node of the gang."""
+    """The ports that the gang may use: they are free on each of its nodes."""
     nodes: list[str]
-    """The node of each member; empty if it has none."""
+    """The node of each member; "" if it has none."""
     devices: list[dict[str, list[int]]]
     """The numbers of each member's devices, by resource; empty for a member that is not placed."""
     job: str
-    """The job whose gang this is, as NAMESPACE/NAME; empty for a gang of a program."""
+    """The job whose gang this is, as NAMESPACE/NAME; "" for a gang of a program."""
 
 
 class JobInfo(Row, frozen=True):
@@ -113,20 +115,20 @@ class JobInfo(Row, frozen=True):
     retries: int
     priority: int
     position: int | None
-    """The position in the queue, 1 for the first that waits; None for a job that does not wait."""
+    """The position of a waiting job in the queue, counted from 1; else None."""
     submitted: float
     recorded_as: float
-    """The time of submission under which the history records the job. Unlike `submitted`, this time
-    does not change when the clock is stepped.
+    """The time of submission under which the history has the job. Unlike `submitted`, it does not
+    change when the clock is stepped.
     """
     started: float | None
     finished: float | None
     age_s: float
     """Seconds since the job was submitted."""
     time_limit_s: float | None
-    """Seconds that the gang may run after each start; None: without limit."""
+    """Seconds that the gang may run after each start; None for no limit."""
     ran_s: float
-    """Seconds of the gang's present run; for an ended job, of its last run."""
+    """Seconds for which the gang's present run has lasted; for an ended job, of its last run."""
     ends: float | None
     """For a running job: the time at which it reaches its limit or its deadline."""
     begins: float | None
@@ -137,11 +139,11 @@ class JobInfo(Row, frozen=True):
     restarts: int
     """The number of earlier runs of the gang, for whatever reason they ended."""
     annotations: dict[str, str]
-    """Notes from its manifest, or from its submitter."""
+    """The notes from the job's manifest, or from its submitter."""
     after: str
-    """The dependencies: other jobs that must begin or end before this job requests resources."""
+    """The job's dependencies: other jobs that must begin or end before it requests resources."""
     array: str
-    """For an array: the indices of its array tasks. The numbers of members then count array
+    """For an array: the indices of its array tasks. All numbers of members then count array
     tasks.
     """
     expected_start: ExpectedStart | None
@@ -153,7 +155,7 @@ class JobInfo(Row, frozen=True):
     licenses: dict[str, int]
     """The number of licenses of each kind that the job holds while it runs."""
     queued: float | None
-    """The time from which the job counts as waiting: the latest of its submission, its earliest
+    """The time since which the job counts as waiting: the latest of its submission, its earliest
     start, its release, and the time at which its dependencies were met. None while the job is held
     or has unmet dependencies.
     """
@@ -178,7 +180,7 @@ class ArrayTaskInfo(Row, frozen=True):
 
 
 class LogFile(Row, frozen=True):
-    """The file with the output of one start of a member."""
+    """A file with the output of one start of a member."""
 
     node: str
     path: str
@@ -203,7 +205,7 @@ class MemberInfo(Row, frozen=True):
     listed.
     """
     signal: int = 0
-    """The signal that ended the member; 0: none, or unknown."""
+    """The signal that ended the member; 0 if none did, or if unknown."""
 
 
 class TransitionInfo(Row, frozen=True):
@@ -221,7 +223,7 @@ class JobDescription(JobInfo, frozen=True):
     ports: list[int]
     """The ports that are free on every node of the job's gang."""
     preempted: int
-    """How often members of the gang were evicted."""
+    """How often members of the gang were preempted."""
     members: list[MemberInfo]
     history: list[TransitionInfo]
 
@@ -235,11 +237,11 @@ class FlowInfo(Row, frozen=True):
     reason: str
     submitted: float
     steps: dict[str, str]
-    """The state of each step's job, by step; empty before the job is created."""
+    """The state of each step's job, by step; "" if the job does not exist yet."""
 
 
 class CronInfo(Row, frozen=True):
-    """A cron job, which makes jobs by the clock."""
+    """A cron job, which submits jobs at times of a schedule."""
 
     name: str
     namespace: str
@@ -258,6 +260,6 @@ class AppliedInfo(Row, frozen=True):
     kind: str
     name: str
     namespace: str
-    """The object's namespace; empty for an object without one."""
+    """The object's namespace; "" for a kind of object without one."""
     done: str
-    """The change of the object: created or updated."""
+    """The kind of change: created or updated."""
