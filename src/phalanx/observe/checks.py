@@ -19,7 +19,7 @@ after a member that has all GPUs of the node.
 
 
 class CheckState(msgspec.Struct, frozen=True, array_like=True):
-    """A check that is not ok: its state (suspect, bad or pending), and the last line that it
+    """A check that does not pass: its state (suspect, bad or pending), and the last line that it
     printed.
     """
 
@@ -29,14 +29,12 @@ class CheckState(msgspec.Struct, frozen=True, array_like=True):
 
 
 def bad_checks_text(checks: Sequence[CheckState]) -> str:
-    """Return a clause that says why checks keep new work away from a node; empty if no check
-    does.
-    """
+    """Return a clause that says why checks keep new work away from a node; "" if none does."""
     return _text([one for one in checks if one.state in (BAD, PENDING)])
 
 
 def suspect_checks_text(checks: Sequence[CheckState]) -> str:
-    """Return a clause that names the checks that warn; empty if none warns."""
+    """Return a clause that names the checks that warn; "" if none does."""
     return _text([one for one in checks if one.state == SUSPECT])
 
 

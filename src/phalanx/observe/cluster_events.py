@@ -1,9 +1,9 @@
-"""Events between nodes, as the participants recorded them: typed, in a bounded ring.
+"""Events between nodes, as the nodes and the head recorded them: typed, in a ring of limited size.
 
 Only work between nodes is recorded: a task that is submitted, run and read on one node leaves no
-event. Times are seconds since the epoch by the clock of the machine that recorded them. Nodes are
-named by the first 12 hex digits of their ids, tasks and processes by their ids in hex, objects by
-the names of their files.
+event. Times are in seconds since the epoch by the clock of the machine that recorded them. Nodes
+are named by the first 12 hex digits of their ids, tasks and processes by their ids in hex, objects
+by the names of their files.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=Tr
 class ArgumentsLocated(Event, frozen=True, kw_only=True):
     """An owner is about to submit a task with large arguments on other nodes.
 
-    `objects`: (name, bytes, node) of each large argument. `near`: the preferred node of the task;
-    empty if the owner's node holds most of the bytes.
+    `objects`: (name, bytes, node) of each large argument. `near`: the node that the task prefers;
+    "" if the owner's node has most of the bytes.
     """
 
     task: str
@@ -40,7 +40,7 @@ class ArgumentsLocated(Event, frozen=True, kw_only=True):
 
 
 class DemandQueued(Event, frozen=True, kw_only=True):
-    """A local scheduler was asked for workers, and could not give all of them at once."""
+    """A node was asked for workers, and could not give all of them at once."""
 
     owner: str
     scheduling_class: int
@@ -49,7 +49,7 @@ class DemandQueued(Event, frozen=True, kw_only=True):
 
 
 class Forwarded(Event, frozen=True, kw_only=True):
-    """The local scheduler passed the demand on to the global scheduler."""
+    """A node passed the demand for workers on to the head."""
 
     owner: str
     scheduling_class: int
@@ -88,7 +88,7 @@ class PullStarted(Event, frozen=True, kw_only=True):
 
 
 class PullEnded(Event, frozen=True, kw_only=True):
-    """The fetch has ended; `failure` is the reason if it failed."""
+    """A node has fetched the object; `failure` is the reason if the fetch failed."""
 
     object: str
     bytes: int
@@ -108,7 +108,7 @@ class Executed(Event, frozen=True, kw_only=True):
 
 
 class ResultStored(Event, frozen=True, kw_only=True):
-    """A large value was written at `at`; a process of another node owns it."""
+    """A large value was written at `at`; its owner is a process of another node."""
 
     object: str
     bytes: int
@@ -162,11 +162,11 @@ class EventRing:
         return len(self._rows)
 
     def record(self, event: Event) -> None:
-        """Keep an event, in place of the oldest when the ring is full."""
+        """Add an event, which replaces the oldest one when the ring is full."""
         self._rows.append(msgspec.to_builtins(event))
 
     def extend(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Keep the events that another process recorded."""
+        """Add the events that another process recorded."""
         self._rows.extend(rows)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -174,7 +174,7 @@ class EventRing:
         return list(self._rows)
 
     def drain(self) -> list[dict[str, Any]]:
-        """Return all events, and remove them from the ring."""
+        """Return all events, and empty the ring."""
         rows = list(self._rows)
         self._rows.clear()
         return rows

@@ -1,4 +1,4 @@
-"""The differences between a cycle and the one before it."""
+"""The differences between two successive cycles of the scheduler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     came: list[str]
     """Gangs that did not wait in the cycle before."""
     served: list[str]
-    """Gangs that the cycle before left waiting, and that this cycle placed or gave a promise."""
+    """Gangs that the cycle before left waiting, and that this cycle placed or promised
+    resources.
+    """
     gone: list[str]
     """Gangs that the cycle before left waiting, and that no longer wait, although this cycle did
     nothing for them.
@@ -41,8 +43,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """For a gang that was placed: the node that won, and its scores."""
 
     def won(self, name: str) -> str:
-        """Return a sentence that says why the gang's first member went to the node with this name;
-        empty if that was not recorded.
+        """Return a sentence that says why the gang's first member was placed on the node with this
+        name; "" if the reason was not recorded.
         """
         chosen = self.chosen
         if chosen is None:

@@ -1,7 +1,7 @@
 """The health of a device, judged by its driver's reports: ok, suspect, or bad with an action.
 
-This module is pure: each device has a machine, whose caller passes samples and the time. A bad
-device gets no new work.
+Each device has a HealthMachine, whose caller passes samples and the time. A bad device gets no new
+work.
 """
 
 from __future__ import annotations
@@ -23,35 +23,36 @@ RECOVERY = {
     6: "bus reset",
     7: "reboot",
 }
-"""The needed actions by the driver's numbers (NVML's recovery action); 0: no action is needed."""
+"""The needed actions by the driver's numbers (NVML's recovery action); number 0 means that no
+action is needed.
+"""
 REBOOT = "reboot"
 """The action that needs a node without work."""
 REPLACE = "replace"
 INSPECT = "inspect"
 
 OF_PROGRAMS = frozenset({13, 31, 43, 45, 68, 109})
-"""Xids (NVIDIA's numbers of errors) that a program causes, and that tell nothing about the device's
-health.
+"""Xids (NVIDIA's numbers of errors) that a program causes, and that do not show whether the device
+is healthy.
 """
 NOTED = frozenset({63, 92})
-"""Xids of errors that the device has corrected itself. If many of them occur, the device is likely
-to fail.
+"""Xids of errors that the device has corrected itself. A device with many of them is likely to
+fail.
 """
 XID_ACTIONS = {46: "drain and reset", 48: "drain and reset", 64: REPLACE, 79: REBOOT}
-"""The needed actions by other Xids. An Xid that is in none of these tables needs a reset."""
+"""The needed actions by other Xids. An Xid in none of these tables needs a reset."""
 SUSPECT_FOR_S = 3600.0
 """Seconds for which a device is suspect after an error of NOTED."""
 WELL_AFTER_S = 600.0
-"""Seconds after which a device with a bad Xid counts as healthy again, if throughout this time the
-driver reports that no action is needed, and no other bad Xid occurs.
+"""Seconds after which a device with a bad Xid counts as healthy again. Throughout this time, the
+driver must report that no action is needed, and no other bad Xid may occur.
 """
 
 
 class DeviceHealth(msgspec.Struct, frozen=True, array_like=True):
     """The health of a device.
 
-    `action` is the action that a bad device needs; `reason` is a clause that says why the device is
-    not ok.
+    `action` is what a bad device needs; `reason` is a clause that says why the device is not ok.
     """
 
     state: str = OK
@@ -70,26 +71,26 @@ class UnwellDevice(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HealthMachine:
-    """The health of one device over time."""
+    """Judges the health of one device over time."""
 
     def __init__(self) -> None:
         self.health = WELL
         self._xid = 0
-        """The last bad Xid that counts; 0: none."""
+        """The last bad Xid that still counts; 0 if there is none."""
         self._well_since: float | None = None
-        """The time since which, after the last bad Xid, the driver has reported that no action is
-        needed.
+        """The time since which the driver has reported that no action is needed, after the last bad
+        Xid.
         """
         self._noted_at = float("-inf")
         self._noted_xid = 0
         self._excused: DeviceHealth | None = None
-        """The judgement that an administrator has excused. It is ignored until the judgement
-        changes.
+        """The judgement that an administrator has excused. It is ignored until the device is judged
+        differently.
         """
 
     def seen(self, sample: DeviceSample, now: float, suspicion: str = "") -> DeviceHealth:
-        """Judge a new sample. `suspicion`: a clause that says why the node suspects the device;
-        empty: it does not.
+        """Return the device's health after a new sample. `suspicion`: a clause that says why the
+        node suspects the device; "" if it does not.
         """
         self._take_xids(sample, now)
         found = self._judge(sample, now)
@@ -153,7 +154,7 @@ def _let_pass(found: DeviceHealth) -> DeviceHealth:
 
 
 def unwell_text(unwell: Sequence[UnwellDevice]) -> str:
-    """Return a clause that names the devices of a node that are not ok; empty if all are ok."""
+    """Return a clause that names the devices of a node that are not ok; "" if all are ok."""
     said = []
     for state in (BAD, SUSPECT):
         of_state = [one for one in unwell if one.health.state == state]
@@ -164,7 +165,7 @@ def unwell_text(unwell: Sequence[UnwellDevice]) -> str:
 
 
 def reboot_text(unwell: Sequence[UnwellDevice]) -> str:
-    """Return why a node must end its work; "" if it need not."""
+    """Return a clause that says why a node must end its work; "" if it need not."""
     named = [f"gpu{one.number}" for one in unwell if one.health.action == REBOOT]
     return f"a reboot is needed for {', '.join(named)}" if named else ""
 

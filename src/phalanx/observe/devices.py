@@ -1,4 +1,4 @@
-"""A node's devices at one moment: the driver's own values, without any judgement.
+"""A node's devices at one point in time: the driver's own values, without any judgement.
 
 A value is None where the device does not have it, or its driver does not report it: a part of a
 split device (MIG) has no utilization, and a consumer card has no ECC.
@@ -11,7 +11,9 @@ from collections.abc import Sequence
 import msgspec
 
 MAX_PROCESSES = 32
-"""The most processes of a device in a sample; further processes are only counted."""
+"""The largest number of processes of a device that a sample lists; further processes are only
+counted.
+"""
 MAX_ANCESTORS = 16
 
 
@@ -26,13 +28,15 @@ class DeviceProcess(msgspec.Struct, frozen=True, array_like=True):
     node started the process.
     """
     holder: str = ""
-    """A description of the member, task or actor to which the process belongs; empty: this node has
-    not started the process.
+    """A description of the member, task or actor to which the process belongs; "" if this node did
+    not start the process.
     """
 
 
 class DeviceSample(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """The values of one device. `number` is the number by which the node assigns the device."""
+    """The values of one device at one time. `number` is the number by which the node assigns the
+    device.
+    """
 
     number: int
     uuid: str = ""
@@ -42,7 +46,7 @@ class DeviceSample(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """
     model: str = ""
     busy: float | None = None
-    """The recent part of time in which anything ran on the device, from 0 to 1."""
+    """The part of the recent time in which anything ran on the device, from 0 to 1."""
     memory_used: int | None = None
     memory_total: int | None = None
     """Bytes of the device's memory."""
@@ -58,23 +62,23 @@ class DeviceSample(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     recovery: int | None = None
     """The action that the device needs, as the driver reports it (see `device_health.RECOVERY`)."""
     xids: tuple[int, ...] = ()
-    """The critical errors (Xid) since the previous sample."""
+    """The critical errors (Xids) since the previous sample."""
     error: str = ""
-    """The reason why the device could not be read, for example because it is lost; empty if it was
+    """The reason why the device could not be read, for example because it is lost; "" if it was
     read.
     """
     is_lost: bool = False
     processes: tuple[DeviceProcess, ...] = ()
     process_count: int = 0
     profile: str = ""
-    """The profile of a part of a split GPU (MIG), such as 1g.10gb; empty for whole GPUs."""
+    """The profile of a part of a split GPU (MIG), such as 1g.10gb; "" for a whole GPU."""
 
 
 class DeviceShare(msgspec.Struct, frozen=True, array_like=True):
-    """A sharer of a device, with three amounts of the device's memory in bytes; None if an amount
-    is unknown.
+    """One holder that shares a device, with three amounts of the device's memory in bytes; None for
+    an unknown amount.
 
-    `memory` is set aside for the sharer, its processes use `used`, and it may use at most `limit`.
+    `memory` is set aside for the holder, its processes use `used`, and it may use at most `limit`.
     """
 
     holder: str
@@ -86,11 +90,11 @@ class DeviceShare(msgspec.Struct, frozen=True, array_like=True):
 
 
 def cards_of(samples: Sequence[DeviceSample]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return the memory in bytes of each device, and the profile of each, both by the devices'
-    numbers.
+    """Return the memory in bytes and the profile of each device, as two tuples in the order of the
+    devices' numbers.
 
-    The first is empty if the memory of some device is unknown, and the second if no device has a
-    profile.
+    The first tuple is empty if the memory of some device is unknown, and the second if no device
+    has a profile.
     """
     known = {one.number: one for one in samples}
     numbers = range(max(known, default=-1) + 1)

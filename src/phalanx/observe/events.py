@@ -1,4 +1,4 @@
-"""Questions about the events of a cluster, the kinds of events, and the text of each."""
+"""Queries for the events of a cluster, the kinds of events, and the text of each."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from phalanx.model.nearest import nearest
 from phalanx.model.rows.events import EventInfo
 
 MAX_EVENTS = 10_000
-"""The most events in one answer."""
+"""The largest number of events in one answer."""
 MAX_KINDS = 100
-"""The most kinds in a question."""
+"""The largest number of kinds in a query."""
 
 KINDS: Final[Mapping[str, str]] = {
     "submitted": "a job was submitted",
@@ -66,8 +66,8 @@ KINDS: Final[Mapping[str, str]] = {
     "clock-stepped": "the head's clock was set, or its machine slept",
     "defect": "the head caught an error of its own",
 }
-"""The kinds of events, with their meanings. A question may give only the part before the dash,
-which means all kinds that begin with this part.
+"""The kinds of events, with their meanings. A query may give only the part before the dash, which
+selects all kinds that begin with it.
 """
 OF_PLACES: Final = ("placed", "preempted", "reclaimed", "evicted", "lost")
 """The kinds of events about the places of members."""
@@ -76,27 +76,27 @@ GAVE_WAY: Final = ("preempted", "reclaimed", "evicted")
 
 
 class EventQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """A question for events. It selects the events that meet all given conditions."""
+    """A query for events. It selects the events that meet all given conditions."""
 
     job: str = ""
-    """Only events of this job or gang (NAMESPACE/NAME, or a name in the namespace default), and
-    events of work that it preempted.
+    """Select only events of this job or gang (NAMESPACE/NAME, or a name in the namespace default),
+    and events of work that it preempted.
     """
     node: str = ""
-    """Only events of this node (host name or beginning of the id), and events of members with
-    places on it.
+    """Select only events of this node (host name or beginning of the id), and events of members
+    with places on it.
     """
     queue: str = ""
     user: str = ""
-    """Only events of this user's jobs, and events that this user caused."""
+    """Select only events of this user's jobs, and events that this user caused."""
     kinds: list[str] = []
     since: float = 0.0
     until: float | None = None
-    """Only events before this time, in seconds since the epoch; None: no bound."""
+    """Select only events before this time, in seconds since the epoch; None for no bound."""
     after: int = 0
-    """Only events whose number is larger than this number."""
+    """Select only events whose number is larger than this number."""
     limit: int = 1_000
-    """The most events to return, at most MAX_EVENTS. If more match, the latest events are
+    """The number of events to return, at most MAX_EVENTS. If more match, the latest events are
     returned.
     """
 
@@ -106,21 +106,21 @@ class EventPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
     events: list[EventInfo]
     newest: int
-    """The number of the newest event, also if the question does not select it. A later question
-    with this number as `after` misses no event.
+    """The number of the newest event, even if the query does not select it. A later query with this
+    number as `after` misses no event.
     """
     kept: int = 0
-    """The total number of kept events."""
+    """The number of events that the head keeps."""
     is_cut: bool = False
     """Whether more events match than `limit`."""
 
 
 LAST_REFUSED: Final = EventQuery(kinds=["rules-refused"], limit=1)
-"""The question for the event of the scheduler configuration that was refused last."""
+"""The query for the latest event of a refused scheduler configuration."""
 
 
 def check_events(query: EventQuery) -> None:
-    """Raise ValueError, which says what is allowed, for an invalid question."""
+    """Raise ValueError for an invalid query; the error says what is allowed."""
     if not query.since >= 0 or (query.until is not None and not query.until > query.since):
         raise ValueError(
             f"until ({query.until}) must be after since ({query.since}), "
@@ -140,7 +140,7 @@ def check_events(query: EventQuery) -> None:
 
 
 def is_meant(event: EventInfo, query: EventQuery) -> bool:
-    """Whether a question that `check_events` accepted selects this event."""
+    """Whether a query that `check_events` accepted selects this event."""
     if event.number <= query.after or event.at < query.since:
         return False
     if query.until is not None and event.at >= query.until:
@@ -171,7 +171,7 @@ def _is_of(name: str, kind: str) -> bool:
 
 
 def subject(event: EventInfo) -> str:
-    """Return the thing that an event happened to, for display."""
+    """Return what an event happened to, for display."""
     if event.kind.startswith("node"):
         return event.host or event.node[:12] or "–"
     if event.kind.startswith("device"):

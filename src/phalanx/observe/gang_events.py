@@ -10,9 +10,10 @@ from phalanx.observe.cluster_events import Event
 
 
 class MembersPlaced(Event, frozen=True, kw_only=True):
-    """Some members of a gang were placed at the same time. `places`: (member, node, the member's
-    devices by kind). `held`: the number of members that now hold a place. The gang needs
-    `min_members` members that hold a place or have ended.
+    """Some members of a gang were placed at the same time.
+
+    `places`: (member, node, the member's devices by kind). `held`: the number of members that now
+    hold a place. The gang needs `min_members` members that hold a place or have ended.
     """
 
     gang: str
@@ -25,7 +26,7 @@ class MembersPlaced(Event, frozen=True, kw_only=True):
 
 
 class MembersEvicted(Event, frozen=True, kw_only=True):
-    """An `action` (preempt, reclaim, ...) decided to evict these members."""
+    """An `action` of the scheduler (preempt, reclaim, ...) decided to evict these members."""
 
     gang: str
     queue: str
@@ -36,8 +37,8 @@ class MembersEvicted(Event, frozen=True, kw_only=True):
 class MembersFreed(Event, frozen=True, kw_only=True):
     """The places of these members are free: they have ended, were evicted, or their node is lost.
 
-    `why`: ended, evicted or lost. Evicted members, and members on a lost node, wait again, unless
-    they have ended in the meantime.
+    `why`: ended, evicted or lost. Evicted members, and members of a lost node, wait again if they
+    have not ended in the meantime.
     """
 
     gang: str

@@ -1,6 +1,4 @@
-"""The health of a head: a finding for each thing that may be wrong, made from the head's own
-report.
-"""
+"""The health of a head: a finding for each thing that may be wrong, from the head's own report."""
 
 from __future__ import annotations
 
@@ -18,19 +16,19 @@ from phalanx.observe.metrics.definitions import Numbers
 
 WELL: Final = "well"
 LOOK: Final = "look"
-"""The state of a finding that is no fault, but at which an administrator should look."""
+"""The state of a finding that is no fault, but that an administrator should look at."""
 BAD: Final = "bad"
 LAG_LOOK_S = 0.5
 LAG_BAD_S = 5.0
-"""The seconds of lag of the head's loop from which its state is LOOK, and those from which it is
-BAD.
+"""The lag of the head's loop in seconds from which on its state is LOOK, and that from which on it
+is BAD.
 """
 WAITING_LOOK_BYTES = 8 << 20
-"""The bytes waiting to be written to the store from which the state is LOOK."""
+"""The number of bytes waiting to be written to the store from which on the state is LOOK."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding about the head: its subject, its state, and a text about it."""
+    """A finding about the head: its subject, its state, and a text."""
 
     what: str
     state: str
@@ -45,11 +43,9 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     """The worst state of the findings."""
     findings: list[Finding]
     requests: list[tuple[str, int, float]]
-    """(name, count, total seconds) of each of the kinds of requests that took the head most
-    time.
-    """
+    """(name, count, total seconds) of the kinds of requests on which the head spent most time."""
     refused: EventInfo | None
-    """The event of the scheduler configuration that was refused last, if it is still kept."""
+    """The latest event of a refused scheduler configuration, if it is still kept."""
 
 
 class HeadReport(msgspec.Struct, array_like=True, kw_only=True):
@@ -60,7 +56,7 @@ class HeadReport(msgspec.Struct, array_like=True, kw_only=True):
     protocol: int
     """The version of the protocol that the head speaks."""
     known: dict[str, int]
-    """The numbers of nodes, gangs, actors and events that the head knows."""
+    """The numbers of nodes, gangs, actors and events in the head's tables."""
     numbers: list[Numbers]
     """The head's own metrics, without its nodes' metrics."""
     held: list[str] = []
@@ -77,10 +73,10 @@ def health(
     version: str,
     protocol: int,
 ) -> Health:
-    """Judge a head.
+    """Return the health of a head, judged by its report.
 
     `refused` has the events of refused scheduler configurations, the oldest first. `now` is in
-    seconds since the epoch. `version` and `protocol` belong to the asking program.
+    seconds since the epoch. `version` and `protocol` are those of the asking program.
     """
     numbers = {one.name: one for one in report.numbers}
     findings = [
@@ -209,7 +205,7 @@ def _value(numbers: Mapping[str, Numbers], name: str) -> float | None:
 
 
 def _observed(numbers: Mapping[str, Numbers], name: str) -> tuple[float, float]:
-    """Return the number of a histogram's observations, and their sum."""
+    """Return the number of values in a histogram, and their sum."""
     found = numbers.get(name)
     samples = found.samples if found is not None else []
     return sum(sum(one.counts or ()) for one in samples), sum(one.value for one in samples)

@@ -1,5 +1,5 @@
-"""Rows of jobs with their present times. The head sends a row only when a job has changed, but the
-job's times go on.
+"""Rows of jobs with their present times. The head sends a row only when a job has changed, although
+the job's times grow all the time.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from phalanx.model.rows.work import JobInfo
 
 
 def is_running(job: JobInfo) -> bool:
-    """Whether the time that a job has run goes on. An array has no such time; only its tasks have
-    one.
+    """Whether the time that a job has run still grows. An array has no such time, only its
+    tasks.
     """
     return bool(job.running) and not job.array and job.finished is None
 
 
 def current(jobs: Iterable[JobInfo], now: float) -> list[JobInfo]:
-    """Return these rows with the age and the run time of each job at the time `now`, in seconds
-    since the epoch.
-    """
+    """Return these rows with each job's age and run time at `now`, in seconds since the epoch."""
     return [_current(job, now) for job in jobs]
 
 

@@ -1,4 +1,4 @@
-"""Lines of the logs of daemons and workers, and parts of such logs in messages."""
+"""Lines of the logs of daemons and workers, and pieces of such logs in messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ INFO, WARNING, ERROR = "info", "warning", "error"
 
 
 class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line of a log, which is written as JSON with the time first."""
+    """A line of a log. It is written as JSON that begins with the time."""
 
     time: str
     """The time in ISO 8601, in UTC, with microseconds and a Z."""
@@ -19,9 +19,9 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pid: int = 0
     """The process id of the daemon."""
     node: str = ""
-    """The id of the daemon's node, in hex; empty for a head."""
+    """The id of the daemon's node, in hex; "" for a head."""
     job: str = ""
-    """The job that the line concerns, if any: NAMESPACE/NAME of a job, or the number of a driver's
+    """The job that the line is about, if any: NAMESPACE/NAME of a job, or the number of a driver's
     job in hex.
     """
     stream: str = ""
@@ -32,22 +32,23 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LogPiece(msgspec.Struct, array_like=True):
-    """A part of a log, in whole lines unless a line is longer than a part. The log may be rotated
-    to a second file between two parts; a reader continues with the `file` and `offset` of the
-    previous part.
+    """A piece of a log, in whole lines unless a line is longer than a piece.
+
+    Between two pieces, the log may continue in another file; a reader goes on with the `file` and
+    `offset` of the previous piece.
     """
 
     data: bytes = b""
     file: int = 0
-    """The number of the file from which the part was read; 0: no file exists yet."""
+    """The number of the file from which the piece was read; 0 if no file exists yet."""
     offset: int = 0
-    """The offset in the file at which the part ends."""
+    """The offset in the file at which the piece ends."""
     is_end: bool = True
-    """Whether the log has nothing more at present."""
+    """Whether the log ends here at present."""
 
 
 def record_of(line: bytes) -> LogRecord | None:
-    """Return the record of a line; None for a line that is no record, such as one that the
+    """Return the record in a line; None for a line without a record, such as one that the
     interpreter printed.
     """
     try:
@@ -57,6 +58,6 @@ def record_of(line: bytes) -> LogRecord | None:
 
 
 def daemon_text(record: LogRecord) -> str:
-    """Return a daemon's record for display."""
+    """Return a daemon's record as text for display."""
     about = f" job={record.job}" if record.job else ""
     return f"{record.time} {record.level} {record.process}{about}: {record.text}"

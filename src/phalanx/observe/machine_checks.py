@@ -1,8 +1,8 @@
 """Rules that judge whether a machine can run Phalanx. They return a finding for each thing that may
 be wrong, with its remedy.
 
-`phalanx.runtime.daemons.machine_facts` collects the facts. The rules are pure, so that every state
-of a machine is a row of a table test.
+`phalanx.runtime.daemons.machine_facts` collects the facts. The rules read nothing else, so that a
+test can pass any facts.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from phalanx.model.readable import size
 from phalanx.observe.health import BAD, LOOK, WELL
 
 LEAST_FILES = 4096
-"""The limit of open files below which a node with many workers runs out of them: each worker takes
+"""The limit of open files below which a node with many workers has too few, since each worker takes
 about ten.
 """
 LEAST_SHARED_BYTES = 256 << 20
 """Free shared memory below which the object store holds only small values."""
 LEAST_FREE_BYTES = 1 << 30
-"""Free bytes of a directory below which output of jobs or the store soon fails."""
+"""Free bytes of a directory below which writing the output of jobs or the store soon fails."""
 PRIVATE = 0o077
-"""The mode bits that a private file or directory must not have."""
+"""The permission bits that a private file or directory must not have."""
 
 
 class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,16 +31,16 @@ class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     mode: int | None = None
-    """The permission bits of the mode, without the kind of the file."""
+    """The permission bits of the mode, without the bits for the kind of file."""
     is_ours: bool = True
     is_link: bool = False
     free_bytes: int | None = None
-    """Free bytes of the file system; None: unknown."""
+    """Free bytes of the file system; None if unknown."""
     is_in_memory: bool = False
 
 
 class DaemonFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A daemon of this user that left an announcement."""
+    """A daemon of this user, as it announced itself."""
 
     kind: str
     """The kind of the daemon: head or node."""
@@ -50,27 +50,27 @@ class DaemonFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts of a machine from the view of one user."""
+    """The facts of a machine as one user sees them."""
 
     python: tuple[int, int]
     missing: Mapping[str, Sequence[str]]
     """The missing packages of each extra, such as `phalanx[redis]`, by the extra's name."""
     runtime: PathFacts
-    """The directory of sessions: sockets and small files."""
+    """The directory of sessions, with sockets and small files."""
     runtime_fault: str = ""
-    """Why no directory of sessions can be used; empty when one can."""
+    """Why no directory of sessions can be used; "" if one can."""
     output: PathFacts
-    """The directory of jobs' output and spilled objects."""
+    """The directory for jobs' output and spilled objects."""
     store: PathFacts
     token: PathFacts
     shared_free_bytes: int
     open_files: tuple[int, int]
-    """The soft and the hard limit of open files; -1: unlimited."""
+    """The soft and the hard limit of open files; -1 for no limit."""
     gpus: int
     gpu_fault: str = ""
-    """Why NVIDIA's driver gave no list of GPUs; empty if it gave one, or if there is no driver."""
+    """Why NVIDIA's driver gave no list of GPUs; "" if it gave one, or if there is no driver."""
     has_command_groups: bool
-    """Whether the user may make control groups below the group of the user's processes."""
+    """Whether the user may create control groups below the group of the user's processes."""
     hostname: str
     host_addresses: Sequence[str]
     """The addresses to which the host name resolves; empty if it does not resolve."""
@@ -87,12 +87,12 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """The state: `WELL`, `LOOK` or `BAD`."""
     said: str
     cure: str = ""
-    """The remedy; empty if nothing is wrong."""
+    """The remedy; "" if nothing is wrong."""
     is_security: bool = False
 
 
 def check_machine(facts: MachineFacts) -> list[Check]:
-    """Return all findings, the most important for a person who starts Phalanx first."""
+    """Return all findings; those that matter most to a person who starts Phalanx come first."""
     return [
         _python(facts),
         *_extras(facts),

@@ -1,4 +1,4 @@
-"""The range of a plan's time axis: the page and the terminal draw the same one."""
+"""The range of a plan's time axis, which is the same on the page and in the terminal."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ RANGES_S = {"1h": 3_600.0, "6h": 21_600.0, "1d": 86_400.0, "7d": 604_800.0}
 ALL = "all"
 _LEAST_S = 60.0
 _AFTER = 1.25
-"""The axis reaches this much further than the last start that it must show."""
+"""The factor by which the axis is longer than the time to the last start that it must show."""
 
 
 def usual_range(plan: TimePlan) -> str:
-    """Return the shortest range that shows all expected starts, however long running work lasts:
-    ALL if every known end lies within the shortest range.
+    """Return the shortest range that shows all expected starts; ALL if every known end is within
+    the shortest range.
 
-    Without an expected start the range shows half of the ends of running work.
+    The ends of running work need not be shown. Without an expected start, the range shows half of
+    them.
     """
     ends = sorted(one.ends_s - plan.now for one in plan.running if one.ends_s is not None)
     if plan.starts:
@@ -29,7 +30,9 @@ def usual_range(plan: TimePlan) -> str:
 
 
 def length_of(plan: TimePlan, range_: str) -> float:
-    """Return the seconds of an axis of this range; those to the last known end for ALL."""
+    """Return the length of the axis for this range in seconds; for ALL, it ends at the last known
+    end.
+    """
     if range_ in RANGES_S:
         return RANGES_S[range_]
     return max(max(_moments(plan), default=plan.now) - plan.now, _LEAST_S)

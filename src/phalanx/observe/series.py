@@ -1,7 +1,7 @@
-"""A number over time in bounded memory, with means over steps of ten seconds, five minutes and two
+"""A number over time in limited memory, with means over steps of ten seconds, five minutes and two
 hours.
 
-This module is pure: the caller passes the time.
+The caller passes the time.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 RESOLUTIONS = ((10.0, 90), (300.0, 288), (7_200.0, 360))
-"""(seconds of a step, number of steps kept). They cover a quarter of an hour, a day, and thirty
-days, and take 12 kB for each number.
+"""(seconds of a step, number of steps kept) of each resolution. They cover a quarter of an hour, a
+day, and thirty days, and take 12 kB for each number.
 """
 Told = list[list[tuple[float, float]]]
 """The points of each resolution, with which another process updates its copy of a series."""
@@ -26,14 +26,14 @@ class Point(NamedTuple):
 
 
 class _Ring:
-    """The means over the latest steps of one length."""
+    """The means over the latest steps of equal length."""
 
     def __init__(self, step_s: float, kept: int) -> None:
         self.step_s = step_s
         self._kept = kept
         self._starts, self._means = array("d"), array("d")
         self._count = 0
-        """The number of values in the mean of the last step, which is still open."""
+        """The number of values in the mean of the last step, which has not ended."""
 
     def add(self, at: float, value: float) -> None:
         begun = at // self.step_s * self.step_s
@@ -71,13 +71,13 @@ class _Ring:
 
 
 class Series:
-    """One number over time. Periods in which nothing was added have no points."""
+    """One number over time. Periods without added values have no points."""
 
     def __init__(self) -> None:
         self._rings = [_Ring(step_s, kept) for step_s, kept in RESOLUTIONS]
 
     def add(self, at: float, value: float) -> None:
-        """Add the number's value at this time, in seconds."""
+        """Add the number's value at time `at`, in seconds."""
         for ring in self._rings:
             ring.add(at, value)
 
@@ -96,12 +96,14 @@ class Series:
         return self._rings[-1].after(start)
 
     def tell(self, after: float) -> Told:
-        """Return the points that may have changed since the time `after`, for `hear` of a copy."""
+        """Return the points that may have changed since the time `after`; `hear` adds them to a
+        copy.
+        """
         return [[(point.at, point.mean) for point in ring.after(after)] for ring in self._rings]
 
     def hear(self, told: Told) -> None:
-        """Take over the changes of another series. Points that the other series no longer has stay
-        here.
+        """Replace points by those of another series. Points that the other series no longer has
+        stay here.
         """
         for ring, points in zip(self._rings, told, strict=False):
             ring.hear(points)

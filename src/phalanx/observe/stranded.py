@@ -1,4 +1,4 @@
-"""Stranded amounts of a node: they are free, but no waiting request fits. This module is pure."""
+"""Stranded amounts of a node: they are free, but no waiting request fits."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ from typing import NamedTuple
 Shape = Mapping[str, float]
 """The request of one member, task, actor or bundle, by resource."""
 WHOLE = 10_000
-"""The units of a device of which no part is used."""
+"""The units of a completely free device."""
 _ROUNDING = 1e-9
 
 
 class Free(NamedTuple):
-    """The free amounts of one node by resource, and of each numbered device in units of 1/10000."""
+    """The free amounts of one node by resource, and the free part of each numbered device in units
+    of 1/10000.
+    """
 
     amounts: Mapping[str, float]
     devices: Mapping[str, Sequence[int]]
 
 
 def stranded(free: Free, shapes: Iterable[Shape]) -> dict[str, float]:
-    """Return the stranded resources and their free amounts. A resource is stranded if no shape that
-    requests it fits. A resource that no shape requests is not stranded.
+    """Return the stranded resources of a node with their free amounts.
+
+    A resource is stranded if no shape that requests it fits. A resource that no shape requests is
+    not stranded.
     """
     asked: dict[str, bool] = {}
     for shape in shapes:
@@ -36,9 +40,10 @@ def stranded(free: Free, shapes: Iterable[Shape]) -> dict[str, float]:
 
 
 def fits(free: Free, shape: Shape) -> bool:
-    """Whether there is room for one request of this shape. A request for a part of a device needs
-    that part of a single device; a request for whole devices needs devices of which no part is
-    used.
+    """Whether there is room for one request of this shape.
+
+    A request for part of a device needs this part on a single device; a request for whole devices
+    needs completely free devices.
     """
     for name, amount in shape.items():
         if free.amounts.get(name, 0.0) + _ROUNDING < amount:
@@ -55,9 +60,10 @@ def fits(free: Free, shape: Shape) -> bool:
 
 
 def smallest(shapes: Iterable[Shape]) -> list[Shape]:
-    """Return the shapes that need to be tried. A shape is left out if another shape requests the
-    same resources and at most the same amounts, because the other shape fits wherever this one
-    does.
+    """Return the shapes that need to be tried.
+
+    A shape is left out if another shape requests the same resources and no larger amounts, because
+    the other shape fits wherever this one does.
     """
     of_names: dict[frozenset[str], list[Shape]] = {}
     for shape in shapes:
@@ -71,7 +77,7 @@ def smallest(shapes: Iterable[Shape]) -> list[Shape]:
 
 
 def stranded_in_all(of_nodes: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return the stranded amounts by resource, over all nodes."""
+    """Return the sums of the nodes' stranded amounts, by resource."""
     found: dict[str, float] = {}
     for amounts in of_nodes.values():
         for name, amount in amounts.items():

@@ -1,5 +1,5 @@
-"""The history of a process's tasks: a ring of their transitions, each of which is checked against
-the table.
+"""The history of a process's tasks: a ring of their changes of state, each of which is checked
+against the table.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from phalanx.model.raw_bytes import encoded
 KEEP_TRANSITIONS = 50_000
 KEEP_RUNS = 20_000
 KEEP_UNCOUNTED = 200_000
-"""The most attempts that are kept for the metrics while the process's loop has no time to count
-them.
+"""The largest number of attempts that are kept for the metrics while the process's loop has no time
+to count them.
 """
 
 
 class Tracked(Protocol):
-    """Something with a number and a state of the life cycle."""
+    """A task or a call, with a number and a state of the life cycle."""
 
     number: int
     state: str
@@ -65,12 +65,12 @@ class Answer(Protocol):
 
 
 class About(msgspec.Struct, array_like=True, frozen=True):
-    """The facts for listings that many attempts of tasks or calls share."""
+    """The facts for listings that many attempts of tasks or calls have in common."""
 
     actor: bytes = b""
-    """The actor whose methods are called; empty for tasks."""
+    """The actor whose method is called; "" for a task."""
     function: str = ""
-    """The function's name; empty if it is the same as the task's name."""
+    """The function's name; "" if it is the same as the task's name."""
     resources: tuple[tuple[str, float], ...] = ()
     group: str = ""
     """The placement group of the tasks or of the actor, in hex."""
@@ -87,8 +87,8 @@ UNLISTED = About(is_listed=False)
 class Run(NamedTuple):
     """One finished attempt.
 
-    Times are seconds since the epoch, and `worker` is the id of a process. An attempt that failed
-    before it ran begins at the time of its failure, and has no worker.
+    Times are in seconds since the epoch, and `worker` is the id of a process. An attempt that
+    failed before it ran begins at the time of its failure, and has no worker.
     """
 
     number: int
@@ -100,18 +100,18 @@ class Run(NamedTuple):
     attempt: int
     about: About = TASK_ALONE
     created: float = 0.0
-    """When the task or call was submitted; 0 if unknown."""
+    """The time at which the task or call was submitted; 0 if unknown."""
     parent: bytes = b""
-    """The id of the task that submitted this one; empty if a driver submitted it."""
+    """The id of the task that submitted this one; "" if a driver did."""
     error: str = ""
-    """The kind of the failure, under Ray's names; empty: no failure."""
+    """The kind of the failure, under Ray's names; "" if the attempt did not fail."""
 
 
 Parent = tuple[bytes, int]
 """(owner, number) of the task that submitted another task."""
 RunFields = tuple[int, str, str, float, float, bytes, int, About, float, Parent | None, str]
-"""The fields of a Run with the parent as (owner, number). The parent's id is computed only for
-attempts that are shown, because many tasks end and few are shown.
+"""The fields of a Run, with the parent as (owner, number). The parent's id is computed only for
+attempts that are shown, which are few.
 """
 
 
@@ -125,14 +125,14 @@ _decode = msgspec.msgpack.Decoder(list[Run]).decode
 
 
 def encode_runs(runs: list[Run]) -> bytes:
-    """Return attempts as bytes. Messages and tables have attempts in this form, because most of
-    them are never read.
+    """Return attempts as bytes. Messages and tables have them in this form, because most are never
+    read.
     """
     return _encode(runs)
 
 
 def decode_runs(data: bytes) -> list[Run]:
-    """Return the attempts that `encode_runs` encoded; no attempts for invalid bytes."""
+    """Return the attempts in these bytes, as `encode_runs` encoded them; none for invalid bytes."""
     try:
         return _decode(data)
     except msgspec.MsgspecError:
@@ -140,7 +140,7 @@ def decode_runs(data: bytes) -> list[Run]:
 
 
 class TaskJournal:
-    """The transitions of tasks, oldest first, and their finished attempts.
+    """The changes of state of tasks, oldest first, and their finished attempts.
 
     Any thread may read while another thread writes: a reader gets a copy, which is made in one
     step.
@@ -154,8 +154,8 @@ class TaskJournal:
         """The last attempt that `unreported_runs` returned."""
 
     def move(self, task: Tracked, state: str, when: float, note: str = "") -> None:
-        """Record that `task` goes into `state`. Raises IllegalTransition, with the story of the
-        task, if the table does not allow it.
+        """Set the state of `task`, and record the change. Raises IllegalTransition with the task's
+        story if the table does not allow it.
         """
         if state not in TASK[task.state]:
             raise IllegalTransition(
@@ -170,9 +170,10 @@ class TaskJournal:
         self._transitions.append((when, task.number, task.state, ""))
 
     def ran(self, task: Attempted, answer: Answer, worker: bytes, error: str | None = None) -> None:
-        """Record an attempt that `worker` has answered: two transitions of the task, to running and
-        to finished or failed, and a run. `error`: the kind of the failure; None: the attempt
-        succeeded.
+        """Record an attempt that `worker` has answered: a run, and the task's changes to running
+        and then to finished or failed.
+
+        `error`: the kind of the failure; None if the attempt succeeded.
         """
         number, template, began, ended = task.number, task.template, answer.started, answer.ended
         if RUNNING not in TASK[task.state]:
@@ -189,10 +190,10 @@ class TaskJournal:
         self._uncounted.append(run)
 
     def add_run(self, run: RunFields) -> None:
-        """Record an attempt without transitions.
+        """Record an attempt without changes of state.
 
-        Such an attempt is a finished call of an actor, for which this process has no queue, or it
-        failed without having run.
+        It is a finished call of an actor for which this process has no queue, or an attempt that
+        failed before it ran.
         """
         if run[7].is_listed:
             self._runs.append(run)
@@ -221,13 +222,13 @@ class TaskJournal:
         return [_run_of(run) for run in list(self._runs)]
 
     def drain_runs(self) -> list[Run]:
-        """Return, and forget, the attempts that finished since the last call."""
+        """Return the attempts that finished since the last call, and remove them."""
         runs = self.runs()
         self._runs.clear()
         return runs
 
     def story(self, number: int) -> list[tuple[float, str, str]]:
-        """Return (when, state, note) of each transition of one task that is still in the ring."""
+        """Return the (time, state, note) of each change of one task that is still in the ring."""
         steps = list(self._transitions)
         return [(when, state, note) for when, n, state, note in steps if n == number]
 

@@ -8,11 +8,11 @@ from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.cluster import NodeInfo
 
 MAIN = ("GPU", "CPU", "memory", "object_store_memory")
-"""The resources that a summary names, in this order."""
+"""The resources in a summary, in this order."""
 
 
 def is_silent(row: NodeInfo) -> bool:
-    """Whether the head knows the node only from its store.
+    """Whether the head knows the node only from its store, because it has not reported.
 
     The row of a node that has reported names all its resources.
     """
@@ -27,7 +27,7 @@ def sums(rows: Iterable[NodeInfo]) -> dict[str, tuple[float, float]]:
 def added(
     nodes: Iterable[tuple[Mapping[str, float], Mapping[str, float]]],
 ) -> dict[str, tuple[float, float]]:
-    """Return the same sums for pairs of total and available amounts of living nodes.
+    """Return the same sums from (total, available) amounts of living nodes.
 
     Nodes that have not reported are left out.
     """

@@ -1,1 +1,1 @@
-"""Evaluations of the records of attempts: the efficiency of a job, and sums for each hour."""
+"""Evaluations of the records of attempts: the efficiency of a job, and hourly sums."""

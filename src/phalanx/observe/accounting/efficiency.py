@@ -2,10 +2,10 @@
 sentence of advice.
 
 CPU = CPU seconds used / CPU seconds held. Memory = the peak of the member that used most / the
-request of that member. GPU = the mean part of time in which the job's devices computed. Attempts of
-unknown usage are left out, and their number is given. A run of less than five minutes gets no
-advice, since its start takes too large a part of it. A job that uses less than 15 % of its GPUs or
-65 % of its CPUs gets advice. These thresholds are those of Princeton's jobstats.
+request of that member. GPU = the mean part of the time in which the job's devices computed.
+Attempts of unknown usage are left out, and their number is given. A job gets advice if it uses less
+than 15 % of its GPUs or 65 % of its CPUs; these thresholds are those of Princeton's jobstats. A run
+of less than five minutes gets no advice, since starting takes too large a part of it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ LEAST_MEMORY = 2**30
 
 
 class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
-    """The efficiency of one job. Parts are from 0 to 1; None: unknown, or the job requested nothing
-    of this resource.
+    """The efficiency of one job. Parts are from 0 to 1; None if unknown, or if the job requested
+    nothing of the resource.
     """
 
     job: str
@@ -41,20 +41,20 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
     """The number of the job's attempts whose usage is unknown."""
     nodes: int
     cpus: float
-    """The CPUs that all members hold at the same time. Memory and GPUs are counted in the same
-    way.
+    """The number of CPUs that all members hold at the same time. Memory and GPUs are counted in the
+    same way.
     """
     memory: float
     gpus: float
     elapsed_s: float
-    """Seconds from the first start to the last end."""
+    """The seconds from the first start to the last end."""
     held_cpu_s: float
     cpu_s: float
     cpu: float | None
     memory_max: float | None
     """The peak of the member that used most, in bytes."""
     member_memory: float
-    """The bytes that the member which used most had requested."""
+    """The bytes that the member with that peak had requested."""
     memory_part: float | None
     gpu: float | None
     gpu_idle_s: float | None
@@ -65,7 +65,9 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def efficiency(attempts: Sequence[Attempt]) -> Efficiency:
-    """Return the efficiency of a job, computed from its attempts. There must be at least one."""
+    """Return the efficiency of a job, computed from its attempts. At least one attempt is
+    needed.
+    """
     last = max(attempts, key=lambda one: one.ended)
     worst = next((a for a in attempts if a.exit_code and a.ended == last.ended), last)
     known = [(one, one.used) for one in attempts if one.used is not None]
@@ -122,7 +124,7 @@ def _advice(
     peak: tuple[Attempt, Used] | None,
     gpu: float | None,
 ) -> str:
-    """Return one sentence of advice. GPUs come first, because they cost most."""
+    """Return one sentence of advice. Advice about GPUs comes first, because they cost most."""
     if not lengths_s:
         return "Its use is not known: its nodes died, or its places were taken."
     if max(lengths_s) < VERDICT_S:

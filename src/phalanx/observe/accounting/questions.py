@@ -1,4 +1,4 @@
-"""Questions about the history of jobs, and their answers."""
+"""Queries of the history of jobs, and their answers."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from phalanx.model.steps import RUNNING, Step
 from phalanx.observe.accounting.sums import HourSum, total_of
 
 MAX_ATTEMPTS = 10_000
-"""The most attempts in one answer."""
+"""The largest number of attempts in one answer."""
 MAX_NAMES = 100
-"""The most users, queues or states in a question."""
+"""The largest number of users, queues or states in a query."""
 USER, QUEUE, BOTH = "user", "queue", "both"
 """The ways to group sums: a row for each user, for each queue, or for each user of each queue."""
 
 
 class AttemptQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """A question for attempts.
+    """A query for attempts.
 
-    It selects the attempts that meet all given conditions; a condition with several values is met
-    by any of them. Times are in seconds since the epoch; the time of an attempt is its end.
+    It selects the attempts that meet all given conditions; of a condition with several values, one
+    is enough. Times are in seconds since the epoch; the time of an attempt is its end.
     """
 
     since: float = 0.0
     until: float | None = None
-    """Only attempts that ended before this time; None: no bound."""
+    """Select only attempts that ended before this time; None for no bound."""
     users: list[str] = []
     queues: list[str] = []
     states: list[str] = []
     job: str = ""
-    """Only this job, `namespace/name`; for an array, all its array tasks."""
+    """Select only this job, `namespace/name`; for an array, all its array tasks."""
     limit: int = 1000
-    """The most attempts to return, at most MAX_ATTEMPTS. If more match, the latest attempts are
-    returned.
+    """The number of attempts to return, at most MAX_ATTEMPTS. If more match, the latest attempts
+    are returned.
     """
     has_attempts: bool = True
     has_steps: bool = False
@@ -45,8 +45,8 @@ class AttemptQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 
 class AttemptPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """The answer: attempts, the latest end first, and steps, running ones first. `is_cut`: more
-    than `limit` match.
+    """The answer: attempts, the latest end first, and steps, running ones first. `is_cut`: whether
+    more than `limit` match.
     """
 
     attempts: list[Attempt]
@@ -55,7 +55,7 @@ class AttemptPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 
 class UsageQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """A question for sums over the whole hours that begin in [since, until)."""
+    """A query for sums over the whole hours that begin in [since, until)."""
 
     since: float = 0.0
     until: float | None = None
@@ -84,7 +84,7 @@ def together(rows: Sequence[UsageRow], by: str) -> list[UsageRow]:
 
 
 def is_step_meant(step: Step, query: AttemptQuery) -> bool:
-    """Whether a question selects a running step."""
+    """Whether a query selects a running step."""
     job = f"{step.namespace}/{step.job}"
     return (
         query.has_steps
@@ -96,14 +96,14 @@ def is_step_meant(step: Step, query: AttemptQuery) -> bool:
 
 
 def check_attempts(query: AttemptQuery) -> None:
-    """Raise ValueError, which says what is allowed, for an invalid question."""
+    """Raise ValueError for an invalid query; the error says what is allowed."""
     _check(query.since, query.until, users=query.users, queues=query.queues, states=query.states)
     if not 1 <= query.limit <= MAX_ATTEMPTS:
         raise ValueError(f"limit must be 1 to {MAX_ATTEMPTS:,}, not {query.limit}")
 
 
 def check_usage(query: UsageQuery) -> None:
-    """Raise ValueError, which says what is allowed, for an invalid question."""
+    """Raise ValueError for an invalid query; the error says what is allowed."""
     _check(query.since, query.until, users=query.users, queues=query.queues)
 
 

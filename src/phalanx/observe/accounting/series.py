@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 KEPT = 256
-"""The most intervals that are kept. If there are more, neighbouring intervals are joined."""
+"""The largest number of intervals that are kept. If there are more, neighbouring intervals are
+joined.
+"""
 
 
 class Series:
-    """Successive intervals of time, each with the mean value in it."""
+    """Successive intervals of time, each with the mean value in the interval."""
 
     __slots__ = ("_area", "_length_s", "_pieces", "_step_s", "maximum")
 
@@ -23,7 +25,7 @@ class Series:
         self.maximum = 0.0
 
     def add(self, length_s: float, value: float) -> None:
-        """Add an interval of `length_s` seconds with a value. An interval of length 0 counts only
+        """Add an interval of `length_s` seconds with a value. An interval of length 0 is used only
         for the maximum.
         """
         self.maximum = max(self.maximum, value)
@@ -43,7 +45,7 @@ class Series:
 
     @property
     def pieces(self) -> Sequence[tuple[float, float]]:
-        """(seconds, mean value) of each interval, in order."""
+        """The (seconds, mean value) of each interval, in order."""
         return self._pieces
 
     @property

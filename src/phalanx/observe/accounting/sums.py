@@ -1,4 +1,4 @@
-"""The sums of attempts in each hour, by user and queue, and their totals over several hours.
+"""The sums of attempts in each hour, by user and queue, and the sums over several hours.
 
 Waiting times are counted in buckets. Each bucket is a twentieth wider than the one before it, so a
 percentile is at most 5 % too high.
@@ -18,16 +18,16 @@ _GROWTH = math.log(1.05)
 MAX_BUCKET = 400
 """The number of the last bucket; 1.05^400 s is ten years."""
 LONGEST_HOURS = 24 * 366
-"""The most hours over which an attempt's usage is spread. The usage of a longer attempt counts in
-its last hours.
+"""The largest number of hours over which an attempt's usage is spread. The usage of a longer
+attempt counts in its last hours.
 """
 
 
 class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """Sums over attempts, or over the part of them that falls into an hour.
 
-    Fields that end in `_s` are resource-seconds that were held or, where the usage was measured,
-    used or idle. Starts and ends of attempts count in the hour in which they happened.
+    Fields that end in `_s` are resource-seconds: held or, where the usage was measured, used or
+    idle. Starts and ends of attempts count in the hour in which they happened.
     """
 
     attempts: int = 0
@@ -36,7 +36,7 @@ class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     cpu_s: float = 0.0
     cpu_used_s: float = 0.0
     cpu_known_s: float = 0.0
-    """The part of `cpu_s` that attempts with known usage held."""
+    """The part of `cpu_s` from attempts with known usage."""
     cpu_idle_s: float = 0.0
     memory_s: float = 0.0
     """The byte-seconds of memory that attempts requested."""
@@ -56,7 +56,7 @@ class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
             self.waits[bucket] = self.waits.get(bucket, 0) + count
 
     def wait(self, part: float) -> float | None:
-        """Return the seconds for which this part of the jobs (0 to 1) waited at most; None if no
+        """Return the seconds within which this part of the jobs (0 to 1) began to run; None if no
         job began.
         """
         wanted, passed = part * sum(self.waits.values()), 0
@@ -68,7 +68,7 @@ class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
 
 
 def bucket_of(wait_s: float) -> int:
-    """Return the number of a wait's bucket. Bucket 0 has waits of at most a second."""
+    """Return the number of the bucket for a wait. Bucket 0 is for waits of at most a second."""
     if wait_s <= 1:
         return 0
     return min(math.ceil(math.log(wait_s) / _GROWTH - 1e-9), MAX_BUCKET)
@@ -97,8 +97,8 @@ def hour_parts(attempt: Attempt) -> dict[int, HourSum]:
 
 
 def use_parts(attempt: Attempt, used: Used) -> dict[int, HourSum]:
-    """Return the sums to add, when its usage is known, for an attempt that was counted without its
-    usage.
+    """Return the sums to add for an attempt that was counted without its usage, when the usage is
+    known.
     """
     parts = {hour: HourSum() for hour in _shares(attempt)}
     _add_use(parts, attempt, used)
@@ -106,7 +106,7 @@ def use_parts(attempt: Attempt, used: Used) -> dict[int, HourSum]:
 
 
 def _shares(attempt: Attempt) -> dict[int, float]:
-    """Return the seconds of an attempt that fall into each hour."""
+    """Return the seconds of an attempt that are in each hour."""
     started, ended = attempt.started, attempt.ended
     first, last = math.floor(started / HOUR_S), math.floor(ended / HOUR_S)
     if last - first >= LONGEST_HOURS:
@@ -144,7 +144,7 @@ def _add_use(parts: Mapping[int, HourSum], attempt: Attempt, used: Used) -> None
 
 
 def total_of(sums: Iterable[HourSum]) -> HourSum:
-    """Return the total of several sums."""
+    """Return the sum of several sums."""
     total = HourSum()
     for one in sums:
         total.add(one)

@@ -1,1 +1,1 @@
-"""Metrics for monitoring: their names and definitions, and machines that count them."""
+"""Metrics for monitoring: their names and definitions, and the classes that count them."""

@@ -19,10 +19,10 @@ CYCLE_SECONDS = tuple(1e-4 * 2**power for power in range(19))
 SHORT_SECONDS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 TASK_SECONDS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1_000.0, 10_000.0)
 FUNCTIONS = 100
-"""The number of functions that are counted separately."""
+"""The largest number of functions that are counted separately."""
 HEAD = "head"
 NODE = "node"
-"""The label that names the node which counted a number."""
+"""The label that names the node where a number was counted."""
 
 
 def _counter(said: str, *labels: str, most: int = 1_000) -> Definition:
@@ -200,6 +200,4 @@ OF_NODES: Mapping[str, Definition] = {
     name: msgspec.structs.replace(one, labels=tuple(x for x in one.labels if x != NODE))
     for name, one in CATALOGUE.items()
 }
-"""The metrics without the label `node`, as nodes and processes count them. The collector adds the
-node's name.
-"""
+"""The metrics of nodes and processes, without the label `node`, which the collector adds."""

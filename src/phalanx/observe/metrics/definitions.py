@@ -1,4 +1,4 @@
-"""The definition of a metric, and the form of its numbers in messages between processes."""
+"""The definition of a metric, and the numbers of a metric as they travel between processes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ GAUGE: Final = "gauge"
 HISTOGRAM: Final = "histogram"
 
 MOST_SETS = 1_000
-"""The most sets of label values of one metric in one process. Further sets are counted as OTHER."""
+"""The largest number of sets of label values of one metric in one process. Further sets are counted
+as OTHER.
+"""
 OTHER: Final = "_other"
 
 
 class Definition(msgspec.Struct, array_like=True, frozen=True):
     """The definition of a metric, without its name.
 
-    `bounds`: the bounds of a histogram, in rising order. `most`: the largest number of sets of
+    `bounds`: the bounds of a histogram, in ascending order. `most`: the largest number of sets of
     label values that are counted separately.
     """
 
@@ -33,7 +35,7 @@ class Definition(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Sample(msgspec.Struct, array_like=True, gc=False):
-    """The number for one set of label values, in the order of the definition's labels.
+    """The number for one set of label values, which are in the order of the definition's labels.
 
     For a histogram, `value` is the sum of the observed values. `counts` has, for each bound, the
     number of values up to this bound and above the previous one; the last count is for values above
@@ -60,14 +62,14 @@ _decode = msgspec.msgpack.Decoder(list[Numbers]).decode
 
 
 def encode_numbers(numbers: list[Numbers]) -> bytes:
-    """Return numbers as bytes, for messages and for processes that keep numbers without reading
-    them.
-    """
+    """Return numbers as bytes, for messages and for processes that do not read them."""
     return _encode(numbers)
 
 
 def decode_numbers(data: bytes) -> list[Numbers]:
-    """Return the numbers that `encode_numbers` encoded; no numbers for invalid bytes."""
+    """Return the numbers in these bytes, as `encode_numbers` encoded them; none for invalid
+    bytes.
+    """
     try:
         return _decode(data)
     except msgspec.MsgspecError:

@@ -1,4 +1,4 @@
-"""A meter, which counts metrics by their label values in bounded memory. This module is pure."""
+"""A meter, which counts metrics by their label values in limited memory."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Family:
     def sample(self, labels: tuple[str, ...]) -> Sample:
         """Return the sample with these label values.
 
-        If the metric has its largest number of sets already, the last value of a new set becomes
-        OTHER. If it has twice that number, all values of a new set become OTHER.
+        Once the metric has its largest number of sets, the last value of a new set is replaced by
+        OTHER. Once it has twice that number, all values of a new set are.
         """
         found = self.samples.get(labels)
         if found is not None:
@@ -64,7 +64,7 @@ class Meter:
         self._family(name).sample(labels).value += by
 
     def set(self, name: str, value: float, *labels: str) -> None:
-        """Set a gauge, or a counter whose value is counted elsewhere."""
+        """Set a gauge, or a counter that something else counts."""
         self._family(name).sample(labels).value = value
 
     def observe(self, name: str, value: float, *labels: str, times: float = 1) -> None:
@@ -76,8 +76,8 @@ class Meter:
         sample.value += value * times
 
     def take_in(self, numbers: Numbers) -> None:
-        """Add what another process has counted since its last report, for a metric of the
-        catalogue. Invalid numbers are ignored.
+        """Add the counts of another process since its last report, for metrics of the catalogue.
+        Invalid numbers are ignored.
         """
         if numbers.name in self._catalogue:
             family = self._family(numbers.name)
@@ -85,24 +85,27 @@ class Meter:
                 merge(family, one)
 
     def clear(self, name: str) -> None:
-        """Forget a gauge's values, so that it only has values that are set later."""
+        """Remove a gauge's values, so that it has only values that are set later."""
         self.families.pop(name, None)
 
     def numbers(self) -> list[Numbers]:
-        """Return all numbers. The result changes when more is counted."""
+        """Return all numbers, as the meter's own objects: they change when more is counted."""
         return [Numbers(name, list(one.samples.values())) for name, one in self.families.items()]
 
     def drain(self) -> list[Numbers]:
-        """Return, and forget, the counts since the last call and the gauges that were set since."""
+        """Return the counts since the last call and the gauges that were set since, and remove
+        them.
+        """
         found = self.numbers()
         self.families.clear()
         return found
 
 
 def merge(family: Family, more: Sample, *, adds_gauges: bool = False) -> None:
-    """Merge another process's sample: add it to a counter or histogram, or replace a gauge's value
-    by it. With `adds_gauges`, gauges are added up, too. A sample that does not fit the metric is
-    ignored.
+    """Add another process's sample to a counter or histogram, or put its value in place of a
+    gauge's.
+
+    With `adds_gauges`, gauges are added up, too. A sample that does not fit the metric is ignored.
     """
     if not fits(family.definition, more):
         return

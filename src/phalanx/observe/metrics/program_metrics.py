@@ -1,6 +1,8 @@
-"""The metrics that programs define, in bounded memory, for one process or for all processes of a
-node. The first definition of a name counts. Counters and histograms of processes are added up. A
-gauge has the last value that any process set, and is removed when that process ends.
+"""The metrics that programs define, in limited memory, for one process or for all processes of a
+node.
+
+The first definition of a name counts. Counters and histograms of processes are added up. A gauge
+has the last value that any process set, and is removed when that process ends.
 """
 
 from __future__ import annotations
@@ -21,16 +23,16 @@ from phalanx.observe.metrics.definitions import (
 from phalanx.observe.metrics.meter import Family, merge
 
 MOST_METRICS = 200
-"""The most metrics that a node knows; further metrics are ignored."""
+"""The largest number of metrics for a node; further metrics are ignored."""
 MOST_TAGS = 20
 MOST_BOUNDS = 100
 MOST_CHARS = 256
-"""The most characters of a name, of a tag, and of the value of a tag."""
+"""The largest number of characters of a name, of a tag, and of a tag's value."""
 OURS = "phalanx_"
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _TAG = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _TAKEN = frozenset({"le", "quantile"})
-"""Labels that have a meaning of their own in Prometheus, and that programs cannot use."""
+"""Labels that Prometheus uses itself, so that programs cannot use them."""
 
 
 def check_definition(name: str, definition: Definition) -> None:
@@ -71,7 +73,7 @@ class RecordedMetrics:
         """The process that was the last to set each gauge."""
 
     def family(self, name: str, definition: Definition) -> Family:
-        """Return the metric of this name.
+        """Return the numbers of the metric with this name.
 
         Raises ValueError for a name with another definition, for too many metrics, and for an
         invalid definition (`check_definition`).
@@ -90,8 +92,8 @@ class RecordedMetrics:
         return known
 
     def take_in(self, numbers: Numbers, process: bytes) -> str:
-        """Add a process's counts since its last report, and take its gauges. Returns the reason why
-        they are ignored; "" if they are not ignored.
+        """Add a process's counts since its last report, and set its gauges. Returns the reason why
+        they are ignored; "" if they are used.
         """
         assert numbers.definition is not None
         definition = _bounded(numbers.definition)
@@ -129,8 +131,8 @@ class RecordedMetrics:
         ]
 
     def drain(self) -> list[Numbers]:
-        """Return, and forget, the counts since the last call and the gauges that were set since.
-        The definitions stay.
+        """Return the counts since the last call and the gauges that were set since, and remove
+        them. The definitions stay.
         """
         found = self.numbers()
         for family in self._families.values():

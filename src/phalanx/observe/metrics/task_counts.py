@@ -1,5 +1,5 @@
-"""Metrics of ended attempts of tasks. Many attempts are counted at a time, which costs the program
-almost nothing.
+"""Metrics of ended attempts of tasks. Many attempts are counted in one call, so that counting costs
+the program almost nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from phalanx.observe.metrics.meter import Meter
 from phalanx.observe.task_journal import RunFields
 
 MOST_TIMED = 10
-"""The most attempts that are timed in one call.
+"""The largest number of attempts that one call times.
 
 If there are more, only every second, third or later attempt is timed, and its time also counts for
 the attempts between. So a histogram's count is exact, and its times are a sample.

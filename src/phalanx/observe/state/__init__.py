@@ -1,1 +1,1 @@
-"""Listings of a cluster's state: the queries, and the parts from which answers are put together."""
+"""Listings of a cluster's state: the queries, and how answers are put together from parts."""

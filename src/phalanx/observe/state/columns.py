@@ -83,14 +83,16 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         "debugger_port num_paused_threads job_id actor_id activity resources*",
     ),
 }
-"""The kinds of listings, with their columns."""
+"""The columns of each kind of listing."""
 
 OF_HEAD = frozenset({"actors", "drivers", "gangs", "groups", "jobs", "nodes"})
-"""The kinds that the head lists from its own tables. All other kinds are gathered from nodes. Tasks
-come from the processes that own them, and objects from those that own them or refer to them.
+"""The kinds that the head lists from its own tables.
+
+For other kinds it asks the nodes. Tasks come from the processes that own them, and objects from
+those that own them or refer to them.
 """
 OF_PROCESSES = frozenset({"files", "objects", "stacks", "tasks"})
-"""The kinds that nodes gather from their processes."""
+"""The kinds for which nodes ask their processes."""
 
 _OVER = frozenset({"FINISHED", "FAILED"})
 
@@ -103,8 +105,9 @@ def id_column(kind: str) -> str:
 def order_of(kind: str, row: Row) -> tuple[Any, ...]:
     """Return the sort key of a row.
 
-    Living things come before ended ones, drivers before workers, and larger objects before smaller
-    ones. Rows that are equal in this are sorted by id. The latest attempt of a task comes first.
+    Rows that have not ended come before ended ones, drivers before workers, and larger objects
+    before smaller ones. Among equal rows, the order is that of their ids. The latest attempt of a
+    task comes first.
     """
     own = str(row.get(id_column(kind)))  # rows come from other processes: nothing is certain
     if kind == "tasks":
@@ -121,7 +124,9 @@ def order_of(kind: str, row: Row) -> tuple[Any, ...]:
 
 
 def latest_first(kind: str, row: Row) -> tuple[Any, ...]:
-    """Return a sort key: living things come first, then those that ended last."""
+    """Return the sort key by which rows that have not ended come first, then those that ended
+    last.
+    """
     ended = row.get("end_time_ms")
     return (
         row.get("state") in _OVER,

@@ -1,5 +1,5 @@
-"""Rounds of questions to several processes at the same time, with the answers so far, the missing
-answers, and the deadlines.
+"""Questions that are sent to several processes at the same time, with the answers so far, the
+missing answers, and the deadlines.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class _Round(Generic[T]):
 
 
 class Gathering(Generic[T]):
-    """The rounds of questions that are under way.
+    """The rounds of questions that have not ended.
 
-    A round ends when all asked processes have answered or are gone, or when its time is over. Its
+    A round ends when all asked processes have answered or ended, or when its time is over. Its
     result is the answers and the list of silent processes.
     """
 
@@ -32,7 +32,7 @@ class Gathering(Generic[T]):
         self._rounds: dict[int, _Round[T]] = {}
 
     def __len__(self) -> int:
-        """Return the number of rounds that are under way."""
+        """Return the number of rounds that have not ended."""
         return len(self._rounds)
 
     def begin(
@@ -53,7 +53,7 @@ class Gathering(Generic[T]):
         self._look(number)
 
     def answered(self, who: bytes, number: int, answer: T) -> None:
-        """Take an answer. It counts if the process was asked and has not answered yet."""
+        """Record an answer, if the process was asked and has not answered yet."""
         found = self._rounds.get(number)
         if found is not None and who in found.waits_for:
             del found.waits_for[who]
@@ -61,7 +61,7 @@ class Gathering(Generic[T]):
             self._look(number)
 
     def gone(self, who: bytes) -> None:
-        """Stop waiting for a process that is gone. It does not count as silent, because it has
+        """Stop waiting for a process that has ended. It does not count as silent, because it has
         nothing left to report.
         """
         for number, found in list(self._rounds.items()):

@@ -1,4 +1,4 @@
-"""The query of a listing, and the answer of one source of rows: filters, limits, counts."""
+"""The query of a listing, and the answer from one source of rows: filters, limits, counts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from phalanx.observe.state.columns import COLUMNS, Row, latest_first, order_of, 
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 10_000
-"""The most rows of an answer, as in Ray."""
+"""The largest number of rows in an answer, as in Ray."""
 MAX_COUNTED = 10_000
-"""The most different values that one source counts. Further values are counted as OTHER."""
+"""The largest number of different values that one source counts. Further values are counted as
+OTHER.
+"""
 OTHER = "(other)"
 PREDICATES = ("=", "!=")
 _PREFIX_DIGITS = 12
@@ -28,8 +30,8 @@ Value = str | int | float | bool | None
 class StateQuery(msgspec.Struct, array_like=True, frozen=True):
     """A query for the rows of a `kind` that all `filters` (column, predicate, value) accept.
 
-    At most `limit` rows are returned. With `count_by`, the answer has instead the number of rows
-    for each combination of values in these columns. Sources that have not answered within
+    At most `limit` rows are returned. With `count_by`, the answer has, instead of rows, the number
+    of rows for each combination of values in these columns. Sources that have not answered within
     `timeout_s` are left out, and named in the answer.
     """
 
@@ -39,10 +41,10 @@ class StateQuery(msgspec.Struct, array_like=True, frozen=True):
     has_detail: bool = False
     count_by: list[str] = []
     sum_of: str = ""
-    """A column whose values are added up next to the counts."""
+    """The column whose values are added up beside the counts."""
     timeout_s: float = 30.0
     is_latest: bool = False
-    """For tasks: whether those that ended last come first, after those that have not ended."""
+    """For tasks: whether the tasks that ended last come first, after those that have not ended."""
 
 
 class StatePart(msgspec.Struct, array_like=True):
@@ -54,11 +56,11 @@ class StatePart(msgspec.Struct, array_like=True):
     matched: int
     """The number of rows that the filters accept."""
     counts: list[tuple[list[Value], int, float]] = []
-    """(values of the columns of `count_by`, rows, sum), the most frequent first."""
+    """(values of the columns of `count_by`, number of rows, sum), the most frequent first."""
 
 
 class StateAnswer(msgspec.Struct, array_like=True):
-    """A listing, and descriptions of the sources that did not answer."""
+    """The answer to a query, with descriptions of the sources that did not answer."""
 
     part: StatePart
     silent: list[str]
@@ -67,7 +69,7 @@ class StateAnswer(msgspec.Struct, array_like=True):
 def check_query(query: StateQuery) -> None:
     """Raise StateQueryError for an invalid query, or ValueError for an invalid predicate.
 
-    The errors name what is allowed.
+    The errors say what is allowed.
     """
     columns = COLUMNS.get(query.kind)
     if columns is None:
@@ -102,8 +104,8 @@ def check_query(query: StateQuery) -> None:
 
 
 class Selection:
-    """The selection of a query's rows in bounded memory: it takes rows one by one, and keeps those
-    that the query selects.
+    """The rows that a query selects, in limited memory: it gets all rows one by one, and keeps the
+    selected ones.
     """
 
     def __init__(self, query: StateQuery) -> None:
@@ -113,7 +115,7 @@ class Selection:
         self._total = self._matched = 0
 
     def offer(self, row: Row) -> None:
-        """Take a row with all its columns."""
+        """Add a row, with all its columns, if the query selects it."""
         self._total += 1
         if not lets_through(self._query.filters, row):
             return
@@ -129,12 +131,12 @@ class Selection:
             self._keep([row])
 
     def offer_all(self, rows: Iterable[Row]) -> None:
-        """Take several rows."""
+        """Add those of several rows that the query selects."""
         for row in rows:
             self.offer(row)
 
     def count_unseen(self, count: int) -> None:
-        """Count further rows without looking at them."""
+        """Count further rows that are not offered."""
         self._total += count
         self._matched += count
 
@@ -147,7 +149,7 @@ class Selection:
             self._count(tuple(key), count, amount)
 
     def part(self) -> StatePart:
-        """Return the selection's rows and counts."""
+        """Return the selected rows, and the counts."""
         query = self._query
         self._cut()
         rows = [trimmed(query.kind, row, query.has_detail) for row in self._rows]
@@ -157,7 +159,7 @@ class Selection:
 
     @property
     def limit(self) -> int:
-        """The number of rows that are kept."""
+        """The largest number of rows to keep."""
         return self._query.limit
 
     @property
@@ -201,8 +203,8 @@ def lets_through(filters: Sequence[tuple[str, str, Value]], row: Row) -> bool:
 def _is_same(name: str, have: Any, wanted: Value) -> bool:
     """Whether a column has the value of a filter.
 
-    Case does not matter. The filter's number or truth value may be text, since it comes from a
-    command line.
+    Upper and lower case are the same. A number or truth value in the filter may be text, since it
+    may come from a command line.
     """
     if have is None or wanted is None:
         return have is None and str(wanted).lower() in ("none", "null", "")

@@ -27,7 +27,7 @@ def task_row(
 ) -> Row:
     """Return the row of any attempt.
 
-    `worker` is the process that runs the attempt or ran it; empty if it never ran. The row has only
+    `worker` is the process that runs the attempt or ran it; "" if it never ran. The row has only
     the beginnings of the ids of nodes and workers, because processes know no more of them.
     """
     return {
