@@ -1,4 +1,4 @@
-"""Actor classes, which `@phalanx.remote` makes of classes."""
+"""Actor classes, which `@phalanx.remote` makes from classes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ R = TypeVar("R")
 P = ParamSpec("P", default=...)
 
 ActorProxy: TypeAlias = ActorHandle[T] | type[T]
-"""An actor handle with the types of the methods that its class marks with `@method`."""
+"""An actor handle, with the types of the methods that its class marks with `@method`."""
 
 
 @overload
@@ -164,12 +164,12 @@ class ActorClass(Generic[T, P]):
         ports: int = 1,
         grace_s: float = DEFAULT_GRACE_S,
     ) -> GangedActorClass:
-        """Return a class whose `remote` starts a gang of these actors: all of them or none.
+        """Return a class whose `remote` starts these actors as a gang: all of them or none.
 
         `min_members` (default: all) is the number of members that must be placed before any starts.
-        `topology` "node" (or "nvlink") puts all members on one node; "rack" puts them on nodes with
-        the same value of the label `rack`. `ports` is the number of ports that are kept free on
-        every node of the gang. `grace_s` is the time in seconds between SIGTERM and the end when
+        `topology` "node" (or "nvlink") places all members on one node; "rack" places them on nodes
+        with the same value of the label `rack`. `ports` is the number of ports that are kept free
+        on every node of the gang. `grace_s` is the time in seconds between SIGTERM and the end when
         the gang is preempted. Raises ValueError or TypeError for a value that is not allowed.
 
         Example:
@@ -188,7 +188,7 @@ class ActorClass(Generic[T, P]):
         return GangedActorClass(self._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
-        """Return a node of a graph that stands for an actor: see `objects.dag`."""
+        """Return a node for a graph (see `objects.dag`), in which it represents an actor."""
         return ClassNode(self, args, kwargs)
 
     def _create(
@@ -227,7 +227,7 @@ class ActorClass(Generic[T, P]):
 
 
 class OptionedActorClass(Generic[T, P]):
-    """An actor class with other options: what `ActorClass.options` returns."""
+    """An actor class with other options, as returned by `ActorClass.options`."""
 
     def __init__(self, actor_class: ActorClass[T, P], options: dict[str, Any]) -> None:
         self._actor_class = actor_class
@@ -244,12 +244,13 @@ class OptionedActorClass(Generic[T, P]):
         return GangedActorClass(self._actor_class._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
-        """Return a node of a graph that stands for an actor: see `objects.dag`."""
+        """Return a node for a graph (see `objects.dag`), in which it represents an actor."""
         return ClassNode(self, args, kwargs)
 
 
 def exit_actor() -> None:
-    """End the actor whose method calls this, without a restart. It never returns.
+    """End the actor whose method calls this function, without a restart. The function does not
+    return.
 
     Example:
         @phalanx.remote

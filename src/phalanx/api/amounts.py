@@ -1,4 +1,4 @@
-"""Checks the amounts of resources that a node is started with."""
+"""The check of the amounts of resources with which a node is started."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 def check_amounts(  # noqa: PLR0912  (one line an argument)
     num_cpus: Any, num_gpus: Any, resources: Any, labels: Any, store: Any
 ) -> None:
-    """Raise TypeError or ValueError, naming the argument, unless a node can have these amounts."""
+    """Raise TypeError or ValueError, which names the argument, for amounts that a node cannot
+    have.
+    """
     for name, amount in (("num_cpus", num_cpus), ("num_gpus", num_gpus)):
         if amount is None:
             continue

@@ -1,7 +1,6 @@
-"""The switch for starting a runtime on demand: whether a call that needs a runtime may start one.
-It is on by default.
+"""The switch that decides whether a call that needs a runtime may start one. It is on by default.
 
-The environment turns it off with PHALANX_AUTO_INIT=0, or with Ray's RAY_ENABLE_AUTO_CONNECT=0.
+PHALANX_AUTO_INIT=0, or Ray's RAY_ENABLE_AUTO_CONNECT=0, in the environment turns it off.
 """
 
 from __future__ import annotations
@@ -19,6 +18,6 @@ def is_on() -> bool:
 
 
 def switch(on: bool) -> None:
-    """Turn the switch on or off, in this process."""
+    """Turn the switch on or off in this process."""
     global _is_on
     _is_on = on

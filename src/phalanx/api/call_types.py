@@ -1,8 +1,8 @@
-"""The types of calls, for type checkers: the arguments of a function, and what a call returns.
+"""The types of calls, for type checkers: the arguments of a function, and the result of a call.
 
-An argument may be the value or a reference to a value. These types express that for the first five
-positional parameters. They cannot do so for keyword parameters, because no type splits a function's
-parameters by name.
+An argument may be a value or a reference to a value. These types express that for the first five
+positional parameters. They cannot do so for keyword parameters, because Python has no way to split
+a function's parameters by name in a type.
 """
 
 from __future__ import annotations
@@ -98,8 +98,10 @@ class RemoteCall(Protocol[P, R_co]):
 
 
 class Remote(Protocol[P, R_co]):
-    """The attribute `remote` of a function that returns `R_co`. It returns a reference or a
-    generator. The first overload is for a result of type Any, for which both are possible.
+    """The attribute `remote` of a function that returns `R_co`; it returns a reference or a
+    generator.
+
+    The first overload is for a result of type Any, for which both are possible.
     """
 
     @overload
@@ -123,7 +125,9 @@ class Remote(Protocol[P, R_co]):
 
 
 class ClassCallable(Protocol[P, T_co]):
-    """A class, described by the parameters of its constructor. Pyright rejects a class here."""
+    """A class, as the parameters of its constructor. Pyright does not accept the class itself
+    here.
+    """
 
     @property
     def __mro__(self) -> tuple[type, ...]: ...
@@ -131,8 +135,9 @@ class ClassCallable(Protocol[P, T_co]):
 
 
 class MethodOfActor(Generic[P, R]):
-    """A method as an `ActorProxy` shows it. Only its type is declared: each engine has its own
-    methods."""
+    """A method of an `ActorProxy`. Only its type is declared here: each engine has its own
+    methods.
+    """
 
     remote: Remote[P, R]
 

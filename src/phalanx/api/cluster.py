@@ -1,4 +1,4 @@
-"""The state of the cluster: nodes, resources, events and a timeline of tasks."""
+"""The state of a cluster: nodes, resources, events and a timeline of tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx.protocol.requests.cluster import GetStatus
 
 
 def nodes() -> list[dict[str, Any]]:
-    """Return one dict a node, with its id, state, address, resources and labels.
+    """Return a list with one dict for each node, with its id, state, address, resources and labels.
 
     The keys are Ray's, such as `NodeID`, `Alive` and `Resources`.
 
@@ -25,7 +25,7 @@ def cluster_status() -> StatusInfo:
     """Return a summary of the whole cluster, as `phalanx status` shows it.
 
     The field `defects` counts the head's internal errors by the kind of thing that they harmed; it
-    is empty when all is well.
+    is empty if there were none.
 
     Example:
         assert not phalanx.cluster_status().defects
@@ -45,7 +45,7 @@ def cluster_resources() -> dict[str, float]:
 def available_resources() -> dict[str, float]:
     """Return the free amount of each resource on the nodes that are not draining.
 
-    A resource that is used up has no entry.
+    A resource without a free amount has no entry.
 
     Example:
         is_idle = phalanx.available_resources().get("CPU", 0) > 0
@@ -54,10 +54,10 @@ def available_resources() -> dict[str, float]:
 
 
 def cluster_events() -> list[dict[str, Any]]:
-    """Return the recent events between nodes: one dict an event, sorted by its time `at`.
+    """Return the recent events between nodes: one dict for each event, sorted by the time `at`.
 
     `event` names the event's type, a class of `phalanx.observe.cluster_events` or `gang_events`;
-    the class explains the other fields. Events within one node are left out, except those of
+    that class explains the other fields. Events within one node are left out, except those of
     members of gangs. Tasks of this program that ran on other nodes appear as `Executed`, at the
     time when they ended.
 

@@ -1,4 +1,4 @@
-"""Explanations, in sentences, of why work waits."""
+"""Explanations of why work waits, in sentences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phalanx.protocol.requests.request import Request
 
 
 class Sentences(str):
-    """A text of a few lines, which a notebook shows line by line."""
+    """A text of a few lines. A notebook shows it with its line breaks."""
 
     def _repr_html_(self) -> str:
         return text_html(self)
@@ -27,7 +27,7 @@ class Sentences(str):
 def explain(
     what: Gang[Any] | JobHandle | ActorHandle[Any] | ObjectRef[Any] | str,
 ) -> Sentences:
-    """Return why something waits, and what would help.
+    """Return an explanation of why something waits, and of what would help.
 
     For a gang or a job, the text also gives its position in its queue. `what` is a gang, a job's
     handle, the name of either, an actor, or a reference to the result of a task, which may belong
@@ -54,9 +54,9 @@ def explain(
 
 
 def planned_starts() -> TimePlan:
-    """Return when waiting work is expected to start, and what runs until then.
+    """Return the expected starts of waiting work, with the running work before them.
 
-    The plan assumes that jobs run for as long as their time limits or past runs say. `phalanx plan`
+    The plan assumes that jobs run as long as their time limits or past runs suggest. `phalanx plan`
     prints the plan, and a notebook shows it as a table.
 
     Example:

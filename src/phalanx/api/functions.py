@@ -1,4 +1,4 @@
-"""Remote functions, which `@phalanx.remote` makes of functions."""
+"""Remote functions, which `@phalanx.remote` makes from functions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RemoteFunction(Generic[P, R]):
         )
 
     def _submit(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Run the function as a task; return a reference, a list of references, or a generator.
+        """Run the function as a task. Returns a reference, a list of references, or a generator.
 
         Raises TypeError when the arguments do not fit the function, and QueueUnavailableError when
         the options name a queue that takes no work.
@@ -97,7 +97,7 @@ class RemoteFunction(Generic[P, R]):
         return OptionedFunction(self, options)
 
     def _remote(self, args: Sequence[Any] | None = None, kwargs: Any = None, **options: Any) -> Any:
-        """Call the function with options, in Ray's older way, which programs still use."""
+        """Call the function with options, in Ray's older way, which some programs still use."""
         target = self.options(**options) if options else self
         return target.remote(*(args or ()), **(kwargs or {}))
 
@@ -112,12 +112,12 @@ class RemoteFunction(Generic[P, R]):
         ports: int = 1,
         grace_s: float = DEFAULT_GRACE_S,
     ) -> GangedFunction:
-        """Return a function whose `remote` starts a gang of tasks: all of them or none.
+        """Return a function whose `remote` starts tasks as a gang: all of them or none.
 
         `min_members` (default: all) is the number of members that must be placed before any starts.
-        `topology` "node" (or "nvlink") puts all members on one node; "rack" puts them on nodes with
-        the same value of the label `rack`. `ports` is the number of ports that are kept free on
-        every node of the gang. `grace_s` is the time in seconds between SIGTERM and the end when
+        `topology` "node" (or "nvlink") places all members on one node; "rack" places them on nodes
+        with the same value of the label `rack`. `ports` is the number of ports that are kept free
+        on every node of the gang. `grace_s` is the time in seconds between SIGTERM and the end when
         the gang is preempted. Raises ValueError or TypeError for a value that is not allowed.
 
         Example:
@@ -136,7 +136,7 @@ class RemoteFunction(Generic[P, R]):
         return GangedFunction(self._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
-        """Return a node of a graph that stands for a call: see `objects.dag`."""
+        """Return a node for a graph (see `objects.dag`), in which it represents a call."""
         return FunctionNode(self, args, kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -165,7 +165,9 @@ def _rebuild(function: Callable[..., Any], options: dict[str, Any]) -> RemoteFun
 def _decorated(
     decorate: Callable[[Callable[..., Any]], Callable[..., Any]], remote: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Wrap `remote` in the program's own decorator, which takes and returns (args, kwargs)."""
+    """Wrap `remote` with the program's own decorator, which takes a function of (args, kwargs) and
+    returns one.
+    """
     invoke = decorate(lambda args, kwargs: remote(*args, **kwargs))
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -175,7 +177,7 @@ def _decorated(
 
 
 class OptionedFunction(Generic[P, R]):
-    """A remote function with other options: what `RemoteFunction.options` returns."""
+    """A remote function with other options, as returned by `RemoteFunction.options`."""
 
     def __init__(self, function: RemoteFunction[P, R], options: dict[str, Any]) -> None:
         self._remote_function = function
@@ -207,5 +209,5 @@ class OptionedFunction(Generic[P, R]):
         return GangedFunction(self._remote_function._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
-        """Return a node of a graph that stands for a call: see `objects.dag`."""
+        """Return a node for a graph (see `objects.dag`), in which it represents a call."""
         return FunctionNode(self, args, kwargs)

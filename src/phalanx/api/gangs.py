@@ -22,7 +22,7 @@ T = TypeVar("T")
 DEFAULT_QUEUE = "default"
 DEFAULT_GRACE_S = 5.0
 SHOWN_OF_ID = 12
-"""The number of digits of a node's id that a notebook shows."""
+"""The number of digits of a node's id that a notebook displays."""
 
 
 class GangOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class GangOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gang(list[T], Generic[T]):
-    """A gang's references, or the handles of its actors, in the order of ranks.
+    """A gang's references, or the handles of its actors, in the order of the members' ranks.
 
     Example:
         gang = train.gang(4).remote()
@@ -94,8 +94,9 @@ class Gang(list[T], Generic[T]):
         return f"Gang({self.name}, {super().__repr__()})"
 
     def _repr_html_(self) -> str:
-        """Show the gang's members with their states and places, or one line once the gang has
-        ended."""
+        """Return a table of the gang's members with their states and places, or one line if the
+        gang has ended.
+        """
         own = [row for row in engine_or_start().ask(ListGangs()) if row.group == self.group.hex()]
         if not own:
             return text_html(f"gang {self.name} of {len(self)} members: it has ended")
@@ -117,9 +118,7 @@ def _numbers(devices: Mapping[str, list[int]]) -> str:
 
 
 class GangedFunction:
-    """A remote function whose calls each start a gang of tasks: at least the gang's minimum, or
-    none.
-    """
+    """A remote function of which each call starts a gang of tasks."""
 
     def __init__(
         self, definition: FunctionDefinition, options: Mapping[str, Any], gang: GangOptions
@@ -135,7 +134,8 @@ class GangedFunction:
         self._gang = gang
 
     def remote(self, *args: Any, **kwargs: Any) -> Gang[Any]:
-        """Start the gang, and return one reference a member; all get the same arguments.
+        """Start the gang, whose members all get the same arguments. Returns one reference for each
+        member.
 
         Raises QueueUnavailableError when the queue takes no work, and GangInfeasibleError when the
         cluster could never hold the gang.
@@ -153,7 +153,7 @@ class GangedFunction:
 
 
 class GangedActorClass:
-    """An actor class whose instances are started as a gang."""
+    """An actor class whose actors are started as a gang."""
 
     def __init__(
         self, definition: ActorDefinition, options: Mapping[str, Any], gang: GangOptions
@@ -168,7 +168,7 @@ class GangedActorClass:
         self._gang = gang
 
     def remote(self, *args: Any, **kwargs: Any) -> Gang[Any]:
-        """Start the actors, all with the same arguments; return their handles in the order of
+        """Start the actors, all with the same arguments. Returns their handles in the order of
         ranks.
 
         Raises QueueUnavailableError when the queue takes no work, and GangInfeasibleError when the
@@ -185,7 +185,7 @@ class GangedActorClass:
 
 @contextlib.contextmanager
 def _taken_back(engine: Engine, group: GangId, members: int) -> Iterator[None]:
-    """Release the gang's places when its members cannot be made."""
+    """Release the gang's places if the block, which makes its members, fails."""
     try:
         yield
     except BaseException:

@@ -59,11 +59,11 @@ _DRAWN, _DRAWN_FROM = 8, string.ascii_lowercase + string.digits
 class Job:
     """A job whose members all run one command.
 
-    All members start together, or at least `min_members`. When one member fails, all members end,
-    and start again up to `max_retries` times. When one is evicted, all members wait and start
-    again, which does not count as a retry. Each member has torchrun's rendezvous variables in its
-    environment. Raises ValueError or TypeError that names the field, its value, and the values that
-    are allowed.
+    At least `min_members` members start together; by default, all. When a member fails, all members
+    are ended and start again, up to `max_retries` times. When a member is evicted, all members wait
+    and start again, which does not count as a retry. Each member has torchrun's rendezvous
+    variables in its environment. Raises ValueError or TypeError that names the field, its value,
+    and the values that are allowed.
 
     Example:
         job = phalanx.Job("python train.py", name="train", members=4, num_gpus=1, time="2h30m")
@@ -71,11 +71,12 @@ class Job:
     """
 
     command: str | Sequence[str]
-    """A list of words, or a text for a shell."""
+    """The command, as a list of words or as a text for a shell."""
     _: KW_ONLY
     name: str | None = None
-    """The name: letters, digits, '-', '_' and '.'. The names of the job's members, such as
-    NAME-worker-0, have at most 63 characters. By default the name is made from the command.
+    """The name: letters, digits, '-', '_' and '.'. By default it is made from the command.
+
+    The names of the job's members, such as NAME-worker-0, may have at most 63 characters.
     """
     namespace: str = "default"
     members: int = 1
@@ -83,9 +84,11 @@ class Job:
     min_members: int | None = None
     """The number of members that must be placed before any starts; by default all."""
     queue: str | None = None
-    """The queue that the job waits in; by default the queue of `init`."""
+    """The queue in which the job waits; by default the queue given to `init`."""
     priority: int | None = None
-    """Jobs with a higher number go first in their queue; by default the priority of `init`."""
+    """The priority: jobs with a higher number come first in their queue; by default the priority
+    given to `init`.
+    """
     num_cpus: float = 1
     num_gpus: float = 0
     """The number of GPUs for each member; below 1, a share of one GPU and the same share of its
@@ -93,7 +96,7 @@ class Job:
     """
     gpu_memory: float | str | None = None
     """Memory that a member holds on each of its GPUs, such as "20GiB"; other work may use the rest
-    of them. Without `num_gpus`, the member has one GPU.
+    of their memory. Without `num_gpus`, the member has one GPU.
     """
     gpu_memory_limit: float | str | None = None
     """The memory on a GPU above which a member is ended; by default `gpu_memory`."""
@@ -102,30 +105,32 @@ class Job:
     gpu_compute: float | None = None
     """The largest part of a GPU's threads that a member may use, with "mps"."""
     memory: float | str | None = None
-    """Bytes that are reserved for each member."""
+    """The number of bytes that are reserved for each member."""
     memory_limit: float | str | None = None
-    """The most bytes that a member may use together with all processes that it started; above that
-    it is killed, with exit code 137.
+    """The number of bytes that a member may use together with all processes that it started. A
+    member that uses more is killed, with exit code 137.
     """
     resources: Mapping[str, float] | None = None
-    """The amounts that each member holds of resources declared by nodes."""
+    """The amounts that each member holds of resources that nodes declare."""
     env: Mapping[str, str] | None = None
-    """Variables in addition to the few that all jobs get from their node (`PATH`, `HOME` and the
-    like)."""
+    """Environment variables, in addition to the few that all jobs get from their node (`PATH`,
+    `HOME` and the like).
+    """
     working_dir: str | None = None
     """The directory in which members run, which must exist on their nodes; by default the current
     one."""
     max_retries: int = 0
-    """How often the job starts again after a failure; -1: without limit."""
+    """How often the job starts again after a failure; -1 for no limit."""
     time: str | timedelta | None = None
     """The time that the job may run after each start: "2h30m", "1-12:00" (days-hours:minutes), "90"
-    (minutes). After that time it ends as TimeOut. The default is the queue's `default_time`.
+    (minutes). After that time it is ended, with the state TimeOut. The default is the queue's
+    `default_time`.
     """
     begin: str | datetime | None = None
     """The earliest time at which the job starts: "now+1h", "2027-01-31T18:00", "18:00"."""
     deadline: str | datetime | None = None
-    """The time at which the job is ended as Deadline if it still runs. A waiting job is ended as
-    soon as it could no longer end in time.
+    """The time at which the job is ended, with the state Deadline, if it still runs. A waiting job
+    is ended as soon as it could no longer end in time.
     """
     signal: str | None = None
     """A signal that members get before the end of their time: "USR1@300" sends it 300 seconds
@@ -139,12 +144,13 @@ class Job:
     """
     after: str | None = None
     """Dependencies: conditions on other jobs that must hold before the job requests resources, in
-    Slurm's words: "afterok:prep,afterany:clean", "after:server+10" (minutes), "singleton:train".
+    Slurm's form: "afterok:prep,afterany:clean", "after:server+10" (minutes), "singleton:train".
     With "?" instead of "," one condition is enough.
     """
     array: str | None = None
-    """The indexes of an array: "0-99", "0-99%10" (ten at once), "1,3,5-9:2". Each array task is a
-    job of its own, NAME[7], with PHALANX_ARRAY_INDEX in its environment."""
+    """The indexes of an array: "0-99", "0-99%10" (ten at the same time), "1,3,5-9:2". Each array
+    task is a job of its own, NAME[7], with PHALANX_ARRAY_INDEX in its environment.
+    """
     hold: bool = False
     """Whether the job waits until it is released."""
     reservation: str | None = None
@@ -158,7 +164,7 @@ class Job:
     grace_s: float = DEFAULT_GRACE_S
     """Seconds between SIGTERM and SIGKILL."""
     ttl_s: float | None = None
-    """Seconds after the job's end until the job is forgotten; None: never."""
+    """Seconds after the job's end until the job is deleted; None if it is not deleted."""
     plugins: Mapping[str, Sequence[str]] | None = None
     """Volcano's plugins with their arguments, such as {"mpi": ["--master=worker"]}."""
 
@@ -345,8 +351,7 @@ class Job:
 
 
 def length_s(given: str | timedelta) -> float:
-    """Return a length of time in seconds. Raises ValueError for a text that is not a length of
-    time."""
+    """Return a duration in seconds. Raises ValueError for a text that is not a duration."""
     from phalanx.manifests.times import read_length
 
     return read_length(f"{given.total_seconds():f}s" if isinstance(given, timedelta) else given)
@@ -381,7 +386,7 @@ def _number(name: str, value: Any, largest: float = LONGEST_S) -> None:
 
 
 def _literal(text: str) -> str:
-    """Return the text in the form of manifests, in which $$ stands for $ and $(NAME) for a
+    """Return the text in the form of manifests, in which $$ is a literal $, and $(NAME) is a
     variable.
     """
     return text.replace("$", "$$")
@@ -391,9 +396,9 @@ def _name_for(words: Sequence[str]) -> str:
     first = words[-1].split() if words[0] == "sh" else list(words)
     stem = Path(shlex.split(first[0])[0] if first else "job").stem.lower()
     kept = "".join(c for c in stem if c.isascii() and c.isalnum())[:_LONGEST_STEM] or "job"
-    return f"{kept if kept[0].isalpha() else 'job'}-{_drawn()}"
+    return f"{kept if kept[0].isalpha() else 'job'}-{_random_end()}"
 
 
-def _drawn() -> str:
-    """Return the end of a name that is taken by no other job, in all likelihood, among millions."""
+def _random_end() -> str:
+    """Return a random end for a name, which most likely no other job has, even among millions."""
     return "".join(secrets.choice(_DRAWN_FROM) for _ in range(_DRAWN))

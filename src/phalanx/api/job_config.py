@@ -26,7 +26,7 @@ class JobConfig:
         ray_namespace: str | None = None,
         default_actor_lifetime: str = "non_detached",
     ) -> None:
-        """Keep the settings. `default_actor_lifetime` is "detached" or "non_detached".
+        """Set up the settings. `default_actor_lifetime` is "detached" or "non_detached".
 
         That lifetime applies to actors whose options do not give a `lifetime`. Java's options and
         search paths have no effect. Raises ValueError for any other lifetime.
@@ -58,11 +58,11 @@ class JobConfig:
 
 
 _default = ["non_detached"]
-"""The lifetime that this process gives to actors whose options give none."""
+"""The lifetime in this process of actors whose options give none."""
 
 
 def set_default_lifetime(lifetime: str) -> None:
-    """Set the lifetime of later actors whose options give none: "detached" or "non_detached"."""
+    """Set the lifetime of later actors whose options give none, to "detached" or "non_detached"."""
     _default[0] = lifetime
 
 

@@ -36,12 +36,13 @@ from phalanx.protocol.requests.jobs import (
 from phalanx.protocol.requests.steps import SignalJob
 
 SETTLED = st.SETTLED
-"""States that a job leaves only when somebody acts on it."""
+"""States that a job leaves only after a command of a user."""
 LOOK_EVERY_S = 0.05
 
 
 class JobHandle:
-    """A handle of a submitted job, from `submit` or by name: `JobHandle(name)`.
+    """A handle of a submitted job. `submit` returns it, and it can be made from a name:
+    `JobHandle(name)`.
 
     Example:
         job = phalanx.submit(phalanx.Job("echo hello", name="greeting"))
@@ -59,23 +60,22 @@ class JobHandle:
         return f"{self.namespace}/{self.name}"
 
     def status(self) -> JobInfo:
-        """Return the job's row, as in `jobs()`, with the reason why it waits and its position in
-        its queue.
+        """Return the job's row, as `jobs()` has it. The row has the reason why the job waits, and
+        its position in its queue.
 
         Raises JobNotFoundError.
         """
         return engine_or_start().ask(ListJobs(name=self.uid))[0]
 
     def describe(self) -> JobDescription:
-        """Return everything that is known about the job: its members with nodes and devices, and
-        its history.
+        """Return all facts about the job: its members with nodes and devices, and its history.
 
         Raises JobNotFoundError.
         """
         return engine_or_start().ask(GetJob(self.uid))
 
     def explain(self) -> str:
-        """Return why the job waits, and what would help.
+        """Return an explanation of why the job waits, and of what would help.
 
         Raises JobNotFoundError when the job neither waits nor runs.
         """
@@ -99,9 +99,11 @@ class JobHandle:
         return state
 
     def logs(self, member: str | int = 0, attempt: int = -1) -> str:
-        """Return what a member has printed. `member` is a name, or an index among all members.
-        `attempt` is the number of the attempt; -1 is the latest one. Raises JobNotFoundError when
-        the member or that attempt was never started.
+        """Return the output of a member.
+
+        `member` is a name, or an index among all members. `attempt` is the number of the attempt;
+        -1 is the latest one. Raises JobNotFoundError when the member or that attempt was never
+        started.
         """
         parts = read_log(engine_or_start().ask, self.uid, self._member(member), attempt)
         return b"".join(data for data, _ in parts).decode("utf-8", "replace")
@@ -114,14 +116,14 @@ class JobHandle:
     def signal(
         self, signal: str | int, *, to: Receivers = "started", member: str | int | None = None
     ) -> int:
-        """Send a signal such as "USR1" to the running members, and return the number of members to
+        """Send a signal such as "USR1" to the running members. Returns the number of members to
         which it was sent.
 
         By default the signal goes to the programs that the members' shells have started, and to
         commands that are not shells; in a member with steps it goes only to the steps. `to`:
         "command" means only the members' own command or script; "all" means every process of the
-        members. The job goes on as long as its members do. Raises ValueError for an unknown signal,
-        and JobCommandError when no member runs.
+        members. The job ends only if the signal ends its members. Raises ValueError for an unknown
+        signal, and JobCommandError when no member runs.
 
         Example:
             job.signal("USR1", member=0)
@@ -131,7 +133,7 @@ class JobHandle:
         return engine_or_start().ask(request)
 
     def suspend(self) -> None:
-        """End the members, and start no member until `resume`."""
+        """End the members; no member starts again before `resume`."""
         engine_or_start().ask(CommandJob(self.uid, "suspend"))
 
     def resume(self) -> None:
@@ -146,13 +148,13 @@ class JobHandle:
         engine_or_start().ask(CommandJob(self.uid, "requeue"))
 
     def resize(self, members: int | Mapping[str, int], *, min_members: int | None = None) -> None:
-        """Change the number of members while the job runs or waits. For a job with several groups,
+        """Change the number of members of a job that runs or waits. For a job with several groups,
         give a mapping of groups to sizes.
 
         More members start when there is room. When the number falls, the members with the highest
-        indexes end. The minimum stays, unless `min_members` gives another or the new size is below
-        it. Raises JobCommandError for a size that is not possible, and GangInfeasibleError for a
-        minimum that these nodes could never hold.
+        indexes end. The minimum stays unless `min_members` gives another one, or the new size is
+        below it. Raises JobCommandError for a size that is not possible, and GangInfeasibleError
+        for a minimum that these nodes could never hold.
 
         Example:
             job.resize(8)
@@ -162,12 +164,13 @@ class JobHandle:
         engine_or_start().ask(ResizeJob(self.uid, replicas, min_members))
 
     def hold(self) -> None:
-        """Hold the waiting job until `release`. Raises JobCommandError for a job that does not
-        wait."""
+        """Let the waiting job wait until `release`. Raises JobCommandError for a job that does not
+        wait.
+        """
         engine_or_start().ask(CommandJob(self.uid, "hold"))
 
     def release(self) -> None:
-        """Release the job, so that it can start."""
+        """Let the job start again after `hold`."""
         engine_or_start().ask(CommandJob(self.uid, "release"))
 
     def update(
@@ -178,12 +181,11 @@ class JobHandle:
         time: str | timedelta | None = None,
         reservation: str | None = None,
     ) -> JobInfo:
-        """Change the queue, priority, time or reservation ("": none) of the waiting job; return its
-        row.
+        """Change the queue, priority, time or reservation of the waiting job. Returns its row.
 
-        `time` is like `Job.time`. Raises JobCommandError for a job that does not wait and for more
-        time than its queue allows, QueueUnavailableError when the queue takes no work, and
-        GangInfeasibleError when the queue could never hold the job.
+        `time` is like `Job.time`; the reservation "" means none. Raises JobCommandError for a job
+        that does not wait and for more time than its queue allows, QueueUnavailableError when the
+        queue takes no work, and GangInfeasibleError when the queue could never hold the job.
 
         Example:
             job.update(queue="research", time="4h")
@@ -193,11 +195,11 @@ class JobHandle:
         return engine_or_start().ask(change)
 
     def cancel(self) -> None:
-        """End the job for good."""
+        """End the job, so that it does not start again."""
         engine_or_start().ask(CommandJob(self.uid, "cancel"))
 
     def delete(self) -> None:
-        """Forget the job and its output; a job that has not ended is ended first."""
+        """Delete the job and its output. A job that has not ended is ended first."""
         engine_or_start().ask(DeleteJob(self.uid))
 
     def __repr__(self) -> str:
@@ -212,7 +214,7 @@ def submit(
     *,
     after: str | JobHandle | Iterable[JobHandle] | None = None,
 ) -> JobHandle:
-    """Submit a `Job(...)`, or a manifest of kind Job as a mapping; return its handle.
+    """Submit a `Job(...)`, or a manifest of kind Job as a mapping. Returns the job's handle.
 
     `after` replaces the job's own dependencies: a text as in `Job.after`, or handles of jobs that
     must all complete first. Raises ManifestError for a wrong manifest, QueueUnavailableError when
@@ -255,14 +257,13 @@ def submit_manifests(
     manifests: str | os.PathLike[str] | Mapping[str, Any],
 ) -> list[JobHandle | AppliedInfo]:
     """Create or change the objects of a manifest file, or of one manifest given as a mapping.
-    Kinds: jobs, queues, flows, cron jobs, templates, priority classes and network domains. Returns
-    a handle for each job and a row for each other object, in the order in which they were created
-    (queues and templates first). Raises the errors of `submit`; objects before the one that fails
-    stay created.
 
-    Example:
-        for made in phalanx.submit_manifests("training.yaml"):
-            print(made)
+    The objects may be jobs, queues, flows, cron jobs, templates, priority classes and network
+    domains. Returns a handle for each job and a row for each other object, in the order in which
+    they were created (queues and templates first). Raises the errors of `submit`; objects before
+    the one that fails stay created.
+
+    Example: for made in phalanx.submit_manifests("training.yaml"): print(made)
     """
     if isinstance(manifests, Mapping):
         objects = _objects(_as_text(manifests))
@@ -283,12 +284,14 @@ def jobs() -> Rows[JobInfo]:
 
 
 def _as_text(manifest: Mapping[str, Any]) -> str:
-    """Return a mapping as a manifest's text. NaN and infinities are written as JSON extensions."""
+    """Return a mapping as a manifest's text. NaN and infinities are written as in Python's JSON."""
     return json.dumps(dict(manifest), ensure_ascii=False)
 
 
 def _objects(text: str | bytes, file: str = "") -> list[Manifest]:
-    """Return the objects of a file; each warning points at the caller's line."""
+    """Return the objects of a file. Each warning about them names the line of the program that
+    called the public function.
+    """
     objects, said = manifest_objects(text, file)
     for sentence in said:
         warnings.warn(sentence, stacklevel=3)
@@ -296,8 +299,8 @@ def _objects(text: str | bytes, file: str = "") -> list[Manifest]:
 
 
 class AskForLog(Protocol):
-    """A function that asks the head for a part of a log; programs and commands each have their
-    own.
+    """A function that requests a part of a log from the head; programs and commands have different
+    ones.
     """
 
     def __call__(self, request: ReadJobLog, /) -> LogPart: ...
@@ -307,7 +310,9 @@ def read_log(
     ask: AskForLog, job: str, member: str, attempt: int, offset: int = 0
 ) -> Iterator[tuple[bytes, int]]:
     """Yield the output of a member from `offset` up to now, in parts, each with the offset of its
-    end. A line of text stands in the place of output that the node has dropped.
+    end.
+
+    Where the node has dropped output, there is a line of text instead.
     """
     while True:
         part = ask(ReadJobLog(job, member, attempt, offset))

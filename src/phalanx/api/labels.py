@@ -1,4 +1,4 @@
-"""Checks of label selectors among the options of tasks and actors."""
+"""Checks of the label selectors in the options of tasks and actors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from phalanx.scheduler.placement.labels import parse_selector
 
 
 def check_labels(options: Mapping[str, Any]) -> None:
-    """Raise ValueError for a malformed selector, before the task or actor is made."""
+    """Raise ValueError for a malformed label selector in these options."""
     selectors = [options.get("label_selector")]
     selectors += [one["label_selector"] for one in options.get("fallback_strategy") or ()]
     for selector in selectors:

@@ -1,4 +1,4 @@
-"""The setup of the logging module in workers."""
+"""The setup of Python's logging in workers."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ class LoggingConfig(msgspec.Struct, frozen=True):
             )
 
     def apply(self) -> None:
-        """Set up this process's root logger."""
+        """Set up this process's root logger by these settings."""
         logging.basicConfig(level=self.log_level, format=_FORMATS[self.encoding], force=True)

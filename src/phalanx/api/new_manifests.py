@@ -1,5 +1,5 @@
-"""Builds manifests for the head, from jobs and from files. Each manifest carries the umask of this
-process.
+"""The making of manifests for the head, from jobs and from files. Each manifest has the umask of
+this process.
 
 A command that submits imports this module and not `jobs`, which imports the engines of programs.
 """
@@ -25,12 +25,12 @@ APPLIED = (
     "HyperNode",
     "Reservation",
 )
-"""Kinds of manifests that a cluster keeps."""
+"""The kinds of manifests that a cluster accepts."""
 
 
 def new_request(manifests: list[Manifest]) -> ApplyManifests:
-    """Return a request to apply these manifests, which may be sent again after the head was
-    away.
+    """Return a request to apply these manifests. It may be sent again if the head did not
+    answer.
     """
     return ApplyManifests(manifests, os.urandom(12))
 
@@ -41,9 +41,10 @@ def job_manifest(job: JobSpec) -> Manifest:
 
 
 def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest], list[str]]:
-    """Return the objects of a file for the head, queues and templates first, and the warnings.
+    """Return the objects of a file for the head, with queues and templates first, and the warnings
+    about them.
 
-    Raises ManifestError that lists all mistakes.
+    Raises ManifestError that lists all faults.
     """
     from phalanx.manifests.check import others_first, read_for_submit
     from phalanx.manifests.findings import Finding, ManifestError
@@ -66,14 +67,14 @@ def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest],
 
 
 def _with_masks(spec: object) -> object:
-    """Set the umask of this process in a job, or in the job of a cron job."""
+    """Return an object with this process's umask set in it, if it is a job or a cron job."""
     if isinstance(spec, CronSpec):
         return msgspec.structs.replace(spec, job=_with_masks(spec.job))
     return _with_umask(spec) if isinstance(spec, JobSpec) else spec
 
 
 def _with_umask(job: JobSpec) -> JobSpec:
-    """Set the umask of this process, unless the job was given another."""
+    """Return a job with the umask of this process, unless it already has another one."""
     return job if job.umask >= 0 else msgspec.structs.replace(job, umask=current_umask())
 
 

@@ -1,4 +1,4 @@
-"""get, put, wait, cancel, kill: the operations on references and handles."""
+"""The operations on references and handles: get, put, wait, cancel, kill."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def get(refs: Sequence[ObjectRef[T]], *, timeout: float | None = None) -> list[T
 def get(refs: Any, *, timeout: float | None = None) -> Any:
     """Return the value of a reference, or the values of a list of references, in order.
 
-    Waits until all values exist, at most `timeout` seconds (0 looks once). Raises the error of the
-    first task that failed, which is also an instance of the user's own exception class;
-    GetTimeoutError when the time is up; ValueError or TypeError for an argument that is no
-    reference.
+    Waits until all values exist, but at most `timeout` seconds (0: it does not wait). Raises the
+    error of the first task that failed, which is also an instance of the user's own exception
+    class. Raises GetTimeoutError after `timeout`, and ValueError or TypeError for an argument that
+    is no reference.
 
     Example:
         assert phalanx.get([phalanx.put(1), phalanx.put(2)], timeout=10) == [1, 2]
@@ -58,8 +58,9 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
 
 
 def put(value: T, *, _owner: Any = None) -> ObjectRef[T]:
-    """Store a copy of a value and return its reference. Later changes to the value do not change
-    the copy.
+    """Store a copy of a value. Returns a reference to the copy.
+
+    Later changes to the value do not change the copy.
 
     Raises TypeError for an ObjectRef and for a value that cannot be pickled, and
     ObjectStoreFullError when there is no memory for it.
@@ -152,9 +153,9 @@ def wait(
 def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
     """Cancel a task: remove it from its queue, or interrupt it with KeyboardInterrupt.
 
-    `force` ends the task's worker instead. A finished task is left alone. With `recursive`, the
-    tasks that this task submitted are cancelled too. Raises TypeError for an argument that is no
-    reference, and ValueError for `force` on an actor's call.
+    `force` ends the task's worker instead. Nothing happens to a finished task. With `recursive`,
+    the tasks that this task submitted are cancelled too. Raises TypeError for an argument that is
+    no reference, and ValueError for `force` on an actor's call.
 
     Example:
         ref = square.remote(4)
@@ -170,7 +171,7 @@ def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
 
 
 def withdraw(ref: Any) -> bool:
-    """Cancel a task of this process if no worker has it, and return whether it was cancelled."""
+    """Cancel a task of this process if no worker has it. Returns whether it was cancelled."""
     return engine_or_start().withdraw(ref)
 
 
@@ -194,7 +195,7 @@ def kill(actor: Any, *, no_restart: bool = True) -> None:
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
     """Return the handle of a named actor. Raises ValueError when there is none.
 
-    `namespace` is by default that of this driver.
+    The default `namespace` is that of this driver.
 
     Example:
         Counter.options(name="hits").remote()

@@ -1,4 +1,4 @@
-"""Queues, in which gangs and jobs wait, and which share the cluster."""
+"""Queues, in which gangs and jobs wait, and which divide the cluster."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def create_queue(
     submit: str | None = None,
     admin: str | None = None,
 ) -> QueueInfo:
-    """Make a queue, and return its row, as in `queues()`.
+    """Create a queue. Returns its row, as `queues()` has it.
 
     `weight` (default 1) sets the queue's deserved share among busy sibling queues, unless
     `deserved` gives amounts. A queue may borrow idle resources up to its `capability`; other queues
     may reclaim them if the queue is `reclaimable`. The amounts of `guarantee` are always kept for
     the queue. Amounts are like {"CPU": 8, "GPU": 2}. `default_time` is the time limit of jobs
     submitted without one, and `max_time` the longest limit of any job: "2h30m", "1-12:00" or a
-    timedelta. `idle_gpus` is the rule for jobs with idle GPUs: "below 5% for 30m" warns of such
-    jobs, "below 5% for 30m, end" ends them. Raises ValueError for a value that is not allowed, and
-    JobCommandError with all reasons when the head refuses the queue.
+    timedelta. `idle_gpus` is the rule for jobs with idle GPUs: with "below 5% for 30m" their users
+    are warned, and with "below 5% for 30m, end" the jobs are ended. Raises ValueError for a value
+    that is not allowed, and JobCommandError with all reasons when the head refuses the queue.
 
     Example:
         phalanx.create_queue("research", weight=2, capability={"GPU": 8}, max_time="1-00:00")
@@ -79,10 +79,10 @@ def update_queue(
     submit: str | None = None,
     admin: str | None = None,
 ) -> QueueInfo:
-    """Change a queue, and return its row; fields that are None stay as they were.
+    """Change a queue; settings that are None stay as they are. Returns the queue's row.
 
-    A time of "none" removes the limit. Raises QueueUnavailableError when there is no such queue,
-    and JobCommandError with all reasons when the head refuses the change.
+    The time "none" removes a limit. Raises QueueUnavailableError when there is no such queue, and
+    JobCommandError with all reasons when the head refuses the change.
 
     Example:
         phalanx.update_queue("research", weight=3, default_time="none")
@@ -102,14 +102,13 @@ def open_queue(name: str) -> QueueInfo:
 
 
 def close_queue(name: str) -> QueueInfo:
-    """Close a queue and the queues below it: they take no more work, and work in them goes on.
-    Return the queue's row.
+    """Close a queue and the queues below it: they take no more work, but work in them continues.
+    Returns the queue's row.
 
-    The queue is Closed once it is empty. Raises QueueUnavailableError when there is no such queue,
-    and JobCommandError for the root.
+    The queue's state is Closing until it is empty, and then Closed. Raises QueueUnavailableError
+    when there is no such queue, and JobCommandError for the root.
 
-    Example:
-        phalanx.close_queue("research")
+    Example: phalanx.close_queue("research")
     """
     return _ask(CloseQueue(_named(name)))
 
@@ -142,11 +141,13 @@ _KINDS = {
     "`str`": "a text", "`bool`": "True or False", "`object | null`": "amounts by resource",
     "`str | null`": "a text", "`bool | null`": "True or False",
 }  # fmt: skip
-"""Kinds of values, by the names in msgspec's errors, with the words for users."""
+"""Words for kinds of values in messages to users, by the names in msgspec's errors."""
 
 
 def queue_fields(**given: Any) -> QueueFields:
-    """Return the fields of a queue that are not None. Raises ValueError for a value not allowed."""
+    """Return a queue's fields from those arguments that are not None. Raises ValueError for a value
+    that is not allowed.
+    """
     fields = {name: value for name, value in given.items() if value is not None}
     try:
         known = msgspec.convert(fields, QueueFields)
@@ -164,7 +165,7 @@ def queue_fields(**given: Any) -> QueueFields:
 
 
 def _fields(given: dict[str, Any]) -> QueueFields:
-    """Return the fields of a queue that arguments give."""
+    """Return a queue's fields from the arguments of a public function."""
     fields = {name: value for name, value in given.items() if name != "name"}
     for name in ("default_time", "max_time"):
         fields[f"{name}_s"] = _seconds(fields.pop(name))
@@ -172,7 +173,7 @@ def _fields(given: dict[str, Any]) -> QueueFields:
 
 
 def _ask(request: Request[R]) -> R:
-    """Send a request to the head. Its arguments were checked before, because a wrong argument must
+    """Send a request to the head. Its arguments were checked before, since a wrong argument must
     not start a runtime.
     """
     return engine_or_start().ask(request)

@@ -1,4 +1,4 @@
-"""The place where the calling code runs: its job, node, worker, task, actor and resources."""
+"""The runtime context: the job, node, worker, task, actor and resources of the calling code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from phalanx.runtime.engine.runtime_context import RuntimeContext
 
 
 def get_runtime_context() -> RuntimeContext:
-    """Return where the calling code runs: its job, node, worker, task and actor.
+    """Return the runtime context of the calling code: its job, node, worker, task and actor.
 
     Example:
         node = phalanx.get_runtime_context().get_node_id()

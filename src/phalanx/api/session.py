@@ -38,17 +38,17 @@ from phalanx.runtime.engine.tracing_setup import Setup, begin_tracing, wanted
 from phalanx.scheduler.placement.placement_policy import read_placement_policy
 
 JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""The variable with the runtime environment and the metadata, as JSON, of a job that was submitted
-through Ray's job API.
+"""The environment variable that a job submitted through Ray's job API has. It holds the job's
+runtime environment and metadata as JSON.
 """
 _INHERITED_BY_DRIVERS = ("env_vars", "py_modules", "working_dir")
 _lock = threading.RLock()
 after_init: list[Callable[[], object]] = []
-"""Functions that are called in this order each time this process's runtime has started."""
+"""Functions that are called, in this order, each time this process's runtime has started."""
 ADMITTED_FOR_S = 1.0
-"""Seconds for which `check_queue` relies on an answer that a queue takes work."""
+"""Seconds for which `check_queue` relies on an earlier answer that a queue takes work."""
 _admitted: dict[str, float] = {}
-"""When each queue was last found to take work, in seconds of the monotonic clock."""
+"""The time at which each queue was last known to take work, in seconds of the monotonic clock."""
 
 
 class RuntimeHandle(Mapping[str, Any]):
@@ -74,7 +74,7 @@ class RuntimeHandle(Mapping[str, Any]):
 
     @property
     def dashboard_url(self) -> str:
-        """HOST:PORT of the web page; empty without `include_dashboard`."""
+        """The web page's HOST:PORT; "" without `include_dashboard`."""
         return str(self._facts.get("webui_url", ""))
 
     @property
@@ -87,7 +87,7 @@ class RuntimeHandle(Mapping[str, Any]):
         shutdown()
 
     def _repr_html_(self) -> str:
-        """Show the resources of the cluster, and how much of each is free now."""
+        """Return a table of the cluster's resources, with the free amount of each."""
         engine = attached_engine()
         if engine is None or not engine.is_alive:
             return text_html("Phalanx, shut down")
@@ -138,20 +138,21 @@ def init(
     `address`: HOST:PORT of a cluster's head connects to the node of that cluster on this machine;
     `pid:PID` connects to the runtime that the program with this process id started for itself;
     "auto" connects to a running cluster and raises ConnectionError when there is none; "local"
-    always starts a runtime. None takes the address in PHALANX_ADDRESS, else the cluster that was
-    started here last, else starts a runtime that ends with this process.
+    always starts a runtime. With None, the address is that in PHALANX_ADDRESS, else that of the
+    cluster that was started here last. If there is neither, a runtime is started, which ends with
+    this process.
 
-    `num_cpus`, `num_gpus`, `resources` and `labels` are what the new runtime offers; by default,
-    what the machine has. `object_store_memory` is in bytes (default: 30 % of free memory, and at
-    most what shared memory holds). `topology` is the wiring of the GPUs, by which several GPUs of
-    one task are chosen near each other: the name of a machine model such as "dgx_h100", or the text
-    of `nvidia-smi topo -m`. By default, the wiring of real GPUs is read from their driver.
-    `placement` is the policy by which the new runtime chooses nodes: a name, or `{"policy":
-    "selector", "same_rack": "prefer"}` (see docs/explanation/placement.md). `_system_config` has
-    settings of the new runtime, by Ray's names (docs/howto/ray.md).
+    `num_cpus`, `num_gpus`, `resources` and `labels` are those of the new runtime; by default, those
+    of the machine. `object_store_memory` is in bytes (default: 30 % of free memory, and at most
+    what shared memory holds). `topology` is the wiring of the GPUs, by which several GPUs of one
+    task are chosen near each other: the name of a machine model such as "dgx_h100", or the text of
+    `nvidia-smi topo -m`. By default, the wiring of real GPUs is read from their driver. `placement`
+    is the policy by which the new runtime chooses nodes: a name, or `{"policy": "selector",
+    "same_rack": "prefer"}` (see docs/explanation/placement.md). `_system_config` has settings of
+    the new runtime, by Ray's names (docs/howto/ray.md).
 
     `include_dashboard` serves the cluster's web page (docs/howto/dashboard.md) and prints an
-    address that lets you in. `queue` and `priority` apply to all work of this driver that names no
+    address that logs you in. `queue` and `priority` apply to all work of this driver that names no
     others. Drivers of different queues share the nodes by the weights of their queues. A new
     runtime creates the queue if it does not exist. `job_config` gives a namespace and a runtime
     environment if the arguments do not. `tracing` records tasks and calls as spans of
@@ -193,14 +194,14 @@ def init(
         check_amounts(num_cpus, num_gpus, resources, labels, object_store_memory)
         _check_namespace(namespace)
         if engine_name == engines.EMBEDDED:
-            runtime_env = _with_that_of_the_job(runtime_env)
+            runtime_env = _merged_with_jobs(runtime_env)
         check_task_options({"runtime_env": runtime_env, "queue": queue, "priority": priority})
         hook: Callable[[], None] | None = None
         preload: tuple[str, ...] = ()
         if engine_name == engines.EMBEDDED:  # another engine has its own options for the hook
             lifetime = getattr(job_config, "default_actor_lifetime", "non_detached")
             asked = options.get("_tracing_startup_hook") or tracing
-            hook = _hook(runtime_env, options.get("logging_config"), lifetime, asked)
+            hook = _worker_hook(runtime_env, options.get("logging_config"), lifetime, asked)
             preload = () if spoken is None else spoken.preloaded()
         started = engines.start(
             EngineOptions(
@@ -242,8 +243,8 @@ def init(
 
 
 def _serve_page(address: str) -> str:
-    """Start the web page of this cluster, print an address that logs the user in, and return
-    HOST:PORT.
+    """Start the web page of this cluster, and print an address that logs the user in. Returns the
+    page's HOST:PORT.
 
     Warns and returns "" when the page cannot be served. The page ends with the cluster.
     """
@@ -256,9 +257,11 @@ def _serve_page(address: str) -> str:
     return urlsplit(done.stdout.split("\n")[1]).netloc
 
 
-def _with_that_of_the_job(runtime_env: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the driver's runtime environment, merged over that of the submitted job to which the
+def _merged_with_jobs(runtime_env: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the driver's runtime environment, merged with that of the submitted job to which the
     driver belongs.
+
+    The driver's own values take precedence.
     """
     of_job = json.loads(os.environ.get(JOB_CONFIG) or "{}").get("runtime_env") or {}
     if not of_job:
@@ -269,13 +272,15 @@ def _with_that_of_the_job(runtime_env: dict[str, Any] | None) -> dict[str, Any] 
     return {**beneath, **given, **({"env_vars": variables} if variables else {})}
 
 
-def _hook(
+def _worker_hook(
     runtime_env: dict[str, Any] | None,
     logging_config: LoggingConfig | None,
     lifetime: str,
     tracing: bool | Setup,
 ) -> Callable[[], None] | None:
-    """Return the function that each worker of this job runs at its start, or None."""
+    """Apply these settings to this process. Returns the function that applies them in each worker
+    of this job at its start, or None if there is nothing to apply.
+    """
     steps: list[Callable[[], object]] = []
     set_default_lifetime(lifetime)
     if lifetime == "detached":
@@ -350,7 +355,7 @@ def _check_namespace(namespace: Any) -> None:
 
 
 def attached_engine() -> Engine | None:
-    """Return this process's engine, or None. A Ray worker's process attaches to its engine here."""
+    """Return this process's engine, or None. The process of a Ray worker gets its engine here."""
     engine = current()
     if engine is None:
         engine = engines.attach()
@@ -359,7 +364,7 @@ def attached_engine() -> Engine | None:
 
 
 def engine_or_start() -> Engine:
-    """Return this process's engine; start one on this machine when there is none.
+    """Return this process's engine, which is started on this machine if there is none.
 
     Raises SystemFailureError when starting a runtime is switched off (`phalanx.api.auto_init`).
     """
@@ -391,8 +396,8 @@ def _not_running() -> SystemFailureError:
 def check_queue(engine: Engine, options: Mapping[str, Any]) -> None:
     """Raise QueueUnavailableError when the queue that the options name takes no work.
 
-    The program's own queue is not checked, because `init` has checked it: work in that queue goes
-    on after it is closed.
+    The program's own queue is not checked, because `init` has checked it, and work there continues
+    after the queue is closed.
     """
     queue = options.get("queue")
     if not queue or queue == engine.queue:
@@ -444,7 +449,9 @@ def _at_exit() -> None:
 
 
 class _Output:
-    """Prints the workers' lines and the runtime's warnings on the standard streams."""
+    """The receiver of the workers' lines and the runtime's warnings, which prints them on the
+    standard streams.
+    """
 
     def log(self, message: LogLine) -> None:
         """Print a line of a worker's output."""

@@ -21,10 +21,10 @@ _LIMIT = re.compile(r"[0-9]{1,12}", re.ASCII)
 
 
 def read_array(written: str) -> ArraySpec:
-    """Read a text such as `1,3,5-9:2%4`: the indices and, after `%`, the number of array tasks that
-    may run at the same time.
+    """Return the array in a text such as `1,3,5-9:2%4`: its indices and, after `%`, the number of
+    array tasks that may run at the same time.
 
-    Raises ValueError, which says what is allowed.
+    Raises ValueError that says what is allowed.
     """
     text, has_limit, most = written.strip().partition("%")
     if has_limit and (not _LIMIT.fullmatch(most) or not int(most)):
@@ -34,7 +34,7 @@ def read_array(written: str) -> ArraySpec:
 
 
 def read_ranges(text: str) -> tuple[Range, ...]:
-    """Read the indices in a text such as `1,3,5-9:2`. Returns them in ascending order, each once.
+    """Return the indices in a text such as `1,3,5-9:2`, in ascending order and each only once.
     Raises ValueError.
     """
     found = sorted(_read_part(part.strip(), text) for part in text.split(","))
@@ -68,7 +68,7 @@ def _check_size(ranges: tuple[Range, ...], text: str) -> None:
 
 
 def _runs(indices: list[int]) -> list[Range]:
-    """Return the indices as ranges of step 1."""
+    """Return the indices as ranges of successive numbers."""
     runs: list[Range] = []
     for index in indices:
         if runs and runs[-1][1] == index - 1:
@@ -79,7 +79,7 @@ def _runs(indices: list[int]) -> list[Range]:
 
 
 def array_faults(array: ArraySpec | None) -> list[Fault]:
-    """Return the faults of an array spec. A spec that was read from a manifest has no faults, but a
+    """Return the faults of an array spec. An array that was read from a manifest has none, but a
     spec may come from elsewhere.
     """
     if array is None:
@@ -97,13 +97,15 @@ def array_faults(array: ArraySpec | None) -> list[Fault]:
 
 
 def written_array(array: ArraySpec) -> str:
-    """Return an array in the form that `read_array` takes."""
+    """Return an array as text for `read_array`."""
     limit = "" if array.limit is None else f"%{array.limit}"
     return written_ranges(array.ranges) + limit
 
 
 def written_ranges(ranges: tuple[Range, ...]) -> str:
-    """Return the indices of an array as text, without the number of tasks at a time."""
+    """Return the indices of an array as text, without the number of tasks that may run at the same
+    time.
+    """
     return ",".join(map(_written, ranges))
 
 

@@ -31,12 +31,12 @@ from phalanx.model.jobs.spec import CronSpec, JobSpec, Process, TaskGroup
 from phalanx.scheduler.cycle.specs import PodGroupSpec, QueueSpec
 
 LIKENESSES = 1_000
-"""The number of valid jobs that are remembered. Jobs that differ only in their names and commands
-count as one job.
+"""The largest number of valid jobs that are remembered. Jobs that differ only in their names and
+commands count as one job.
 """
 LIKENESS_BYTES = 10_000
-"""The size in bytes from which a job is not remembered, but checked again each time. The bound
-keeps memory small.
+"""The size in bytes from which on a job is not remembered, but checked again each time. This limits
+the memory for remembered jobs.
 """
 Operation = Literal["create", "update", "delete"]
 
@@ -71,7 +71,7 @@ def check_manifests(
 
 
 def others_first(manifests: list[Manifest]) -> list[Manifest]:
-    """Return the manifests in the order of the file, except that each job comes after the jobs on
+    """Return the manifests in the order of the file, except that a job comes after the jobs on
     which it depends.
     """
     order = TopologicalSorter(_awaited(manifests)).static_order()
@@ -96,8 +96,8 @@ def _awaited(manifests: list[Manifest]) -> dict[str, list[str]]:
 def read_for_submit(text: str | bytes, file: str = "") -> tuple[list[Manifest], list[Finding]]:
     """Return the objects of a file that is to be submitted, and the warnings about them.
 
-    A Pod becomes a job of one member. Raises ManifestError for any error. A job that would run
-    nothing is an error here, and so is a Pod that belongs to a PodGroup.
+    A Pod becomes a job of one member. Raises ManifestError for any error. Errors include a job that
+    would run nothing, and a Pod that belongs to a PodGroup.
     """
     manifests, report = read_manifests(text, file)
     if report.ok:
@@ -122,8 +122,8 @@ def _as_job(manifest: Manifest) -> Manifest:
 
 
 def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
-    """Report faults for which Phalanx refuses a job, but Volcano does not, such as a job that would
-    run nothing.
+    """Add to the report the faults for which Phalanx refuses a job, but Volcano does not, such as a
+    job that would run nothing.
 
     Volcano accepts such a job, because its image may have a command.
     """
@@ -147,8 +147,8 @@ def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
 
 
 def object_faults(kind: str, spec: Spec) -> list[str]:
-    """Return the reasons why a manifest with this object would be refused. The spec itself may come
-    from elsewhere.
+    """Return the reasons why a manifest with this object would be refused. The object itself may
+    come from elsewhere.
     """
     namespace = getattr(spec, "namespace", "")
     fault = object_fault(kind, spec.name, namespace)
@@ -164,7 +164,7 @@ def object_faults(kind: str, spec: Spec) -> list[str]:
 
 
 def _reading_faults(kind: str, spec: Spec) -> list[str]:
-    """Return the findings for this object when it is written as a manifest and read again."""
+    """Return the faults that are found when this object is written as a manifest and read again."""
     namespace = getattr(spec, "namespace", "")
     try:
         data = as_data(Manifest(kind=kind, name=spec.name, namespace=namespace, spec=spec))
@@ -177,7 +177,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def _reads_well(kind: str, job: JobSpec) -> bool:
-    """Whether a job has no findings, which is remembered for jobs like it.
+    """Whether a job has no faults, which is remembered for jobs like it.
 
     Jobs that are submitted together are often alike, and reading is most of the cost of accepting a
     job.
@@ -192,8 +192,8 @@ def _likeness_reads_well(kind: str, likeness: bytes) -> bool:
 
 
 def _likeness(job: JobSpec) -> JobSpec:
-    """Return the job without the parts that cannot cause findings in reading: the words of its
-    commands, and its name, which `job_faults` checks.
+    """Return the job without the parts in which reading finds no faults: the words of its commands,
+    and its name, which `job_faults` checks.
     """
     return msgspec.structs.replace(job, name="x", groups=tuple(map(_without_words, job.groups)))
 

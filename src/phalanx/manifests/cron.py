@@ -3,8 +3,8 @@
 The fields are minute, hour, day of month, month and day of week (0 is Sunday). Each field is `*`, a
 number, a range, a list of numbers and ranges, or any of these with `/step`. Months and days may be
 written by their English names. If neither day field is `*`, a day has to match one of the two
-fields; otherwise it has to match both. `?` means `*`. `@hourly`, `@daily`, `@weekly`, `@monthly`,
-`@yearly` and `@every 1h30m` are known too.
+fields; otherwise it has to match both. `?` means `*`. There are also `@hourly`, `@daily`,
+`@weekly`, `@monthly`, `@yearly` and `@every 1h30m`.
 
 Kubernetes and Volcano use this form. The library that finds the times, cronsim, reads the form of
 Debian's cron, which differs in details; therefore it gets plain lists of numbers.
@@ -44,9 +44,7 @@ _FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
     ("day of week", 0, 6, {name.lower(): at for at, name in enumerate(SYMBOLIC_DAYS)}),
 )
 _CHANGE_S = 3 * 3600.0
-"""The most seconds by which the clocks of a zone are changed at once, except where the date line
-moved.
-"""
+"""The largest change of a zone's clocks in seconds, except where the date line moved."""
 _NONE = timedelta()
 _PART = re.compile(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?$", re.ASCII)
 _ZONE_PART = re.compile(r"[A-Za-z0-9._+][A-Za-z0-9._+-]{0,13}$", re.ASCII)
@@ -61,8 +59,8 @@ class Schedule(msgspec.Struct, frozen=True):
     every_s: int = 0
 
     def after(self, moment: float, zone: str = "") -> float | None:
-        """Return the first time after `moment` (both in seconds since the epoch); None if there is
-        no further time.
+        """Return the first time of the schedule after `moment` (both in seconds since the epoch);
+        None if there is no further time.
         """
         if self.every_s:
             return float(math.floor(moment) + self.every_s)
@@ -72,7 +70,9 @@ class Schedule(msgspec.Struct, frozen=True):
             return None  # no month has that day, or the date is beyond Python's
 
     def _after(self, moment: float, tz: tzinfo) -> float | None:
-        """Return the next time in a zone whose clocks show some times twice and skip others.
+        """Return the schedule's next time in a zone whose clocks show some times twice and skip
+        others.
+
         cronsim computes times without a zone, which are then looked up in the zone.
         """
         found: float | None = None
@@ -92,7 +92,7 @@ class Schedule(msgspec.Struct, frozen=True):
 
 def _doubled(moment: float, tz: tzinfo) -> timedelta:
     """Return the length of the interval around a moment that the zone's clocks show twice; zero if
-    there is none.
+    they do not.
     """
     if tz is UTC:
         return _NONE
@@ -102,7 +102,7 @@ def _doubled(moment: float, tz: tzinfo) -> timedelta:
 
 
 def _moments(shown: datetime, tz: tzinfo) -> list[float]:
-    """Return the moments at which the zone's clocks show this time. There are none, one or two."""
+    """Return the moments, at most two, at which the zone's clocks show this time."""
     found: list[float] = []
     for fold in (0, 1):
         one = shown.replace(tzinfo=tz, fold=fold).timestamp()
@@ -113,7 +113,7 @@ def _moments(shown: datetime, tz: tzinfo) -> list[float]:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Read a schedule. Raises ValueError, which names the wrong field and its fault."""
+    """Return the schedule in a text. Raises ValueError that names the wrong field and its fault."""
     text = text.strip()
     if not text:
         raise ValueError("a schedule is five fields such as '0 3 * * *', not empty")
@@ -180,7 +180,7 @@ def _value(word: str, name: str, low: int, high: int, names: dict[str, int]) -> 
 
 
 def moment_text(moment: float, zone: str = "") -> str:
-    """Return a time in seconds since the epoch as a clock of that zone shows it."""
+    """Return a time (in seconds since the epoch) as text, as a clock of that zone shows it."""
     return datetime.fromtimestamp(moment, zone_of(zone)).strftime("%Y-%m-%d %H:%M:%S %Z")
 
 

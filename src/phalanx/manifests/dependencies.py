@@ -24,9 +24,10 @@ _DELAY = re.compile(r"(.*)\+([0-9]{1,9})", re.ASCII | re.DOTALL)
 
 
 def read_dependencies(written: str, namespace: str) -> Dependencies:
-    """Read a text such as `afterok:prep,afterany:other/clean`. With `,` between the dependencies,
-    all of them must hold; with `?`, one of them. Jobs without a namespace are in `namespace`.
-    Raises ValueError, which says what is allowed.
+    """Return the dependencies in a text such as `afterok:prep,afterany:other/clean`.
+
+    With `,` between the dependencies, all of them must be met; with `?`, one is enough. Jobs
+    without a namespace are in `namespace`. Raises ValueError that says what is allowed.
     """
     text = written.strip()
     if "," in text and "?" in text:
@@ -98,7 +99,7 @@ def _faults(after: Dependencies) -> list[str]:
 def dependency_faults(after: Dependencies | None, uid: str) -> list[Fault]:
     """Return the faults of a new job's dependencies.
 
-    A spec that was read from a manifest has none, but a spec may come from elsewhere.
+    Dependencies that were read from a manifest have none, but a spec may come from elsewhere.
     """
     if after is None:
         return []
@@ -117,12 +118,14 @@ def others(after: Dependencies | None) -> Iterable[str]:
 
 
 def written_dependencies(after: Dependencies) -> str:
-    """Return dependencies as text that `read_dependencies` reads the same with any namespace."""
+    """Return dependencies as text for `read_dependencies`, with the same meaning in any
+    namespace.
+    """
     return ("?" if after.is_any else ",").join(map(written_need, after.needs))
 
 
 def written_need(need: Dependency) -> str:
-    """Return one dependency in the form that `read_dependencies` takes."""
+    """Return one dependency as text for `read_dependencies`."""
     delay = f"+{need.delay_s / 60:.0f}" if need.delay_s else ""
     return f"{need.kind}:{need.job}{delay}"
 

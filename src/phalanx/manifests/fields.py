@@ -1,4 +1,4 @@
-"""Typed reading of a mapping, which remembers the keys that were read, so that no key is dropped
+"""Typed reading of a mapping. The keys that were read are remembered, so that no key is ignored
 silently.
 """
 
@@ -14,8 +14,8 @@ from phalanx.model.options import LARGEST_NUMBER
 
 Path = tuple[str | int, ...]
 MAX_HINTS = 100
-"""The most unknown fields of a file for which the nearest known name is searched, because the
-search takes time.
+"""The largest number of unknown fields of a file for which the nearest known name is searched,
+because the search takes time.
 """
 T = TypeVar("T")
 
@@ -29,8 +29,10 @@ def written(path: Path) -> str:
 
 
 class Fields:
-    """The reader of one mapping of a manifest. Every getter returns a default for a missing value
-    and for a wrong one, which it reports.
+    """The reader of one mapping of a manifest.
+
+    Each getter reports a value of a wrong type. For this value, as for a missing one, it returns a
+    default.
     """
 
     def __init__(self, document: Text, path: Path, value: Any, report: Report) -> None:
@@ -55,7 +57,7 @@ class Fields:
         self.report.warn(written(path), code, reason, self.document.line(path))
 
     def unused(self, key: str, why: str) -> None:
-        """Warn that `key`, if given, is understood but has no meaning here."""
+        """Warn that `key`, if given, has no effect here, although it is a known field."""
         self._asked.add(key)
         if self.has(key):
             self.warn(key, "no_meaning_here", why)
@@ -102,7 +104,7 @@ class Fields:
         return value
 
     def choice(self, key: str, allowed: tuple[T, ...], default: T) -> T:
-        """Return one of `allowed`."""
+        """Return the value at `key`, which must be one of `allowed`."""
         value = self.raw(key)
         if value is None or value == "":
             return default
@@ -138,8 +140,8 @@ class Fields:
         return value
 
     def loose_text(self, key: str) -> str:
-        """Return the text at `key`. A number or a flag becomes text as it was written, with a
-        warning.
+        """Return the text at `key`. A number or a flag becomes text as it was written, and is
+        reported with a warning.
         """
         return self._as_text((key,), self.raw(key))
 
@@ -178,11 +180,11 @@ class Fields:
         return ""
 
     def fields(self, key: str) -> Fields:
-        """Return the mapping at `key`, empty when it is absent."""
+        """Return the mapping at `key`; an empty one if the key is missing."""
         return Fields(self.document, (*self.path, key), self.raw(key), self.report)
 
     def items(self, key: str) -> list[Fields]:
-        """Return the mappings of the list at `key`."""
+        """Return the mappings in the list at `key`."""
         value = self.raw(key)
         if value is None:
             return []

@@ -1,5 +1,5 @@
-"""Findings about a manifest: errors, and warnings of fields that have no meaning in Phalanx, each
-with its place.
+"""Findings about a manifest: errors, and warnings of fields without effect in Phalanx, each with
+its place.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from phalanx.errors import PhalanxError
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One finding. `path` leads to the value (spec.tasks[0].replicas), `line` counts from 1.
+    """One finding, with its place: `path` is the way to the value (spec.tasks[0].replicas), and
+    `line` is counted from 1.
 
     `code` names the rule for scripts; `reason` says what is wrong and what would be right. `object`
     is kind/name, which distinguishes the documents of a file.
@@ -49,7 +50,7 @@ class Report:
         self.warnings.append(Finding(path=path, code=code, reason=reason, line=line))
 
     def as_data(self) -> dict[str, Any]:
-        """Return `{"ok", "errors": [{"path", "reason", ...}], "warnings": [...]}`."""
+        """Return the report as `{"ok", "errors": [{"path", "reason", ...}], "warnings": [...]}`."""
         return {
             "ok": self.ok,
             "errors": msgspec.to_builtins(self.errors),
@@ -58,7 +59,7 @@ class Report:
 
 
 class ManifestError(PhalanxError, ValueError):
-    """Raised for a manifest that cannot be used; `findings` says where and why."""
+    """Raised for a manifest with errors; `findings` says where they are and why."""
 
     def __init__(self, findings: list[Finding], file: str = "") -> None:
         super().__init__(findings, file)

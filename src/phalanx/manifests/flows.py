@@ -11,13 +11,13 @@ from phalanx.manifests.names import qualified_fault
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, Probe, Step
 
 MAX_CRON_NAME = 52
-"""The most characters of a cron job's name. The names of its jobs have eleven more for the time,
-and at most 63.
+"""The largest number of characters of a cron job's name. The names of its jobs have eleven more for
+the time, and may have 63.
 """
 
 
 def read_flow(at: Fields, name: str, namespace: str) -> FlowSpec:
-    """Read a flow. The flow looks up its templates when it runs."""
+    """Return the flow in a manifest. The flow looks up its templates only when it runs."""
     steps: dict[str, Step] = {}
     for i, item in enumerate(at.items("flows")):
         step = _step(item)
@@ -88,7 +88,7 @@ def _port(at: Fields) -> int:
 
 
 def read_cron(at: Fields, name: str, namespace: str) -> CronSpec:
-    """Read a cron job: its schedule and the job that it submits."""
+    """Return the cron job in a manifest: its schedule and the job that it submits."""
     schedule, zone = at.text("schedule"), at.text("timeZone")
     _check_schedule(at, schedule)
     try:
@@ -151,5 +151,5 @@ _KEPT = {"successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1}
 
 
 def _empty(at: Fields) -> Fields:
-    """Return the fields of an empty job, whose faults are not reported."""
+    """Return the fields of an empty job; its faults are not reported."""
     return Fields(at.document, at.path, {}, Report())

@@ -1,4 +1,4 @@
-"""Cycles among things that wait for each other."""
+"""The search for things that wait for each other in a circle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Graph = Mapping[str, Sequence[str]]
 
 
 def find_cycle(graph: Graph) -> list[str]:
-    """Return the names of a cycle, with the first one repeated at the end; empty if there is no
+    """Return the names of a cycle, with the first one repeated at the end; nothing if there is no
     cycle.
     """
     done: set[str] = set()

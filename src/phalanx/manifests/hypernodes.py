@@ -17,7 +17,7 @@ SELECTORS = ("exactMatch", "regexMatch", "labelMatch")
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes or smaller domains that belong to a domain, given by name, by pattern or by their
+    """Nodes or smaller domains that belong to a domain, given by name, by a pattern of names, or by
     labels.
     """
 
@@ -37,7 +37,9 @@ class HyperNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_hypernode(at: Fields, name: str) -> HyperNode:
-    """Read a domain. Its tier is at least 1; in a domain of tier 1 the nodes are closest."""
+    """Return the domain in a manifest. Its tier is at least 1; the nodes of a domain of tier 1 are
+    closest to each other.
+    """
     tier = at.whole("tier", 1)
     if tier < 0:
         at.error("tier", "tier_invalid", f"a tier must be 0 or more, not {tier}")
@@ -101,7 +103,7 @@ def resolve(
     labels: Mapping[str, Mapping[str, str]],
     also: Mapping[str, Sequence[str]],
 ) -> tuple[HyperNodeSpec, ...]:
-    """Return the domains with the names of their members among the present nodes.
+    """Return the domains, with their members by name as far as these nodes exist now.
 
     `labels` has each node's labels by its name, and `also` its other names.
     """

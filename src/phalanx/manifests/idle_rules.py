@@ -10,14 +10,12 @@ from phalanx.manifests.times import read_length
 from phalanx.model.readable import length_text
 
 ANNOTATION = "phalanx/idle-gpus"
-"""The annotation of a queue with its rule; `none` means no rule, even if the queue above has a
-rule.
+"""The annotation of a queue with its rule; `none` means that the queue has no rule, even if the
+queue above has one.
 """
 NONE = "none"
 SHORTEST_S = 60.0
-"""Seconds of the shortest window; in shorter windows, normal pauses of a job would count as
-idle.
-"""
+"""The shortest window in seconds; in a shorter one, normal pauses of a job would count as idle."""
 _WORDS = re.compile(r"(?:below\s+)?(\d{1,3}(?:\.\d+)?)\s*%\s+for\s+([^,]+?)\s*(,\s*end\s*)?")
 
 
@@ -25,7 +23,7 @@ class IdleRule(msgspec.Struct, frozen=True, kw_only=True):
     """The rule by which the GPUs of a job count as idle.
 
     They are idle if each was busy for less than the part `below` (0 to 1) of the last `window_s`
-    seconds. The user is then warned; with `ends` the job is ended.
+    seconds. The user is then warned; with `ends`, the job is ended.
     """
 
     below: float
@@ -38,7 +36,7 @@ class IdleRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_idle_rule(text: str) -> IdleRule | None:
-    """Read a rule. Returns None for the text `none`. Raises ValueError for a text that is no
+    """Return the rule in a text; None for the text `none`. Raises ValueError for a text that is no
     rule.
     """
     if text.strip() == NONE:

@@ -1,5 +1,5 @@
-"""Rules for whole jobs: a job must run something, and only some of its fields may change during its
-life.
+"""Rules for whole jobs: a job must run something, and only some of its fields may be changed
+later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHANGEABLE = "minAvailable, priorityClassName, and the tasks' replicas and minAv
 
 
 def update_faults(old: JobSpec, new: JobSpec) -> list[Fault]:
-    """Return the reasons why a job `old` may not be changed into `new`."""
+    """Return the reasons why a job `old` may not be changed to `new`."""
     before, after = [g.name for g in old.groups], [g.name for g in new.groups]
     if before != after:
         reason = f"tasks cannot be added, removed or moved: {before} became {after}"
@@ -33,7 +33,7 @@ def update_faults(old: JobSpec, new: JobSpec) -> list[Fault]:
 
 def job_faults(job: JobSpec) -> list[Fault]:
     """Return the faults of a new job: invalid names, amounts that no node can have, and task groups
-    without a command, which would complete without having done anything.
+    without a command, which would complete without running anything.
     """
     faults = []
     if (fault := object_fault("Job", job.name, job.namespace)) is not None:
@@ -75,7 +75,7 @@ _FIELDS = tuple(f.name for f in msgspec.structs.fields(JobSpec))
 
 
 def _with_changes(old: JobSpec, new: JobSpec) -> JobSpec:
-    """Return `new` with the old values of all fields that may change."""
+    """Return `new` with the old values of the fields that may be changed."""
     groups = tuple(
         msgspec.structs.replace(n, replicas=o.replicas, min_available=o.min_available)
         for o, n in zip(old.groups, new.groups, strict=True)

@@ -1,4 +1,4 @@
-"""A Job manifest as a JobSpec: read, filled with defaults, and checked by Volcano's rules."""
+"""The reading of Job manifests: defaults are filled in, and Volcano's rules are checked."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from phalanx.model.jobs.spec import (
 from phalanx.model.nearest import nearest
 
 HOST_FILES = "/etc/volcano"
-"""The folder of the svc plugin's files inside a container. In the words and variables of a command
-this path is replaced by the folder that $PHALANX_FILES names.
+"""The folder of the svc plugin's files inside a container. In the words and variables of a command,
+this path is replaced by the folder in $PHALANX_FILES.
 """
 _HOST_FILE = re.compile(rf"{HOST_FILES}/([\w-]+(?:\.[\w-]+)*)")
 POD_TASK = "pod"
 """The only task of a job that is made of a Pod."""
 QUEUE_OF_POD = "scheduling.volcano.sh/queue-name"
 GROUPS_OF_PODS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-"""The annotations with which a Pod names its queue or its PodGroup."""
+"""The annotations by which a Pod names its queue or its PodGroup."""
 TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 
 
@@ -51,7 +51,9 @@ def read_job(
     labels: Pairs = (),
     annotations: Pairs = (),
 ) -> JobSpec:
-    """Read the spec at `at` as a job with this name. Errors go to the report of the fields."""
+    """Return the job with this name from the spec at `at`. Errors go to the report of the
+    fields.
+    """
     groups = tuple(_group(g, i) for i, g in enumerate(at.items("tasks")))
     most = sum(max(g.replicas, 0) for g in groups)
     minimum = at.whole("minAvailable")
@@ -177,7 +179,7 @@ def _check_plugins(at: Fields, job: JobSpec) -> None:
 
 
 def _check_host_files(at: Fields, job: JobSpec, number: int) -> None:
-    """Report host files which a task's words or variables name although the job will not have
+    """Report host files that a task's words or variables name although the job will not have
     them.
     """
     template = job.groups[number].template

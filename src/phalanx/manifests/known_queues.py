@@ -1,5 +1,5 @@
-"""A reader of files that list the existing queues, as Queue manifests or as a plain list of their
-fields.
+"""The reading of files that list the existing queues, as Queue manifests or as a plain list of
+their fields.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LISTS = ("queues", "items", "existing_queues")
 
 
 def read_known_queues(text: str | bytes, file: str = "") -> QueueTree:
-    """Read the queues of a file.
+    """Return the queues in a file.
 
     The file contains manifests, or a list `[{name, state, parent, capability, ...}]`, alone or
     under the key `queues`. `allocated_pods` of a queue in the list is the number of members that

@@ -1,4 +1,4 @@
-"""Counts of licenses that a job asks for: this module reads, checks and writes them.
+"""Counts of licenses that a job requests: how they are read, checked and written.
 
 As text they have the form of sbatch(1), `matlab:2,ansys`. A manifest may also have a mapping.
 """
@@ -14,13 +14,15 @@ from phalanx.manifests.queue_rules import Fault
 from phalanx.model.reservations import MAX_COUNT
 
 MAX_KINDS = 100
-"""The most kinds of licenses that one job may request."""
+"""The largest number of kinds of licenses that one job may request."""
 NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.@]{0,61}[A-Za-z0-9])?", re.ASCII)
 Licenses = tuple[tuple[str, int], ...]
 
 
 def read_licenses(written: str) -> Licenses:
-    """Read a text such as `matlab:2,ansys`. Raises ValueError, which says what is allowed."""
+    """Return the licenses in a text such as `matlab:2,ansys`. Raises ValueError that says what is
+    allowed.
+    """
     given: dict[str, Any] = {}
     for word in written.split(","):
         name, colon, count = word.strip().partition(":")
@@ -43,7 +45,7 @@ def licenses_of(given: Mapping[str, Any]) -> Licenses:
 
 
 def read_licenses_field(at: Fields) -> Licenses:
-    """Read the field `licenses` of a job's spec."""
+    """Return the licenses in the field `licenses` of a job's spec."""
     value = at.raw("licenses")
     if value is None:
         return ()
@@ -59,7 +61,7 @@ def read_licenses_field(at: Fields) -> Licenses:
 
 
 def license_faults(licenses: Licenses) -> list[Fault]:
-    """Return the faults of a spec's licenses. A spec that was read from a manifest has no faults,
+    """Return the faults of a spec's licenses. Licenses that were read from a manifest have none,
     but a spec may come from elsewhere.
     """
     reasons = _faults(licenses)

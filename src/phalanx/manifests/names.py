@@ -1,4 +1,4 @@
-"""Checks of names by Kubernetes' rules, which apply equally to manifests, programs and commands."""
+"""Checks of names by Kubernetes' rules, which are the same for manifests, programs and commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SUBDOMAIN = re.compile(
 MAX_LABEL = 63
 MAX_SUBDOMAIN = 253
 CLUSTER_WIDE = ("Queue", "HyperNode", "PriorityClass", "Reservation")
-"""Kinds without a namespace; their names are domain names."""
+"""The kinds of objects without a namespace; their names have the form of domain names."""
 
 
 def label_fault(name: str) -> str | None:
@@ -65,13 +65,14 @@ def object_fault(kind: str, name: str, namespace: str = "") -> str | None:
 
 
 def member_fault(job: str, group: str, replicas: int) -> str | None:
-    """Return why the names of a group's members are not valid; None if they are valid. A member's
-    name is made of the job's name and the group's.
+    """Return why the names of a group's members are not valid; None if they are.
+
+    A member's name is made of the job's name and the group's name.
     """
     fault = label_fault(group) or qualified_fault(f"{job}-{group}-{max(replicas - 1, 0)}")
     return None if fault is None else f"a member's name: {fault}"
 
 
 def shown(name: str) -> str:
-    """Return a name from outside as text that is safe on a terminal, cut if it is long."""
+    """Return a name from outside as text that is safe on a terminal; a long name is cut."""
     return ascii(name) if len(name) <= MAX_SUBDOMAIN else f"{name[:40]!a}... ({len(name)})"

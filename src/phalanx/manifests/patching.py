@@ -17,9 +17,10 @@ def job_name(flow: FlowSpec, step: str) -> str:
 
 
 def step_job(flow: FlowSpec, step: Step, template: JobSpec) -> JobSpec:
-    """Return the job of a step, made from the step's template. Mappings of the patch are merged
-    into those of the template, and tasks are merged by their names; all other values are replaced.
-    Raises ManifestError.
+    """Return the job of a step, made from the step's template.
+
+    Mappings of the patch are merged into those of the template, and tasks are merged by their
+    names; all other values are replaced. Raises ManifestError.
     """
     name = job_name(flow, step.name)
     kept = msgspec.structs.replace(template, name=name, namespace=flow.namespace)
@@ -32,7 +33,7 @@ def step_job(flow: FlowSpec, step: Step, template: JobSpec) -> JobSpec:
 
 def _without_defaults(spec: dict[str, Any]) -> dict[str, Any]:
     """Return the spec without minimums that were derived from other fields, because the step may
-    change these fields.
+    change those fields.
     """
     tasks = spec.get("tasks", [])
     if spec.get("minAvailable") == sum(t.get("minAvailable", 0) for t in tasks):

@@ -1,5 +1,6 @@
-"""Patterns that users write. Each pattern is matched in linear time and bounded memory. The syntax
-is RE2's, as in Go and so in Volcano: it has no look-around and no back references.
+"""Patterns that users write, which are matched in linear time and limited memory.
+
+The syntax is RE2's, as in Go and so in Volcano: it has no look-around and no back references.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from typing import Protocol
 import re2
 
 MAX_PATTERN = 1_000
-"""The most characters of a pattern."""
+"""The largest number of characters of a pattern."""
 MAX_MEMORY_BYTES = 1_048_576
-"""The most bytes of one compiled pattern. This bound also limits the steps for each character of a
-name.
+"""The largest size in bytes of one compiled pattern. This also limits the time that each character
+of a name takes.
 """
 
 
@@ -25,7 +26,9 @@ class Pattern(Protocol):
 
 @functools.lru_cache(maxsize=256)
 def compiled(pattern: str) -> Pattern:
-    """Compile a pattern for searches in names. Raises ValueError, which says what is wrong."""
+    """Return a compiled pattern, for searches in names. Raises ValueError that says what is
+    wrong.
+    """
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"a pattern has up to {MAX_PATTERN} characters, not {len(pattern)}")
     options = re2.Options()
@@ -41,7 +44,7 @@ def compiled(pattern: str) -> Pattern:
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Return why the text is not a pattern, or None."""
+    """Return why the text is not a pattern; None if it is one."""
     try:
         compiled(pattern)
     except ValueError as error:

@@ -12,7 +12,7 @@ SUBMIT, ADMIN = "phalanx/submit", "phalanx/admin"
 """The annotations of a queue with its two lists."""
 _WORD = re.compile(r"\*|@[^\s,@:*]{1,253}|(?:unix:|token:)?[^\s,@:*]{1,253}")
 MOST = 1_000
-"""The most entries of a list."""
+"""The largest number of entries in a list."""
 
 
 @lru_cache(maxsize=4_096)

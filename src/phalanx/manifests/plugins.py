@@ -45,7 +45,7 @@ OPTIONS: dict[str, Options] = {
     },
     "hcclrank": {"master": "master", "worker": "worker"},
 }
-"""Each plugin's options and their defaults; an empty port stands for any free port."""
+"""Each plugin's options with their defaults; an empty port means any free port."""
 
 BRINGS = {
     "pytorch": ("svc",),
@@ -56,7 +56,7 @@ BRINGS = {
 
 
 def read_plugins(at: Fields) -> Plugins:
-    """Read `plugins` of a job: pairs of a name and its arguments, in the manifest's order."""
+    """Return the plugins of a job: pairs of a name and its arguments, in the manifest's order."""
     inner = at.fields("plugins")
     found = []
     for name in inner.known:
@@ -95,8 +95,8 @@ def complete(plugins: Plugins) -> Plugins:
 
 
 def options(name: str, arguments: tuple[str, ...]) -> Options:
-    """Return a plugin's options, read from arguments like `--key=value`, `-key=value` and `--flag`,
-    with the defaults of the others.
+    """Return a plugin's options from arguments such as `--key=value`, `-key=value` and `--flag`;
+    missing options have their defaults.
     """
     given = dict(OPTIONS[name])
     for argument in arguments:

@@ -1,5 +1,5 @@
-"""A reader of pod templates as processes. It warns of fields that only a container platform can
-honour.
+"""The reading of pod templates as processes, with warnings for fields that have an effect only on a
+container platform.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ BUDGETS = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
 
 
 def read_template(at: Fields) -> Template:
-    """Read `metadata` and `spec` of a pod template."""
+    """Return the template in the fields `metadata` and `spec` of a pod template."""
     metadata = at.fields("metadata")
     labels, annotations = metadata.pairs("labels"), metadata.pairs("annotations")
     for key in ("name", "namespace", "creationTimestamp", "generateName"):
@@ -76,8 +76,8 @@ def read_template(at: Fields) -> Template:
 
 
 def check_budgets(metadata: Fields, annotations: Pairs) -> None:
-    """Check the disruption budgets: at most one is allowed, and it is a positive whole number or 1
-    % to 99 %.
+    """Check the disruption budgets: there is at most one, and it is a positive whole number or 1 %
+    to 99 %.
     """
     given = [(key, value) for key, value in annotations if key in BUDGETS]
     if len(given) > 1:
@@ -93,7 +93,7 @@ def check_budgets(metadata: Fields, annotations: Pairs) -> None:
 
 
 def read_pod(spec: Fields, labels: Pairs, annotations: Pairs) -> Template:
-    """Read the `spec` of a Pod or of a pod template."""
+    """Return the template in the `spec` of a Pod or of a pod template."""
     for key, why in IN_A_POD.items():
         spec.unused(key, why)
     placement: dict[str, Any] = {key: spec.raw(key) for key in PLACING if spec.has(key)}
@@ -135,9 +135,7 @@ def read_pod(spec: Fields, labels: Pairs, annotations: Pairs) -> Template:
 
 
 def _check_placing(spec: Fields, placement: dict[str, Any]) -> None:
-    """Check the fields that narrow the choice of nodes, by reading them as the scheduler reads
-    them.
-    """
+    """Check the fields that limit the choice of nodes, by reading them as the scheduler does."""
     for key, value in placement.items():
         try:
             read_shape({"topology_spread" if key == PLACING[-1] else key: value})

@@ -1,4 +1,4 @@
-"""A reader of life-cycle policies, with the rules for several policies together."""
+"""The reading of life-cycle policies, with the rules for several policies together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from phalanx.scheduler.cycle.arguments import seconds
 
 
 def read_policies(at: Fields, key: str = "policies") -> tuple[Policy, ...]:
-    """Read all policies of a job or a group, each checked alone and all checked together."""
+    """Return all policies of a job or a group, after checking each alone and all together."""
     seen: dict[str, Fields] = {}
     codes: set[int] = set()
     policies = []

@@ -22,7 +22,7 @@ _SCALE |= {f"{s}i": Fraction(1024**i) for i, s in enumerate("KMGTPE", 1)}
 _PLAIN = ("cpu", "memory", "pods")
 
 LARGEST = 2.0**63
-"""The largest amount, which is Kubernetes' own bound: a larger amount is a mistake."""
+"""The largest amount, which is also Kubernetes' bound: a larger amount must be a mistake."""
 
 HOUSE = {"cpu": "CPU", "gpu": "GPU", "nvidia.com/gpu": "GPU", "amd.com/gpu": "GPU"}
 HOUSE |= {"CPU": "CPU", "GPU": "GPU", "volcano.sh/gpu-number": "GPU"}
@@ -33,13 +33,11 @@ BATCH |= {"amd.com/gpu": "nvidia.com/gpu", "volcano.sh/gpu-number": "nvidia.com/
 """The same resources under the names that the scheduler uses (`batch.amounts`)."""
 
 NOT_HERE = ("ephemeral-storage", "hugepages-", "attachable-volumes-")
-"""The resources that only a Kubernetes cluster offers."""
+"""The resources that exist only in a Kubernetes cluster."""
 
 
 def quantity(written: Any) -> float:
-    """Return the amount that a text or number means. Raises ValueError, which says what is
-    allowed.
-    """
+    """Return the amount in a text or number. Raises ValueError that says what is allowed."""
     if isinstance(written, bool) or not isinstance(written, int | float | str):
         raise ValueError(f"an amount must be a number like 2, 500m or 4Gi, not {written!r}")
     match = _WRITTEN.fullmatch(str(written).strip())
@@ -59,18 +57,20 @@ def quantity(written: Any) -> float:
 
 
 def is_not_here(resource: str) -> bool:
-    """Whether this is a resource that no node offers."""
+    """Whether no node can have this resource."""
     return resource.startswith(NOT_HERE)
 
 
 def batch_amounts(needs: dict[str, float]) -> tuple[tuple[str, float], ...]:
-    """Return amounts under the scheduler's names instead of those of leases, sorted."""
+    """Return amounts, sorted, under the scheduler's names, which differ from those of leases."""
     return tuple(sorted((batch_name(name), amount) for name, amount in needs.items()))
 
 
 def batch_name(name: str) -> str:
-    """Return the scheduler's name of a resource. A custom name without a slash gets the prefix
-    `phalanx/`, because the scheduler counts only resources with a slash in their names.
+    """Return the scheduler's name of a resource.
+
+    A custom name without a slash gets the prefix `phalanx/`, because the scheduler counts only
+    resources with a slash in their names.
     """
     is_plain = "/" in name or name in _PLAIN or name in TERMS or name.startswith(NOT_HERE)
     return BATCH.get(name, name if is_plain else f"phalanx/{name}")

@@ -1,4 +1,4 @@
-"""Volcano's rules for creating, changing, closing and deleting queues, applied to their specs.
+"""Volcano's rules for creating, changing, closing and deleting queues.
 
 A resource that a queue does not name is unlimited in its capability, and zero in its deserved
 amounts and its guarantee. `root` is above all queues and has no limits here.
@@ -27,11 +27,13 @@ DEFAULT = "default"
 MAX_DEPTH = 5
 PROTECTED = (ROOT, DEFAULT)
 NAMED = 10
-"""The most existing queues that the error for an unknown name lists."""
+"""The largest number of existing queues that the error for an unknown name lists."""
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A broken rule: the field, the rule's name for scripts, and the allowed values."""
+    """A broken rule: the field, the rule's name for scripts, and a sentence with the allowed
+    values.
+    """
 
     path: tuple[str | int, ...]
     code: str
@@ -39,7 +41,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class KnownQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue that exists, and the number of members of jobs that hold resources in it."""
+    """An existing queue, with the number of members of jobs that hold resources in it."""
 
     spec: QueueSpec
     members: int = 0
@@ -65,7 +67,7 @@ class QueueTree:
         return self._children.get(name, [])
 
     def ancestors(self, spec: QueueSpec) -> list[QueueSpec]:
-        """Return the queues from the parent upwards, without root.
+        """Return the queues above this one, from its parent upwards, without root.
 
         The list ends before a queue that does not exist or that is already in the list.
         """
@@ -96,8 +98,10 @@ class QueueTree:
 def queue_faults(
     new: QueueSpec, tree: QueueTree | None, old: QueueSpec | None = None, max_depth: int = MAX_DEPTH
 ) -> list[Fault]:
-    """Return the reasons why the queue `new` may not be created, or why `old` may not be changed
-    into it. Without a tree, only the queue's own fields are checked.
+    """Return the reasons why the queue `new` may not be created, or why `old` may not be changed to
+    it.
+
+    Without a tree, only the queue's own fields are checked.
     """
     faults = _of_itself(new)
     if tree is None:
@@ -277,7 +281,7 @@ _NAME = ("metadata", "name")
 def path_form_faults(q: QueueSpec) -> list[Fault]:
     """Return the faults of a hierarchy and its weights.
 
-    Both must be lists of the same length, and the weights must be above 0.
+    Both must be lists of equal length, and the weights must be above 0.
     """
     if not q.hierarchy_path and not q.hierarchy_weights:
         return []
@@ -338,8 +342,8 @@ def _parent_faults(q: QueueSpec, tree: QueueTree, max_depth: int) -> list[Fault]
 
 
 def _above(q: QueueSpec, tree: QueueTree) -> list[Fault]:
-    """Check a queue against the capability of its ancestors, and the queue and its siblings
-    together against the parent's quotas.
+    """Return the faults of a queue against the capability of its ancestors, and of the queue and
+    its siblings together against the parent's quotas.
     """
     faults = []
     above = tree.ancestors(q)
@@ -357,8 +361,8 @@ def _above(q: QueueSpec, tree: QueueTree) -> list[Fault]:
 
 
 def _below(q: QueueSpec, tree: QueueTree) -> list[Fault]:
-    """Check a queue against the capabilities, deserved amounts and guarantees of the queues below
-    it.
+    """Return the faults of a queue against the capabilities, deserved amounts and guarantees of the
+    queues below it.
     """
     faults = []
     most: dict[str, tuple[float, str]] = {}

@@ -1,4 +1,4 @@
-"""Queue and PodGroup manifests as the specs that scheduling uses."""
+"""Queue and PodGroup manifests, read as the scheduler's specs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ WEIGHTS = "volcano.sh/hierarchy-weights"
 
 
 def read_queue(at: Fields, name: str, annotations: Pairs, state: str) -> QueueSpec:
-    """Read a queue. `state` comes from the manifest's status; "": it has none. A hierarchy that
-    does not begin at root is put below root, as in Volcano.
+    """Return the queue in a manifest.
+
+    `state` comes from the manifest's status; "" if it has none. A hierarchy that does not begin at
+    root is put below root, as in Volcano.
     """
     marks = dict(annotations)
     path = at.text("hierarchy_path") or marks.get(HIERARCHY, "")
@@ -74,7 +76,7 @@ _SUFFIX = "DuringSchedulingIgnoredDuringExecution"
 
 
 def read_podgroup(at: Fields, name: str, namespace: str, annotations: Pairs) -> PodGroupSpec:
-    """Read a PodGroup: a gang whose tasks are in other manifests."""
+    """Return the PodGroup in a manifest: a gang whose tasks are in other manifests."""
     minimums = at.fields("minTaskMember")
     group = PodGroupSpec(
         name=name,

@@ -1,4 +1,4 @@
-"""A reader of manifest files: the supported kinds, and the type of record for each."""
+"""The reading of manifest files: the supported kinds, and the type of record for each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GROUPS = {
     "Reservation": ("phalanx/",),
     "Pod": ("v1",),
 }
-"""The supported kinds, and their apiVersions."""
+"""The supported kinds, with their apiVersions."""
 
 Spec = (
     JobSpec
@@ -55,8 +55,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     spec: Spec | None = None
     fields: Any = None
-    """The fields from which the object was read, for rules that need more than the object
-    itself.
+    """The fields from which the object was read, for rules that need more than the finished
+    object.
     """
 
     @property
@@ -65,9 +65,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_manifests(text: str | bytes, file: str = "") -> tuple[list[Manifest], Report]:
-    """Read all objects of a file, with defaults filled in, and report the findings.
+    """Return all objects of a file, with defaults filled in, and the findings.
 
-    Raises nothing: a file that cannot be read at all gives one error and no objects.
+    It never raises: a file that cannot be read at all gives one error and no objects.
     """
     report = Report()
     manifests: list[Manifest] = []
@@ -90,8 +90,9 @@ def read_manifests(text: str | bytes, file: str = "") -> tuple[list[Manifest], R
 
 
 def read_checked(text: str | bytes, file: str = "") -> tuple[list[Manifest], list[Finding]]:
-    """Read the objects of a file and the warnings about them. Raises ManifestError for any
-    error."""
+    """Return the objects of a file and the warnings about them. Raises ManifestError for any
+    error.
+    """
     manifests, report = read_manifests(text, file)
     if not report.ok:
         raise ManifestError(report.errors, file)
@@ -119,9 +120,9 @@ def _objects(document: Text, report: Report) -> Iterable[Fields]:
 
 
 def read_object(at: Fields) -> Manifest | None:
-    """Read one object.
+    """Return one object; None for an unsupported kind.
 
-    Returns None for an unsupported kind. Errors go to the report of the fields.
+    Errors go to the report of the fields.
     """
     kind, version = at.text("kind"), at.text("apiVersion")
     if not kind:
@@ -160,7 +161,7 @@ _FILLED_IN = (
     "creationTimestamp", "generation", "resourceVersion", "uid", "managedFields", "selfLink",
     "ownerReferences", "finalizers",
 )  # fmt: skip
-"""The fields of the metadata that a cluster fills in, and that exported objects therefore have."""
+"""The fields of the metadata that a cluster sets itself, so that exported objects have them."""
 
 
 def _names(at: Fields, metadata: Fields, kind: str) -> tuple[str, str]:
@@ -187,7 +188,7 @@ def _names(at: Fields, metadata: Fields, kind: str) -> tuple[str, str]:
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The name and metadata of an object whose spec is not read yet."""
+    """The name and metadata of an object whose spec has not been read yet."""
 
     at: Fields
     metadata: Fields

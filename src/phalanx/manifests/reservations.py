@@ -1,5 +1,6 @@
-"""Reservation manifests: the reserved resources, the time, and the users. Volcano has no such kind;
-its fields are read as strictly as those of other kinds.
+"""Reservation manifests: the reserved resources, the time, and the users.
+
+Volcano has no such kind; its fields are read as strictly as those of other kinds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ WHAT = ("nodes", "labels", "nodeCount", "amounts")
 
 
 def read_reservation(at: Fields, name: str) -> Reservation:
-    """Read a reservation, and report its faults."""
+    """Return the reservation in a manifest, and report its faults."""
     made = Reservation(
         name=name,
         start=_read(at, "start", read_moment),
@@ -60,9 +61,7 @@ def _read(at: Fields, key: str, read: Callable[[str], T]) -> T | None:
 
 
 def reservation_faults(made: Reservation) -> list[tuple[str, str]]:
-    """Return the faults of a reservation, each with its field, that do not depend on the
-    cluster.
-    """
+    """Return the faults of a reservation that do not depend on the cluster, each with its field."""
     return [*_what_faults(made), *_time_faults(made), *_owner_faults(made)]
 
 
@@ -148,7 +147,7 @@ def _too_many(field: str, words: Any) -> list[tuple[str, str]]:
 
 
 def written_reservation(made: Reservation) -> dict[str, Any]:
-    """Return a reservation in the fields that `read_reservation` reads."""
+    """Return a reservation as fields for `read_reservation`."""
     fields: dict[str, Any] = {
         "start": None if made.start is None else written_moment(made.start),
         "end": None if made.end is None else written_moment(made.end),

@@ -1,4 +1,4 @@
-"""The JSON Schema of manifests for editors, derived from the calls that the reader makes.
+"""The JSON Schema of manifests for editors, derived from the calls of the reader.
 
 The reader reads each kind from a stand-in for its fields. The stand-in records the type for which
 the reader asks: a text, a number, a list of mappings and so on. So the schema has exactly the
@@ -34,11 +34,12 @@ class _Mapping:
     def __init__(self) -> None:
         self.properties: dict[str, Any] = {}
         self.is_open = False
-        """Whether the reader iterated over the mapping, which may then have any keys."""
+        """Whether the reader iterated over the mapping, so that it may have any keys."""
 
     def add(self, key: str, kind: Any) -> None:
-        """Record that the reader asked for `key` with the type `kind`. The first recorded type
-        counts, except that any type is better than `_ANY`.
+        """Record that the reader asked for `key` with the type `kind`.
+
+        The first recorded type counts, but any type replaces `_ANY`.
         """
         found = self.properties.get(key, _ANY)
         if found == _ANY:
@@ -95,8 +96,8 @@ class _Names(dict[str, Any]):
 
 
 class _Asked(Fields):
-    """The stand-in for fields, which records calls. `is_given` is its answer to the question
-    whether a field is given.
+    """A stand-in for fields, which records calls. `is_given` is its answer to the question whether
+    a field is given.
     """
 
     def __init__(
@@ -108,18 +109,17 @@ class _Asked(Fields):
         self._said = said
         self.known = _Names(mapping, is_given)
 
-    def error(self, key: str | Path, code: str, reason: str) -> None:
-        """Ignore the error."""
+    # A stand-in has no real values, so nothing in it is wrong or unknown.
 
-    def warn(self, key: str | Path, code: str, reason: str) -> None:
-        """Ignore the warning."""
+    def error(self, key: str | Path, code: str, reason: str) -> None: ...
+
+    def warn(self, key: str | Path, code: str, reason: str) -> None: ...
 
     def unused(self, key: str, why: str) -> None:
-        """Record the field as one without meaning in Phalanx."""
+        """Record the field as one without effect in Phalanx."""
         self._mapping.add(key, {"description": f"Has no meaning here: {why}"})
 
-    def warn_unknown(self) -> None:
-        """Do nothing: no field is unknown."""
+    def warn_unknown(self) -> None: ...
 
     def has(self, key: str) -> bool:
         """Return `is_given` for any field."""
@@ -210,7 +210,7 @@ def _of_kind(kind: str) -> dict[str, Any]:
 
 
 def _name_plugins(schema: dict[str, Any]) -> None:
-    """Allow only existing plugins as the plugins of a job."""
+    """Allow only known plugins as the plugins of a job."""
     for key, inner in schema.get("properties", {}).items():
         if key == "plugins":
             arguments = {"type": "array", "items": _LOOSE}

@@ -1,4 +1,6 @@
-"""The shapes of members: the requests and constraints of a member, as the scheduler reads them."""
+"""The shapes of members: what a member requests and which nodes it accepts, in the scheduler's
+form.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,16 @@ PARTITION_LABEL = "volcano.sh/partition-id"
 JOB_LABEL = "volcano.sh/job-name"
 SLURM_NOTE = "slurm/"
 SHAPES = 1_000
-"""The most shapes that are remembered. Shapes that differ only in their labels count as one."""
+"""The largest number of shapes that are remembered. Shapes that differ only in their labels count
+as one.
+"""
 _NOWHERE = Document("{}")
 
 
 def read_shape(written: Mapping[str, Any]) -> Shape:
-    """Read a shape from plain values. Raises BatchFileError, whose reason says what is wrong."""
+    """Return the shape in plain values. Raises BatchFileError with a reason that says what is
+    wrong.
+    """
     return ShapeReader().read(Place(_NOWHERE, (), dict(written)))
 
 
@@ -33,7 +39,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 def _placing_notes(job: JobSpec) -> dict[str, str]:
     """Return the job's annotations without the notes of `sbatch`, which differ from job to job and
-    have no effect on placement.
+    do not affect placement.
     """
     return {name: text for name, text in job.annotations if not name.startswith(SLURM_NOTE)}
 

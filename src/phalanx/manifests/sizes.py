@@ -23,8 +23,7 @@ _WRITTEN = re.compile(
 
 
 def read_size(written: Any) -> float:
-    """Return the number of bytes that a text or number means. Raises ValueError, which lists the
-    forms.
+    """Return the number of bytes in a text or number. Raises ValueError that lists the forms.
 
     Units with an `i` count in steps of 1024 and those without in steps of 1000, with or without a
     `B` at the end. A number without a unit counts bytes.
@@ -51,6 +50,6 @@ def read_amount(resource: str, written: Any) -> float:
     """Return an amount of a resource: memory is read by `read_size`, and every other resource as a
     quantity.
 
-    Raises ValueError, which says what is allowed.
+    Raises ValueError that says what is allowed.
     """
     return read_size(written) if resource in OF_MEMORY else quantity(written)

@@ -1,8 +1,8 @@
-"""A reader of YAML that refuses harmful text before it builds any value.
+"""The reading of YAML. Harmful text is refused before any value is built.
 
-A manifest has at most a megabyte, 100,000 lines and nodes, 1,000 documents and 50 levels. It has no
-aliases, because three hundred bytes of aliases can mean billions of values. The reader checks these
-bounds on the parser's events, before it builds a single value.
+A manifest has at most a megabyte, 100,000 lines and nodes, 1,000 documents and 50 levels. Aliases
+are not allowed, because three hundred bytes of aliases can mean billions of values. These bounds
+are checked on the parser's events, before any value is built.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from phalanx.manifests.findings import Finding, ManifestError
 
 MAX_BYTES = 1_000_000
 MAX_NODES = 100_000
-"""The most scalars, lists and mappings together. The same bound applies to lines, which are faster
-to count.
+"""The largest number of scalars, lists and mappings together. The same bound applies to lines,
+which are faster to count.
 """
 MAX_DOCUMENTS = 1_000
 MAX_DEPTH = 50
 MAX_DIGITS = 80
-"""The most digits of a whole number."""
+"""The largest number of digits of a whole number."""
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
@@ -43,8 +43,8 @@ class _Loader(_BASE):  # type: ignore[misc]
 
 
 def _whole(loader: Any, node: yaml.ScalarNode) -> int:
-    """Return a whole number of at most 64 bits. Python could not even print a much longer
-    number.
+    """Return a whole number of at most 64 bits. A much longer number could not even be printed by
+    Python.
     """
     value: int = loader.construct_yaml_int(node) if len(node.value) <= MAX_DIGITS else 2**64
     if abs(value) >= 2**63:
@@ -58,15 +58,15 @@ _Loader.add_constructor(f"{_TAG}int", _whole)
 
 
 class Text:
-    """One document of a file: its value, and the line of each part of it."""
+    """One document of a file: its value, with the line of each part."""
 
     def __init__(self, value: Any, node: yaml.Node | None) -> None:
-        """Set up a document. `node` is None for a value that was never written as text."""
+        """Set up a document. `node` is None for a value that was not read from text."""
         self.value = value
         self._node = node
         self._keys: dict[int, dict[str, tuple[yaml.Node, yaml.Node]]] = {}
         """The nodes of each key and its value, by the key's name, for each mapping that was looked
-        up, by its `id`.
+        up (by its `id`).
         """
 
     def line(self, path: tuple[str | int, ...] = ()) -> int | None:
@@ -123,7 +123,7 @@ def _refusal(code: str, reason: str, line: int | None, file: str) -> ManifestErr
 
 
 def _check(text: str | bytes, file: str) -> None:
-    """Walk the parser's events, which needs no recursion, and raise at the first one that is out of
+    """Check the parser's events, which needs no recursion. Raises at the first one that is out of
     bounds.
     """
     nodes = depth = documents = 0
@@ -184,7 +184,7 @@ def _documents(text: str | bytes, file: str) -> Iterator[Text]:
 
 
 def _no_doubles(node: yaml.Node, file: str) -> None:
-    """Refuse a key that is given twice: keeping the last one silently would hide a mistake."""
+    """Raise for a key that is given twice: using only the last one would hide a mistake."""
     todo = [node]
     while todo:
         here = todo.pop()

@@ -3,9 +3,9 @@
 A duration is `90m`, `2h30m` or `1d12h`, or has a form of sbatch(1): minutes, minutes:seconds,
 hours:minutes:seconds, days-hours, days-hours:minutes and days-hours:minutes:seconds.
 
-A moment is `now+1h`, a date with or without a time (`2027-01-31T18:00`, in the local zone unless it
-names one: `Z`, `+01:00`), or, if the reader knows the present time, `18:00`, which means the next
-such time.
+A moment is `now+1h`, or a date with or without a time (`2027-01-31T18:00`, in the local zone unless
+it names one: `Z`, `+01:00`). If the reader knows the present time, it may also be `18:00`, which
+means the next such time.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]{5,15}(?:Z|[+-][0-9
 
 
 def read_length(written: str) -> float:
-    """Return the seconds of a duration, which is more than 0 and at most LONGEST_S. Raises
-    ValueError, which says what is allowed.
+    """Return the seconds of a duration, which must be more than 0 and at most LONGEST_S. Raises
+    ValueError that says what is allowed.
     """
     text = written.strip()
     length = _length(text) if len(text) <= MAX_CHARS else None
@@ -51,9 +51,7 @@ def read_length(written: str) -> float:
 
 
 def read_limit(written: str) -> float:
-    """Return the seconds of a time limit, or 0 for `none`, which means no limit. Raises
-    ValueError.
-    """
+    """Return the seconds of a time limit; 0 for `none`, which means no limit. Raises ValueError."""
     return 0.0 if written.strip().lower() == "none" else read_length(written)
 
 
@@ -77,10 +75,10 @@ def _length(text: str) -> float | None:
 
 
 def read_moment(written: str, now: float | None = None) -> Moment:
-    """Read a moment.
+    """Return the moment in a text.
 
-    `now` is the present time in seconds since the epoch; without it a time like 18:00 is refused,
-    because that is a different moment each day. Raises ValueError.
+    `now` is the present time in seconds since the epoch; without it, a time such as 18:00 is
+    refused, because it is another moment each day. Raises ValueError.
     """
     text = written.strip()
     found = _moment(text, now) if len(text) <= MAX_CHARS else None
@@ -114,7 +112,7 @@ def _moment(text: str, now: float | None) -> Moment | None:
 
 
 def _next(clock: re.Match[str], now: float) -> Moment | None:
-    """Return the next moment at which a local clock shows this time."""
+    """Return the next moment at which a local clock shows this time; None if it never does."""
     hour, minute, second = (int(part or 0) for part in clock.groups())
     here = datetime.fromtimestamp(now)
     try:
@@ -127,8 +125,7 @@ def _next(clock: re.Match[str], now: float) -> Moment | None:
 
 
 def written_moment(moment: Moment) -> str:
-    """Return a moment in the form that `read_moment` takes. Raises ValueError for an invalid
-    one."""
+    """Return a moment as text for `read_moment`. Raises ValueError for an invalid one."""
     if moment.at is None:
         return f"now+{moment.after_s or 0:f}".rstrip("0").rstrip(".")
     if not 0 <= moment.at <= LATEST_S:

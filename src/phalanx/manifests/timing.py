@@ -1,4 +1,4 @@
-"""The times in a job's manifest: this module reads, checks and writes them.
+"""The times in a job's manifest: how they are read, checked and written.
 
 Volcano has no fields for them. Phalanx adds these fields to a job's `spec`: `time`, `begin`,
 `deadline`, `signal`, `requeue` and `hold`.
@@ -30,11 +30,11 @@ from phalanx.model.readable import length_text
 T = TypeVar("T")
 _SIGNAL = re.compile(r"(B:)?(?:SIG)?([A-Z0-9]{1,6})(?:@([0-9]{1,10}))?", re.ASCII)
 MAX_EXIT_CODES = 255
-"""The most exit codes that a rule for requeueing may list: all codes other than 0."""
+"""The largest number of exit codes that a rule for requeueing may list: all codes other than 0."""
 
 
 def read_timing(at: Fields) -> Timing:
-    """Read the fields of a job's spec that are about time."""
+    """Return the times in the fields of a job's spec."""
     return Timing(
         limit_s=_read(at, "time", "time_invalid", read_length),
         begin=_read(at, "begin", "begin_invalid", read_moment),
@@ -46,7 +46,7 @@ def read_timing(at: Fields) -> Timing:
 
 
 def read_length_field(at: Fields, key: str) -> float | None:
-    """Read the duration at `key`."""
+    """Return the duration at `key` in seconds; None if it is not given."""
     return _read(at, key, "time_invalid", read_length)
 
 
@@ -67,7 +67,7 @@ def _read(at: Fields, key: str, code: str, read: Callable[[str], T]) -> T | None
 
 
 def read_signal(written: str) -> WarningSignal:
-    """Read a signal in sbatch(1)'s form, [B:]NAME[@SECONDS]. Raises ValueError."""
+    """Return the signal in a text in sbatch(1)'s form, [B:]NAME[@SECONDS]. Raises ValueError."""
     found = _SIGNAL.fullmatch(written.strip().upper())
     name = found[2] if found is not None else ""
     numbers = {str(number): name for name, number in SIGNALS.items()}
@@ -119,8 +119,8 @@ def _is_whole(value: Any) -> bool:
 
 
 def requeue_of(given: Mapping[str, Any]) -> Requeue:
-    """Read a rule for requeueing in the form of manifests: {"reasons": [...], "exitCodes": [...],
-    "max": 3}.
+    """Return the rule for requeueing in a mapping of the form {"reasons": [...], "exitCodes":
+    [...], "max": 3}.
 
     Raises ValueError.
     """
@@ -159,8 +159,8 @@ def _requeue_faults(rule: Requeue) -> list[tuple[str, str]]:
 
 
 def timing_faults(timing: Timing) -> list[Fault]:
-    """Return the faults of a spec's times. A spec that was read from a manifest has no faults, but
-    a spec may come from elsewhere.
+    """Return the faults of a spec's times. Times that were read from a manifest have none, but a
+    spec may come from elsewhere.
     """
     found: list[tuple[str, str]] = []
     limit_s = timing.limit_s
@@ -195,7 +195,7 @@ def _is_moment(moment: Moment) -> bool:
 
 
 def written_timing(timing: Timing) -> dict[str, Any]:
-    """Return the fields that `read_timing` takes; None for those that the job does not set."""
+    """Return the fields for `read_timing`; None for those that the job does not set."""
     limit_s, begin, deadline = timing.limit_s, timing.begin, timing.deadline
     return {
         "time": None if limit_s is None or not math.isfinite(limit_s) else length_text(limit_s),

@@ -1,4 +1,6 @@
-"""The field networkTopology: how close to each other in the network a gang must be placed."""
+"""The reading of the field networkTopology: how close to each other in the network a gang must be
+placed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from phalanx.model.jobs.topology import NetworkTopology
 
 
 def read_topology(at: Fields) -> NetworkTopology | None:
-    """Read the `networkTopology` of a job, partition or podgroup; at most one of the two bounds."""
+    """Return the `networkTopology` of a job, partition or podgroup; at most one of its two bounds
+    is set.
+    """
     if not at.has("networkTopology"):
         at.raw("networkTopology")
         return None

@@ -1,4 +1,4 @@
-"""The volumes of a job: Phalanx mounts nothing, but it still reports faults in them."""
+"""The checks of a job's volumes, which Phalanx does not mount."""
 
 from __future__ import annotations
 

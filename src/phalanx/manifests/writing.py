@@ -1,4 +1,4 @@
-"""Records written as manifests, without the defaults that `reading` fills in."""
+"""The writing of records as manifests, without the defaults that `reading` fills in."""
 
 from __future__ import annotations
 
