@@ -1,4 +1,4 @@
-"""Tools that programs build on tasks and actors, under the names that Ray gives them."""
+"""Tools that programs build on tasks and actors, under Ray's names."""
 
 from __future__ import annotations
 

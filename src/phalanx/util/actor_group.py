@@ -1,4 +1,4 @@
-"""A group of equal actors: a call of the group is one call of each actor."""
+"""A group of equal actors. Each call of the group calls all its actors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from phalanx.objects.handle import ActorHandle
 
 @dataclass
 class ActorWrapper:
-    """An actor of a group, with the result of its method `get_actor_metadata`, if it has that
-    method."""
+    """An actor of a group, with the result of its method `get_actor_metadata` if it has one."""
 
     actor: ActorHandle[Any]
     metadata: Any
@@ -34,7 +33,9 @@ class ActorGroupMethod:
         )
 
     def remote(self, /, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call the method on each actor; return the references of the results, in order."""
+        """Call the method on each actor. Returns the references to the results, in the order of the
+        actors.
+        """
         return [
             getattr(member.actor, self._name).remote(*args, **kwargs)
             for member in self._group.actors
@@ -44,9 +45,9 @@ class ActorGroupMethod:
 class ActorGroup:
     """A number of actors of one class: `group.method.remote(...)` calls all of them.
 
-    `num_cpus_per_actor`, `num_gpus_per_actor` and `resources_per_actor` are each actor's request;
-    `init_args` and `init_kwargs` go to each constructor. Raises ValueError for a number of actors
-    below 1 or a negative amount.
+    `num_cpus_per_actor`, `num_gpus_per_actor` and `resources_per_actor` are the amounts for each
+    actor; `init_args` and `init_kwargs` go to each constructor. Raises ValueError for a number of
+    actors below 1 or a negative amount.
 
     Example:
         class Doubler:  # a plain class, without @phalanx.remote
@@ -99,8 +100,9 @@ class ActorGroup:
         return self.actors[index]
 
     def start(self) -> None:
-        """Start the actors of a group that was shut down. Raises RuntimeError when they run
-        already."""
+        """Start the actors of a group that was shut down. Raises RuntimeError when they already
+        run.
+        """
         if self.actors:
             raise RuntimeError(
                 "The actors have already been started. Please call `shutdown` first if you want to "
@@ -121,7 +123,7 @@ class ActorGroup:
         self.actors = [a for i, a in enumerate(self.actors) if i not in actor_indexes]
 
     def shutdown(self, patience_s: float = 5) -> None:
-        """End all actors: those still running after `patience_s` seconds are killed."""
+        """End all actors. Actors that still run after `patience_s` seconds are killed."""
         left = True
         if patience_s > 0:
             ends = [member.actor.__ray_terminate__.remote() for member in self.actors]

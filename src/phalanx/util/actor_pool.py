@@ -11,17 +11,17 @@ from phalanx.errors import ActorDiedError
 
 V = TypeVar("V")
 Submit = Callable[[Any, V], Any]
-"""A function of an actor and a value. It makes the call and returns the call's reference or
+"""A function of an actor and a value, which makes the call and returns its reference or
 references.
 """
 
 
 class ActorPool:
-    """A pool that hands each value to a free actor.
+    """A pool of actors: each value goes to a free actor.
 
     `fn(actor, value)` makes the call and returns its reference; the actor is busy until the result
-    is taken. When an actor dies, its caller gets the ActorDiedError, and the pool no longer uses
-    the actor. Subclasses, Flower's among them, use the pool's fields and `_return_actor`.
+    is read. When an actor dies, reading its result raises ActorDiedError, and the pool no longer
+    uses the actor. Subclasses, Flower's among them, use the pool's fields and `_return_actor`.
 
     Example:
         pool = ActorPool([Counter.remote() for _ in range(4)])
@@ -40,7 +40,7 @@ class ActorPool:
     def map(self, fn: Submit[V], values: Iterable[V]) -> Iterator[Any]:
         """Return an iterator over the results of all values, in their order.
 
-        Work starts at once; pending results of earlier calls are dropped.
+        The calls start at once. Unread results of earlier calls are dropped.
 
         Example:
             for result in pool.map(lambda actor, value: actor.add.remote(value), [1, 2, 3]):
@@ -54,7 +54,7 @@ class ActorPool:
     def map_unordered(self, fn: Submit[V], values: Iterable[V]) -> Iterator[Any]:
         """Return an iterator over the results of all values, each as soon as it is ready.
 
-        Work starts at once; pending results of earlier calls are dropped.
+        The calls start at once. Unread results of earlier calls are dropped.
         """
         self._drop_earlier()
         for value in values:
@@ -77,19 +77,19 @@ class ActorPool:
         self._next_task_index += 1
 
     def has_next(self) -> bool:
-        """Whether a result is still to come."""
+        """Whether any result has not been read yet."""
         return bool(self._future_to_actor)
 
     def has_free(self) -> bool:
-        """Whether an actor is idle and no value waits for one."""
+        """Whether an actor is free and no value waits for one."""
         return bool(self._idle_actors) and not self._pending_submits
 
     def pop_idle(self) -> Any | None:
-        """Remove an idle actor from the pool and return it; None when no actor is free."""
+        """Remove a free actor from the pool and return it; None when no actor is free."""
         return self._idle_actors.pop() if self.has_free() else None
 
     def push(self, actor: Any) -> None:
-        """Add an actor. Raises ValueError when it is in the pool already."""
+        """Add an actor. Raises ValueError when it is already in the pool."""
         busy = (busy_actor for _, busy_actor in self._future_to_actor.values())
         if actor in self._idle_actors or any(actor == each for each in busy):
             raise ValueError(f"{actor!r} belongs to this ActorPool already")
@@ -98,9 +98,9 @@ class ActorPool:
     def get_next(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:
         """Return the next result in the order of submission, waiting at most `timeout` seconds.
 
-        Raises StopIteration when nothing is pending, ValueError when get_next_unordered has taken
-        the result of that task, and TimeoutError when the time is up. With `ignore_if_timedout` the
-        error is raised too, but the task is skipped, and its actor takes the next one.
+        Raises StopIteration when there is no unread result, ValueError when get_next_unordered has
+        already returned that result, and TimeoutError after `timeout`. With `ignore_if_timedout`,
+        the error is raised, too, but the call is then skipped, and its actor gets the next value.
 
         Example:
             pool.submit(lambda actor, value: actor.add.remote(value), 1)
@@ -118,10 +118,10 @@ class ActorPool:
     def get_next_unordered(
         self, timeout: float | None = None, ignore_if_timedout: bool = False
     ) -> Any:
-        """Return any result that is ready, waiting at most `timeout` seconds; errors as in
-        get_next.
+        """Return any result that is ready, waiting at most `timeout` seconds. Raises the errors of
+        `get_next`.
 
-        With `ignore_if_timedout`, the task submitted first is skipped when the time is up.
+        With `ignore_if_timedout`, the call that was submitted first is skipped after `timeout`.
         """
         if not self.has_next():
             raise StopIteration("no result is pending in this ActorPool")
@@ -137,7 +137,7 @@ class ActorPool:
             yield take()
 
     def _drop_earlier(self) -> None:
-        """Drop the pending results. Queued values still run, because their callers rely on it."""
+        """Drop the unread results. Queued values are still computed, because callers rely on it."""
         while self._index_to_future:
             self._forget(next(iter(self._index_to_future)))
 
@@ -182,7 +182,7 @@ class ActorPool:
 
 
 def _first_ref(answer: Any) -> Any:
-    """Return the call's first reference: all references of one call are ready together."""
+    """Return the first reference of a call. All references of a call are ready at the same time."""
     return answer[0] if isinstance(answer, (list, tuple)) else answer
 
 

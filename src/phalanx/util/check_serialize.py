@@ -1,4 +1,6 @@
-"""Finds why an object cannot be sent to a worker: the path to the piece that cannot be pickled."""
+"""The search for the piece of an object that cannot be pickled, so that the object cannot be sent
+to a worker.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,11 @@ def inspect_serializability(
     depth: int = DEPTH,
     print_file: TextIO | None = None,
 ) -> tuple[bool, set[FailureTuple]]:
-    """Check whether `base_obj` can be pickled; return that, and the pieces that cannot.
+    """Return whether `base_obj` can be pickled, and the pieces that cannot.
 
-    Prints the tree of the inspected pieces to `print_file` (default: standard output). Looks into
-    closures, the globals that a function uses, defaults, attributes and containers, `depth` levels
-    deep.
+    Prints the tree of the inspected pieces to `print_file` (default: standard output). Examines
+    closures, the globals that a function uses, defaults, attributes and containers, down to `depth`
+    levels.
 
     Example:
         lock = threading.Lock()
@@ -60,7 +62,9 @@ def inspect_serializability(
 
 
 class _Search:
-    """A walk down every branch that cannot be pickled, to the pieces that are the cause."""
+    """The search along every branch that cannot be pickled, down to the pieces that are the
+    cause.
+    """
 
     def __init__(self, print_file: TextIO | None) -> None:
         self.failures: list[FailureTuple] = []
@@ -68,7 +72,7 @@ class _Search:
         self._seen: set[int] = set()
 
     def visit(self, obj: Any, path: tuple[str, ...], parent: Any, depth: int) -> bool:
-        """Check whether `obj` can be pickled; if not, add the cause to the failures."""
+        """Return whether `obj` can be pickled. If not, add the cause to the failures."""
         error = _error_of(obj)
         if error is None:
             return True

@@ -17,12 +17,11 @@ def as_completed(
     yield_obj_refs: bool = False,
     **wait_options: Any,
 ) -> Iterator[Any]:
-    """Yield each result (or its reference) soon after it is ready.
+    """Yield each result (or its reference) when it is ready.
 
-    With a `chunk_size`, results are yielded in chunks of that size, each once all of its results
-    are ready, and in the order of `refs`; the last chunk may be smaller. `wait_options` go to
-    `wait` (`timeout`, `fetch_local`). Raises ValueError for a `chunk_size` below 1 and for
-    `num_returns`.
+    With a `chunk_size`, results come in groups of that size, each when all its results are ready,
+    and in the order of `refs`; the last group may be smaller. `wait_options` are options of `wait`
+    (`timeout`, `fetch_local`). Raises ValueError for a `chunk_size` below 1 and for `num_returns`.
 
     Example:
         for result in as_completed([square.remote(n) for n in range(10)]):
@@ -43,9 +42,9 @@ def map_unordered(
 ) -> Iterator[Any]:
     """Call the remote function `fn` on every item, and yield the results as they become ready.
 
-    At most `backpressure_size` calls are in flight (None: no limit), so `items` may be endless.
-    `chunk_size` and `wait_options` are as in `as_completed`. Raises ValueError for a size below 1
-    and for `num_returns`.
+    At most `backpressure_size` calls run or wait at the same time, so `items` may be endless; None
+    means no limit. `chunk_size` and `wait_options` are as in `as_completed`. Raises ValueError for
+    a size below 1 and for `num_returns`.
 
     Example:
         total = sum(map_unordered(square, range(1000), backpressure_size=50))
@@ -101,9 +100,9 @@ def _ready(
 ) -> tuple[list[Any], list[Any]]:
     """Return the references to yield next, and the others.
 
-    Without a chunk size, the function waits for one reference and returns all that are ready by
-    then. So no ready result is held back, and many references need few waits; each wait looks at
-    all references.
+    Without a chunk size, this waits for one reference and returns all that are ready then. So no
+    ready result is held back, and many references need few waits; each wait looks at all
+    references.
     """
     ready, rest = wait(refs, num_returns=min(chunk_size or 1, len(refs)), **wait_options)
     if chunk_size is None and ready and rest:

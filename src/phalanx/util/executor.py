@@ -32,15 +32,16 @@ from phalanx.util.task_future import TaskFuture
 T = TypeVar("T")
 FUNCTIONS_KEPT = 128
 OWN_PROCESSES = "PHALANX_EXECUTOR"
-"""The environment variable of an executor's own processes that holds the executor's key."""
+"""The environment variable with the executor's key, in processes that only one executor uses."""
 
 
 class Executor(concurrent.futures.Executor):
-    """An executor that runs calls as tasks on the cluster's resources.
+    """An executor that runs its calls as tasks of the cluster.
 
-    `max_workers` is the greatest number of tasks handed to the cluster at once; None hands all
-    tasks over, and their resource requests are the limit. `options` are options of the tasks, such
-    as `num_cpus=2` or `max_retries=0`. References among the arguments arrive as their values.
+    `max_workers` is the largest number of tasks in the cluster at the same time. With None there is
+    no such number, and only the tasks' requests for resources limit them. `options` are options of
+    the tasks, such as `num_cpus=2` or `max_retries=0`. References among the arguments arrive as
+    their values.
 
     With an `initializer` or `max_tasks_per_child`, calls run in processes that only this executor
     uses: each process runs `initializer(*initargs)` once before its first call, and ends after
@@ -49,7 +50,7 @@ class Executor(concurrent.futures.Executor):
     WorkerCrashedError. `mp_context` is accepted and ignored: the cluster starts processes in its
     own way.
 
-    At its end, the program waits for unfinished calls, as with the standard library's executors.
+    When the program ends, it waits for unfinished calls, as with the standard library's executors.
     Raises ValueError for `max_workers` or `max_tasks_per_child` below 1, and TypeError for an
     initializer that is not callable or a limit that is not a whole number.
 
@@ -89,11 +90,13 @@ class Executor(concurrent.futures.Executor):
 
     @property
     def _max_workers(self) -> int:
-        """The number of calls at once, for Dask and other libraries that read this attribute."""
+        """The number of calls that run at the same time, for Dask and other libraries that read
+        this attribute.
+        """
         return self._given_max_workers or max(1, int(cluster_resources().get("CPU", 1)))
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Run `fn(*args, **kwargs)` as a task, and return its future.
+        """Run `fn(*args, **kwargs)` as a task. Returns its future.
 
         An error that prevents the start, such as an argument that cannot be pickled, becomes the
         future's error. Raises RuntimeError after shutdown, and BrokenProcessPool when the
@@ -140,12 +143,13 @@ class Executor(concurrent.futures.Executor):
         chunksize: int = 1,
         buffersize: int | None = None,
     ) -> Iterator[T]:
-        """Return the results of `fn` over the iterables, in their order, `chunksize` calls a task.
+        """Return the results of `fn` over the iterables, in their order. Each task makes
+        `chunksize` calls.
 
-        The tasks start at once. With a `buffersize`, at most that many tasks are ahead of the
-        reader, and the iterables may be endless. Reading raises TimeoutError when a result is not
-        ready `timeout` seconds after this call; the tasks that still run are then cancelled. Raises
-        ValueError for sizes below 1, and TypeError for a buffersize that is no integer.
+        The tasks start at once. With a `buffersize`, at most that many results are computed before
+        they are read, so the iterables may be endless. Reading raises TimeoutError when a result is
+        not ready `timeout` seconds after this call; the tasks that still run are then cancelled.
+        Raises ValueError for sizes below 1, and TypeError for a buffersize that is no integer.
 
         Example:
             powers = list(executor.map(pow, range(100), range(100), chunksize=10))
@@ -210,7 +214,7 @@ def _check(
 
 
 def _in_own_processes(options: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return options with an environment that only this executor uses.
+    """Return options with a runtime environment that only this executor uses.
 
     A process serves one runtime environment, so no other work gets the executor's processes.
     """
@@ -220,8 +224,9 @@ def _in_own_processes(options: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _as_remote(fn: Callable[..., Any], fixed: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Return the remote function with its options; `fixed` are options that only a definition
-    takes."""
+    """Return the remote function with its options. `fixed` are options that can be given only where
+    the function is made remote.
+    """
     function = remote(**fixed)(fn) if fixed else remote(fn)
     return function.options(**options) if options else function
 
@@ -229,7 +234,8 @@ def _as_remote(fn: Callable[..., Any], fixed: dict[str, Any], options: dict[str,
 def _is_plain_function(fn: Callable[..., Any]) -> bool:
     """Whether a function can be made remote directly.
 
-    Generators and coroutines are wrapped instead: a remote function treats them in another way.
+    Generators and coroutines are wrapped instead, because a remote function treats them in another
+    way.
     """
     return isinstance(fn, types.FunctionType) and not (
         inspect.isgeneratorfunction(fn)

@@ -1,4 +1,4 @@
-"""The body of an executor's tasks: it prepares the process once, then makes the call."""
+"""The function of an executor's tasks: it prepares the process once, then makes the call."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _ready: set[str] = set()
-"""Keys of the executors whose initializers have run in this process."""
+"""The keys of the executors whose initializers have run in this process."""
 
 
 class InitializerFailedError(BrokenProcessPool):
-    """Raised when an executor's initializer raised, so that none of its calls can run."""
+    """Raised for all calls of an executor whose initializer has raised an error."""
 
 
 def call(fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
@@ -29,10 +29,11 @@ def call_each(fn: Callable[..., T], rows: list[tuple[Any, ...]]) -> list[T]:
 def call_in_ready_process(
     key: str, initializer: Callable[..., object] | None, initargs: tuple[Any, ...]
 ) -> Callable[..., Any]:
-    """Return a variant of `call` that first runs `initializer(*initargs)`, once in each process.
+    """Return a variant of `call` that first runs `initializer(*initargs)`, but only once in each
+    process.
 
-    `key` names the executor. The variant is a function of its own, so that its pickle, with the
-    initializer, goes to each process once.
+    `key` names the executor. Each executor has its own variant, so that the variant's pickle, with
+    the initializer, goes to each process only once.
     """
 
     def call_when_ready(fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
@@ -45,7 +46,9 @@ def call_in_ready_process(
 def make_ready(
     key: str, initializer: Callable[..., object] | None, initargs: tuple[Any, ...]
 ) -> None:
-    """Run the initializer unless it has run here. Raises InitializerFailedError when it raises."""
+    """Run the initializer unless it has run in this process. Raises InitializerFailedError when it
+    raises an error.
+    """
     if key in _ready:
         return
     if initializer is not None:

@@ -24,7 +24,7 @@ _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
 class Metric:
-    """A named number, one for each set of tags.
+    """A named quantity, with one number for each set of tags.
 
     Raises ValueError for an empty name or a definition that differs from an earlier one of that
     name, and TypeError for `tag_keys` that are no tuple of texts. A name that cannot be exported
@@ -33,9 +33,9 @@ class Metric:
 
     kind: ClassVar[str]
     prefix: ClassVar[str] = ""
-    """The prefix of the exported name, before the name that the program gave."""
+    """The prefix of the exported name, which comes before the name that the program gave."""
     is_strict: ClassVar[bool] = True
-    """Whether a metric that cannot be exported is an error; otherwise it is a warning."""
+    """Whether a metric that cannot be exported is an error. Otherwise it causes a warning."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Metric:
             self._exported = ""
 
     def set_default_tags(self, default_tags: Mapping[str, str]) -> Any:
-        """Set the tags of all values recorded from now on; return the metric itself.
+        """Set the tags of all values that are recorded from now on. Returns the metric itself.
 
         Raises ValueError for a tag key that the metric does not have.
         """
@@ -131,7 +131,7 @@ class Metric:
 
 
 class Counter(Metric):
-    """A number that only grows.
+    """A metric that only grows.
 
     Example:
         failures = Counter("failures", description="Failed requests", tag_keys=("route",))
@@ -153,7 +153,7 @@ class Counter(Metric):
 
 
 class Gauge(Metric):
-    """A number with a current value on each node: the one that was set last.
+    """A metric with a current value on each node, which is the last one that was set.
 
     Example:
         depth = Gauge("depth", description="Waiting requests")
@@ -163,7 +163,9 @@ class Gauge(Metric):
     kind = GAUGE
 
     def set(self, value: float | None, tags: Tags = None) -> None:
-        """Set the gauge; None leaves it unchanged. Raises like Counter.inc, but takes any float."""
+        """Set the gauge; None does not change it. Raises the errors of Counter.inc, but takes any
+        float.
+        """
         if value is None:
             return
         _check_value(value)
@@ -171,7 +173,7 @@ class Gauge(Metric):
 
 
 class Histogram(Metric):
-    """Counts of values up to each boundary, and above the last one.
+    """A metric that counts the values up to each boundary, and above the last one.
 
     Raises ValueError for boundaries that are missing or not above 0.
 
@@ -204,7 +206,7 @@ class Histogram(Metric):
         self.boundaries = boundaries
 
     def observe(self, value: float, tags: Tags = None) -> None:
-        """Count a value. Raises like Counter.inc, but takes any finite number."""
+        """Count a value. Raises the errors of Counter.inc, but takes any finite number."""
         _check_value(value)
         self._record_finite(value, tags)
 

@@ -6,8 +6,8 @@ from phalanx.api.session import running_engine
 
 
 def list_named_actors(all_namespaces: bool = False) -> list[str] | list[dict[str, str]]:
-    """Return the names in this job's namespace, or a dict {name, namespace} for each name of all
-    namespaces.
+    """Return the names of living actors in this job's namespace or, for all namespaces, a dict
+    {name, namespace} for each.
 
     Example:
         names = list_named_actors()

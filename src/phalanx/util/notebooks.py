@@ -1,4 +1,4 @@
-"""Notebooks: whether this process is a notebook's kernel, and output that can be replaced."""
+"""Notebooks: whether this process is a notebook's kernel, and output that later output replaces."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 
 def in_notebook() -> bool:
-    """Whether a cell of a notebook runs here; IPython in a terminal is no notebook."""
+    """Whether this code runs in a notebook's cell. IPython in a terminal is no notebook."""
     ipython = sys.modules.get("IPython")
     shell: Any = None if ipython is None else ipython.get_ipython()
     return hasattr(shell, "kernel")
 
 
 def notebook_output() -> Callable[[str], None]:
-    """Return a function that shows HTML below the cell, each text in place of the last one."""
+    """Return a function that shows HTML below the cell. Each text replaces the one before it."""
     from IPython.display import HTML, display
 
     handle = display(HTML(""), display_id=True)

@@ -1,4 +1,4 @@
-"""Placement groups: bundles of resources reserved together, all or nothing."""
+"""Placement groups: bundles of resources of which all are reserved, or none."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 VALID_PLACEMENT_GROUP_STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 
 _FRESH_S = 1.0
-"""Seconds for which the answer that a group is created stays valid, unless this process removes a
+"""Seconds for which an answer that a group is created stays valid, unless this process removes a
 group.
 """
 _removals = 0
-"""The number of groups that this process has removed, by whatever handle."""
+"""The number of groups that this process has removed."""
 
 
 class PlacementGroup:
@@ -45,15 +45,15 @@ class PlacementGroup:
         self.id = id
         self._bundles = bundles
         self._created: PendingReply[bool] | None = None
-        """The pending answer to the question whether the group is created; None if this process did
+        """The pending answer to the request whether the group is created; None if this process did
         not create the group.
         """
         self._asked = (0.0, 0)
-        """The time of that question, by the monotonic clock, and the number of groups that had been
+        """The time of that request, by the monotonic clock, and the number of groups that had been
         removed then.
         """
         self._removed: PendingReply[None] | None = None
-        """The pending answer to the group's removal, which this process requested without
+        """The pending answer to the request to remove the group, if this process sent it without
         waiting.
         """
         self.may_be_used = True
@@ -65,12 +65,12 @@ class PlacementGroup:
 
     @staticmethod
     def empty() -> PlacementGroup:
-        """Return the handle that stands for no group."""
+        """Return a handle for no group."""
         return PlacementGroup(PlacementGroupID.nil(), [])
 
     @property
     def is_empty(self) -> bool:
-        """Whether the handle stands for no group."""
+        """Whether this is a handle for no group."""
         return self.id.is_nil()
 
     @property
@@ -99,7 +99,8 @@ class PlacementGroup:
         return ready
 
     def wait(self, timeout_seconds: float = 30) -> bool:
-        """Wait until all bundles are reserved; False when that took more than `timeout_seconds`.
+        """Wait until all bundles are reserved. Returns False if that takes more than
+        `timeout_seconds`.
 
         Raises ValueError for a group that was removed.
         """
@@ -118,18 +119,22 @@ class PlacementGroup:
         return True
 
     def ask_created(self) -> PendingReply[bool]:
-        """Ask whether the group is created, and return the pending answer."""
+        """Ask whether the group is created. Returns the pending answer."""
         asked = self._created = engine_or_start().group_created(self.id.binary())
         self._asked = (time.monotonic(), _removals)
         return asked
 
     def _is_fresh(self) -> bool:
-        """Whether the last answer is still valid: the group may have been removed since then."""
+        """Whether the last answer is still valid. It is not if a group may have been removed since
+        then.
+        """
         asked_at, removals = self._asked
         return removals == _removals and time.monotonic() - asked_at < _FRESH_S
 
     def as_strategy(self, index: int, capture: bool | None) -> PlacementGroupSchedulingStrategy:
-        """Return the strategy that stands for the older options `placement_group=` and so on."""
+        """Return the strategy with the same meaning as the older options `placement_group=` and so
+        on.
+        """
         return PlacementGroupSchedulingStrategy(self, index, capture)
 
     def __eq__(self, other: object) -> bool:
@@ -146,8 +151,8 @@ class _OnceWhole(PlacementGroupSchedulingStrategy):
     """The strategy of a task that runs in any bundle, once all bundles of the group are placed."""
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """Return the strategy in the form that the node reads, with a bundle that stands for the
-        whole group.
+        """Return the strategy in the form that the node reads, with a bundle that means the whole
+        group.
         """
         wire = super().to_wire(resources, name)
         return {**wire, "bundle": WHOLE_GROUP} if wire else wire
@@ -166,7 +171,7 @@ def placement_group(
     _soft_target_node_id: str | None = None,
     bundle_label_selector: list[dict[str, str]] | None = None,
 ) -> PlacementGroup:
-    """Reserve bundles of resources, all or nothing; return at once.
+    """Reserve bundles of resources: all of them or none. Returns at once.
 
     `strategy` is "PACK" (few nodes), "SPREAD" (many nodes), "STRICT_PACK" (one node) or
     "STRICT_SPREAD" (a node for each bundle). With `lifetime="detached"` the group outlives its
@@ -200,7 +205,7 @@ def placement_group(
 
 
 def _with_terms(bundles: Any) -> Any:
-    """Return bundles with their options about the sharing of GPUs as amounts."""
+    """Return bundles with the options for the sharing of GPUs turned into amounts."""
     if not isinstance(bundles, list):
         return bundles
     found = []
@@ -304,7 +309,7 @@ def _check_node_id(text: Any) -> None:
 
 
 def remove_placement_group(placement_group: PlacementGroup) -> None:
-    """Remove the group: work in its bundles ends, and their resources become free.
+    """Remove the group. The work in its bundles ends, and their resources become free.
 
     Removing a group a second time does nothing. Raises ValueError for anything but a group.
     """

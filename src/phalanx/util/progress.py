@@ -27,10 +27,10 @@ REFRESH_S = 0.1
 def track(
     refs: Sequence[Any], description: str = "tasks", *, console: Console | None = None
 ) -> Iterator[Any]:
-    """Yield each reference once it is ready, in the order of completion, and show the progress.
+    """Yield each reference when it is ready, and show the progress.
 
-    A failed task counts as done: `get` of its reference raises. The display goes to `console`, by
-    default below a notebook's cell, or to standard error.
+    The reference of a failed task is ready, too; `get` then raises the error. The progress is shown
+    on `console`; by default, below a notebook's cell or on standard error.
 
     Example:
         for ref in track([square.remote(n) for n in range(100)], "squares"):
@@ -46,7 +46,7 @@ def track(
 def get(
     refs: Sequence[Any], description: str = "tasks", *, console: Console | None = None
 ) -> list[Any]:
-    """Return the values of all references, in their order, and show how many are ready.
+    """Return the values of all references, in their order. Meanwhile, show how many are ready.
 
     Example:
         values = get([square.remote(n) for n in range(100)], "squares")
@@ -59,8 +59,8 @@ def get(
 
 
 def _ready(refs: list[Any], timeout_s: float | None) -> Iterator[list[Any]]:
-    """Yield references each time some become ready; yield an empty list after `timeout_s` seconds
-    without any.
+    """Yield the references that have become ready, each time there are some, and an empty list
+    after `timeout_s` seconds without any.
     """
     while refs:
         ready, refs = objects.wait(refs, num_returns=1, timeout=timeout_s)
@@ -105,7 +105,9 @@ def _bar(description: str, done: int, total: int, seconds: float) -> str:
 
 
 def _plain(refs: list[Any], description: str, console: Console) -> Iterator[Any]:
-    """Show at most PLAIN_LINES lines, so that a log of a million tasks stays readable."""
+    """Print at most PLAIN_LINES lines about the progress, so that a log of a million tasks stays
+    readable.
+    """
     total = len(refs)
     began = time.monotonic()
     done = said = 0

@@ -1,4 +1,4 @@
-"""A first-in, first-out queue that any task or actor can share: an async actor holds the items."""
+"""A first-in, first-out queue that all tasks and actors can share: an async actor has the items."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Full(queue.Full):
 
 
 class Queue:
-    """A queue shared by everyone who holds it; it can be passed to tasks and actors.
+    """A queue that can be passed to tasks and actors, which then share it.
 
-    `maxsize` is the greatest number of items, 0 for no limit. `actor_options` are options of the
+    `maxsize` is the largest number of items; 0 for no limit. `actor_options` are options of the
     actor that holds the items, such as `{"name": "work", "num_cpus": 0}`.
 
     Example:
@@ -56,7 +56,7 @@ class Queue:
         return bool(get(self.actor.full.remote()))
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        """Add an item, waiting for room at most `timeout` seconds (None: without limit).
+        """Add an item, after waiting for room at most `timeout` seconds (None for no limit).
 
         Raises Full when there is no room, and ValueError for a negative timeout.
         """
@@ -73,7 +73,8 @@ class Queue:
             raise Full(*full.args) from None
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """Take the oldest item, waiting at most `timeout` seconds (None: without limit).
+        """Remove and return the oldest item, after waiting for one at most `timeout` seconds (None
+        for no limit).
 
         Raises Empty when no item came, and ValueError for a negative timeout.
         """
@@ -83,7 +84,7 @@ class Queue:
             raise Empty(*empty.args) from None
 
     async def get_async(self, block: bool = True, timeout: float | None = None) -> Any:
-        """Take the oldest item as `get` does, without blocking the event loop."""
+        """Return the oldest item as `get` does, without blocking the event loop."""
         try:
             return await self._get(block, timeout)
         except queue.Empty as empty:
@@ -94,11 +95,11 @@ class Queue:
         self.put(item, block=False)
 
     def get_nowait(self) -> Any:
-        """Take the oldest item without waiting. Raises Empty when there is none."""
+        """Remove and return the oldest item without waiting. Raises Empty when there is none."""
         return self.get(block=False)
 
     def put_nowait_batch(self, items: Iterable[Any]) -> None:
-        """Add all items in their order, or none of them. Raises Full when they do not all fit."""
+        """Add all items in their order, or none of them. Raises Full when not all fit."""
         if not isinstance(items, Iterable):
             raise TypeError(f"put_nowait_batch takes an iterable of items, got {items!r}")
         try:
@@ -107,7 +108,9 @@ class Queue:
             raise Full(*full.args) from None
 
     def get_nowait_batch(self, num_items: int) -> list[Any]:
-        """Take exactly `num_items` items, oldest first. Raises Empty when there are fewer."""
+        """Remove and return exactly `num_items` items, oldest first. Raises Empty when there are
+        fewer.
+        """
         if not isinstance(num_items, int):
             raise TypeError(f"num_items must be an int, got {num_items!r}")
         if num_items < 0:
@@ -118,7 +121,7 @@ class Queue:
             raise Empty(*empty.args) from None
 
     def shutdown(self, force: bool = False, grace_period_s: float = 5) -> None:
-        """End the actor after its pending calls, but at most `grace_period_s` seconds from now;
+        """End the actor after its pending calls, but at the latest after `grace_period_s` seconds;
         with `force`, end it at once.
         """
         if self.actor is None:

@@ -1,4 +1,4 @@
-"""Strategies for the option `scheduling_strategy`: where work should run."""
+"""Strategies for the option `scheduling_strategy`, which say where work should run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Bundles(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the handle stands for no group."""
+        """Whether this is a handle for no group."""
         ...
 
     @property
@@ -27,9 +27,10 @@ class Bundles(Protocol):
 
 
 class PlacementGroupSchedulingStrategy:
-    """Run inside a placement group: in one bundle, or in any (-1).
+    """The strategy to run inside a placement group: in one bundle, or in any (-1).
 
-    `placement_group_capture_child_tasks` lets the tasks that the work starts run in the group, too.
+    With `placement_group_capture_child_tasks`, the tasks that the work starts run in the group,
+    too.
 
     Example:
         strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=0)
@@ -52,7 +53,7 @@ class PlacementGroupSchedulingStrategy:
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
         """Return the strategy in the form that the node reads.
 
-        Raises ValueError when no bundle can ever hold what `name` needs.
+        Raises ValueError when no bundle could ever hold the amounts for `name`.
         """
         group, index = self.placement_group, self.placement_group_bundle_index
         if group is None or group.is_empty:
@@ -78,7 +79,8 @@ class PlacementGroupSchedulingStrategy:
 
 
 class NodeAffinitySchedulingStrategy:
-    """Run on one node. With `soft`, run elsewhere if that node is gone or can never run the work.
+    """The strategy to run on one node. With `soft`, the work runs elsewhere if that node is dead or
+    can never run it.
 
     Raises ValueError for an id that is not a node's id in hex.
 
@@ -122,7 +124,7 @@ class NodeAffinitySchedulingStrategy:
 
 
 class _Operator:
-    """A condition on a label; its kind is the name of its class."""
+    """A condition on a label. The kind of the condition is the name of its class."""
 
     def __init__(self, *values: str) -> None:
         self.values = values
@@ -171,9 +173,10 @@ def _check_values(name: str, values: tuple[Any, ...]) -> None:
 
 
 class NodeLabelSchedulingStrategy:
-    """Run where labels match: `hard` conditions must hold, `soft` ones should.
+    """The strategy to run on nodes with certain labels: the `hard` conditions must be met, the
+    `soft` ones should be.
 
-    Label selectors are the newer way to express the same. Raises ValueError without any condition.
+    Label selectors are the newer form of this. Raises ValueError without any condition.
 
     Example:
         strategy = NodeLabelSchedulingStrategy({"zone": In("a", "b")}, soft={"gpu": Exists()})
@@ -188,7 +191,7 @@ class NodeLabelSchedulingStrategy:
             raise ValueError("The 'hard' and 'soft' conditions cannot both be empty.")
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """Return the strategy in the form that the node reads: with the soft conditions first, then
+        """Return the strategy in the form that the node reads: first with the soft conditions, then
         without them.
         """
         hard = _wire(self.hard)

@@ -10,21 +10,21 @@ from typing import Any, Generic, TypeVar
 
 S = TypeVar("S")
 Start = Callable[[S], Any]
-"""A function that starts the work on a slot and returns its reference."""
+"""A function that starts the work on a slot, and returns the work's reference."""
 
 
 class Slots(Generic[S]):
-    """Gives each free slot the work that has waited longest; each slot does one piece of work at a
-    time.
+    """A fixed number of slots for waiting work. A free slot gets the work that has waited longest;
+    each slot does one piece of work at a time.
 
-    Work is in flight until its reference is ready. Then its future is settled, and the slot takes
-    the next piece. A future that is cancelled while it waits is never started.
+    Work is in flight until its reference is ready. Then its future gets the result, and the slot
+    gets the next piece. Work whose future is cancelled while it waits never starts.
     """
 
     def __init__(
         self, slots: Sequence[S], ended: Callable[[S, Future[Any]], object] | None = None
     ) -> None:
-        """Make the slots. `ended` is called with a slot and the outcome of its work, before the
+        """Set up the slots. `ended` is called with a slot and the outcome of its work, before the
         slot gets its next work.
         """
         self._ended = ended
@@ -34,7 +34,9 @@ class Slots(Generic[S]):
         self._idle = threading.Condition()
 
     def submit(self, start: Start[S], future: Future[Any]) -> None:
-        """Start the work now or when a slot is free; `future` then gets the reference's value."""
+        """Start the work when a slot is free, which may be now; `future` then gets the value of the
+        work's reference.
+        """
         with self._idle:
             self._waiting.append((start, future))
         self._start_waiting()
@@ -49,7 +51,7 @@ class Slots(Generic[S]):
             fail(future, error)
 
     def wait_until_idle(self, timeout_s: float | None = None) -> bool:
-        """Wait until nothing waits and nothing is in flight; False after `timeout_s` seconds."""
+        """Wait until no work waits or is in flight. Returns False after `timeout_s` seconds."""
         with self._idle:
             return self._idle.wait_for(lambda: not self._waiting and not self._in_flight, timeout_s)
 

@@ -11,8 +11,8 @@ from phalanx.errors import TaskCancelledError, WorkerCrashedError
 
 
 class LostProcessError(BrokenProcessPool, WorkerCrashedError):
-    """Raised when the process of a call ended in each of the call's allowed attempts. Other calls
-    are not affected: the executor continues with other processes.
+    """Raised when the process of a call has ended in each of the call's allowed attempts. Other
+    calls are not affected: the executor continues with other processes.
     """
 
 
@@ -20,12 +20,12 @@ class TaskFuture(Future[Any]):
     """The future of a task. Unlike a thread's future, it can be cancelled while the task runs."""
 
     ref: Any = None
-    """The task's reference, from the task's start to the task's end."""
+    """The task's reference, while the task runs."""
     _is_withdrawn = False
 
     def cancel(self) -> bool:
-        """Drop the task if it has not begun, or interrupt it if it runs; return False if it is
-        done.
+        """Drop the task if it has not begun, or interrupt it if it runs. Returns False if it has
+        ended.
         """
         if self.cancelled():
             return True
@@ -38,7 +38,7 @@ class TaskFuture(Future[Any]):
         return True
 
     def withdraw(self) -> bool:
-        """Cancel the task unless a worker has it; return whether it was cancelled."""
+        """Cancel the task unless a worker has it. Returns whether it was cancelled."""
         ref = self.ref
         if ref is None:
             return self.cancel()

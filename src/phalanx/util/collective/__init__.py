@@ -1,12 +1,10 @@
 """Collective operations among actors or tasks, with Ray's names: `phalanx.util.collective`.
 
-```python
-collective.init_collective_group(world_size=2, rank=rank, backend="gloo", group_name="workers")
-collective.allreduce(gradients, "workers")
-```
+```python collective.init_collective_group(world_size=2, rank=rank, backend="gloo",
+group_name="workers") collective.allreduce(gradients, "workers") ```
 
-Results are written into the given tensors: torch tensors on the CPU, or numpy arrays. Backend GLOO
-needs torch. torch listens, without a password, at the address by which nodes reach each other.
+Results are written into the given tensors: torch tensors on the CPU, or numpy arrays. The backend
+GLOO needs torch, which listens, without a password, at the address by which nodes reach each other.
 """
 
 from __future__ import annotations
@@ -51,11 +49,12 @@ def init_collective_group(
     group_name: str = "default",
     gloo_timeout: int = TIMEOUT_MS,
 ) -> None:
-    """Join a group of `world_size` processes as member `rank`; return once all have joined.
+    """Join a group of `world_size` processes as member `rank`. Returns when all have joined.
 
     Call this in an actor or a task. Raises RuntimeError elsewhere, for a group that this process is
-    in already, and for a backend that is not available; ValueError for a rank that is not from 0 to
-    `world_size` - 1; TimeoutError when the others do not join within `gloo_timeout` milliseconds.
+    already in, and for a backend that is not available. Raises ValueError for a rank that is not
+    from 0 to `world_size` - 1, and TimeoutError when the others do not join within `gloo_timeout`
+    milliseconds.
 
     Example:
         collective.init_collective_group(world_size=2, rank=0, backend="gloo", group_name="workers")
@@ -104,32 +103,36 @@ def create_collective_group(
 
 
 def destroy_collective_group(group_name: str = "default") -> None:
-    """Leave a group, so that its name can be used again. Does nothing outside the group."""
+    """Leave a group, so that its name can be used again. Does nothing if this process is not in
+    it.
+    """
     _check_inside()
     groups.leave(group_name)
 
 
 def is_group_initialized(group_name: str) -> bool:
-    """Whether this process is in a group of that name."""
+    """Whether this process is in a group with that name."""
     return groups.known(group_name) is not None
 
 
 def get_rank(group_name: str = "default") -> int:
-    """Return this process's rank in the group; -1 when it is not a member."""
+    """Return this process's rank in the group; -1 if it is not in the group."""
     _check_inside()
     group = groups.known(group_name)
     return -1 if group is None else group.rank
 
 
 def get_collective_group_size(group_name: str = "default") -> int:
-    """Return the number of processes in the group; -1 when this process is not a member."""
+    """Return the number of processes in the group; -1 if this process is not in it."""
     _check_inside()
     group = groups.known(group_name)
     return -1 if group is None else group.world_size
 
 
 def get_group_handle(group_name: str = "default") -> BaseGroup:
-    """Return the group; a declared actor joins it now. Raises RuntimeError outside the group."""
+    """Return the group. If it was declared for this actor, the actor joins it now. Raises
+    RuntimeError if this process is not in the group.
+    """
     _check_inside()
     return groups.group_of(group_name)
 
@@ -156,7 +159,9 @@ def barrier(group_name: str = "default") -> None:
 def reduce(
     tensor: Any, dst_rank: int = 0, group_name: str = "default", op: ReduceOp = ReduceOp.SUM
 ) -> None:
-    """Replace the tensor of member `dst_rank` by the reduction of all; the other tensors stay."""
+    """Replace the tensor of member `dst_rank` by the reduction of all; the other tensors do not
+    change.
+    """
     _check_tensor(tensor)
     group = _group(group_name, dst_rank)
     group.reduce([tensor], ReduceOptions(op, dst_rank))

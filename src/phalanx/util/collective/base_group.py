@@ -1,4 +1,4 @@
-"""The base class of groups: a backend derives its group from it, as on Ray."""
+"""The base class of groups. A backend derives its own class of groups from it, as with Ray."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from phalanx.util.collective.types import (
 
 
 class BaseGroup:
-    """One process's membership in a group. Each operation takes a list of one tensor."""
+    """One process's membership in a group. Each operation takes a list with one tensor."""
 
     def __init__(self, world_size: int, rank: int, group_name: str) -> None:
         self._world_size = world_size
@@ -26,7 +26,7 @@ class BaseGroup:
 
     @property
     def rank(self) -> int:
-        """This process's number in the group, from 0."""
+        """The number of this process in the group, counted from 0."""
         return self._rank
 
     @property
@@ -40,7 +40,7 @@ class BaseGroup:
         return self._group_name
 
     def destroy_group(self) -> None:
-        """Release what the group holds. By default there is nothing to release."""
+        """Release what the group uses. By default there is nothing to release."""
 
     def _lacks(self, operation: str) -> NoReturn:
         raise NotImplementedError(f"{type(self).__name__} has no {operation}")
@@ -60,7 +60,7 @@ class BaseGroup:
         self._lacks("allreduce")
 
     def barrier(self, barrier_options: BarrierOptions | None = None) -> None:
-        """Wait until every member is here."""
+        """Wait until every member has called this."""
         self._lacks("barrier")
 
     def reduce(self, tensor: list[Any], reduce_options: ReduceOptions) -> None:

@@ -1,4 +1,4 @@
-"""Groups of torch's gloo. The program's own use of torch.distributed is not affected."""
+"""Groups that use torch's gloo. They do not affect the program's own use of torch.distributed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIMEOUT_MS = 30_000
 
 
 class GlooGroup(BaseGroup):
-    """A group of gloo, for torch tensors on the CPU and numpy arrays.
+    """A group that uses gloo, for torch tensors on the CPU and numpy arrays.
 
     Raises TimeoutError when not all members join within `gloo_timeout` milliseconds. An operation
     that takes longer raises torch's RuntimeError.
@@ -90,7 +90,7 @@ class GlooGroup(BaseGroup):
         tensor_list: list[list[Any]],
         reducescatter_options: ReduceScatterOptions,
     ) -> None:
-        """Reduce each part to its receiver, because gloo has no reducescatter."""
+        """Reduce each part to the member that gets it, because gloo has no reducescatter."""
         parts, target = tensor_list[0], _target(tensor[0])
         if target.shape != _source(parts[self.rank]).shape:
             raise ValueError(

@@ -17,20 +17,21 @@ _locks: dict[str, threading.RLock] = {}
 
 
 def _lock_of(name: str) -> threading.RLock:
-    """Return the lock of one group. Each group has its own, because joining waits for other members
-    and must not hold up other groups.
+    """Return the lock of one group.
+
+    Each group has its own, because joining one waits for other members and must not delay other
+    groups.
     """
     return _locks.setdefault(name, threading.RLock())
 
 
 def register_collective_backend(name: str, group_cls: type[BaseGroup]) -> None:
-    """Use a class for the groups of this backend, in this process.
+    """Register a class for the groups of a backend in this process.
 
     Raises TypeError for a class that does not derive from BaseGroup, and ValueError for a name that
     is taken.
 
-    Example:
-        collective.register_collective_backend("MPI", MpiGroup)
+    Example: collective.register_collective_backend("MPI", MpiGroup)
     """
     upper = name.upper()
     if not (isinstance(group_cls, type) and issubclass(group_cls, BaseGroup)):
@@ -61,7 +62,7 @@ def check_backend(backend: str) -> None:
 
 
 def join(backend: str, world_size: int, rank: int, name: str, timeout_ms: int) -> BaseGroup:
-    """Join this group, and return once all members have joined.
+    """Join this group. Returns it when all members have joined.
 
     Raises RuntimeError when this process is in the group already, or the backend is not available.
     """
@@ -89,14 +90,15 @@ def leave(name: str) -> None:
 
 
 def known(name: str) -> BaseGroup | None:
-    """Return the group if this process is in it; None otherwise."""
+    """Return the group if this process is in it; else None."""
     return _groups.get(name)
 
 
 def group_of(name: str) -> BaseGroup:
-    """Return the group, after joining it when it was declared for this actor or by variables.
+    """Return the group. If it was declared for this actor, or by variables, this process first
+    joins it.
 
-    Raises RuntimeError when this process is not a member.
+    Raises RuntimeError if this process is not in the group.
     """
     with _lock_of(name):
         found = _groups.get(name)
@@ -127,7 +129,7 @@ def group_of(name: str) -> BaseGroup:
 def declare(
     name: str, actors: list[str], ranks: list[int], world_size: int, backend: str, timeout_ms: int
 ) -> None:
-    """Declare a group of these actors (by id): each joins at its first use.
+    """Declare a group of these actors (by id): each joins at its first use of the group.
 
     Raises RuntimeError for a name that is declared already.
     """

@@ -1,4 +1,4 @@
-"""The way in which members find the first member of their group: by the group's name, in a table of
+"""The way in which members find the first member of their group: by the group's name, in a table at
 the head.
 """
 
@@ -35,7 +35,9 @@ def drop(kind: str, group: str) -> None:
 
 
 def wait_for(kind: str, group: str, until: float) -> Any:
-    """Wait for a stored value of a group. Raises TimeoutError at `until` on the monotonic clock."""
+    """Return a stored value of a group, after waiting until it exists. Raises TimeoutError at
+    `until` on the monotonic clock.
+    """
     while (found := find(kind, group)) is None:
         if time.monotonic() > until:
             raise TimeoutError(f"member 0 has not joined the collective group '{group}'")
@@ -44,7 +46,7 @@ def wait_for(kind: str, group: str, until: float) -> Any:
 
 
 def listen_here(backlog: int) -> socket.socket:
-    """Return a socket that listens only at the address by which other nodes reach this one."""
+    """Return a socket that listens only at the address by which other nodes reach this node."""
     here = get_runtime_context().get_node_id()
     host = next(str(row["NodeManagerAddress"]) for row in nodes() if row["NodeID"] == here)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,4 +1,6 @@
-"""The joblib backend: batches run as tasks; large arguments are put once and shared."""
+"""The joblib backend: batches run as tasks; large arguments are put in the object store once and
+shared.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,17 @@ it.
 
 
 class _Shared(NamedTuple):
-    """Stands in a batch for an argument that travels as the task's reference argument `number`."""
+    """The replacement in a batch for an argument that is sent as the task's reference argument
+    `number`.
+    """
 
     number: int
 
 
 class _Interrupted(NamedTuple):
-    """The result of a batch that raised KeyboardInterrupt; a task that raised it would count as
-    cancelled."""
+    """The result of a batch that raised KeyboardInterrupt. The task itself must not raise it, since
+    it would count as cancelled.
+    """
 
 
 class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # untyped
@@ -38,8 +43,8 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
 
     `remote_args` are options of the tasks, such as `{"num_cpus": 2}`; `parallel_config` and
     `Parallel` take them too. They also take `initializer` and `initargs`; with these, batches run
-    in processes that only this backend uses. A joblib call inside a task runs in the task's
-    threads, as on Ray, and a joblib call inside that one runs sequentially.
+    in processes that only this backend uses. A joblib call inside a task uses threads of the task's
+    process, as with Ray; a joblib call inside such a call runs sequentially.
 
     Example:
         register_phalanx()
@@ -76,7 +81,9 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         return (PhalanxBackend, (self.nesting_level, self.inner_max_num_threads, self._options))
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """Return the number of calls at once: -1 for all the cluster's CPUs, -2 for all but one."""
+        """Return the number of calls that run at the same time: with -1, all CPUs of the cluster;
+        with -2, all but one.
+        """
         if n_jobs == 0:
             raise ValueError(
                 "n_jobs == 0 in Parallel has no meaning: use -1 for all CPUs, or a count"
@@ -102,7 +109,9 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         initargs: tuple[Any, ...] = (),
         **backend_kwargs: Any,
     ) -> int:
-        """Prepare for a run, as joblib asks; return the number of calls at once."""
+        """Prepare for a run, as joblib requires. Returns the number of calls that run at the same
+        time.
+        """
         self.parallel = parallel
         options = {**self._options, **(ray_remote_args or {}), **(remote_args or {})}
         initializer = initializer or self.backend_kwargs.get("initializer")
@@ -130,7 +139,7 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
     def apply_async(
         self, func: Any, callback: Callable[[Any], object] | None = None
     ) -> Future[Any]:
-        """Start a batch: joblib before 1.4 calls `submit` by this name."""
+        """Start a batch. This is the name of `submit` in joblib before 1.4."""
         return self.submit(func, callback)
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:
@@ -145,7 +154,7 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         self._shared.clear()
 
     def terminate(self) -> None:
-        """Release everything; joblib calls this at the end."""
+        """Release everything. joblib calls this at the end."""
         self._shared.clear()
         self._workers = None
         if self._callbacks is not None:
@@ -154,7 +163,7 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         self.reset_batch_stats()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """Cancel the batches in flight."""
+        """Cancel the batches that have started or wait."""
         for future in list(self._in_flight):
             future.cancel()
         if ensure_ready:
@@ -171,7 +180,7 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
     def _with_thread_limits(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return options with variables that limit the threads of numerical libraries.
 
-        Without `inner_max_num_threads` the options stay as they are.
+        Without `inner_max_num_threads` the options do not change.
         """
         if self.inner_max_num_threads is None:
             return options

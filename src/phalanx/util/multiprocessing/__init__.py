@@ -1,4 +1,4 @@
-"""`multiprocessing.Pool` on actors: the same calls, on all the cluster's workers.
+"""`multiprocessing.Pool` with actors: the same calls, but on the whole cluster.
 
 with Pool() as pool:
     assert pool.map(abs, [-1, 2, -3]) == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""The work of a pool's process: a batch of calls, each with its result or its error."""
+"""The work of a pool's process: batches of calls, with the result or the error of each call."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 class UnsentResultError(MaybeEncodingError, NotPicklableError):  # type: ignore[valid-type,misc]
     """Raised when the result or the error of a call cannot be pickled.
 
-    `value` describes the result or the error, and `exc` is pickle's error. The class is a
-    MaybeEncodingError, as in the standard library, and a TypeError, as elsewhere in Phalanx.
+    `value` describes the result or the error, and `exc` is pickle's error. The class derives from
+    MaybeEncodingError, as in the standard library, and from TypeError, as elsewhere in Phalanx.
     """
 
     def __init__(self, exc: str, value: str) -> None:
@@ -32,7 +32,7 @@ class UnsentResultError(MaybeEncodingError, NotPicklableError):  # type: ignore[
 
 
 class Answers(NamedTuple):
-    """The results of a batch, in order.
+    """The results of a batch, in the order of the calls.
 
     `errors` maps the place of each failed call to its error and to its traceback as text.
     """
@@ -41,7 +41,7 @@ class Answers(NamedTuple):
     errors: dict[int, tuple[BaseException, str]]
 
     def each(self) -> Iterable[tuple[Any, BaseException | None]]:
-        """Yield each call's result and error; the error's cause tells where it was raised."""
+        """Yield each call's result and error. The error's cause shows where it was raised."""
         for place, result in enumerate(self.results):
             error, text = self.errors.get(place, (None, ""))
             if error is not None:
@@ -50,7 +50,7 @@ class Answers(NamedTuple):
 
 
 class PoolProcess:
-    """The actor behind one process of a pool."""
+    """The actor that is one process of a pool."""
 
     def __init__(
         self, initializer: Callable[..., object] | None, initargs: tuple[Any, ...]
@@ -59,11 +59,13 @@ class PoolProcess:
             initializer(*initargs)
 
     def is_ready(self) -> bool:
-        """Return True; the answer shows that the initializer has run."""
+        """Return True. An answer means that the initializer has run."""
         return True
 
     def run(self, func: Callable[..., Any], calls: Calls) -> Answers:
-        """Call `func` with each of the arguments; a call that fails leaves None and its error."""
+        """Call `func` with each set of arguments. For a call that fails, the result is None and the
+        error is kept.
+        """
         return self.run_each(lambda call: func(*call[0], **call[1]), calls)
 
     def run_each(self, func: Callable[[Any], Any], items: Sequence[Any]) -> Answers:
@@ -83,7 +85,7 @@ class PoolProcess:
 
 
 _FAILURES = (Exception, KeyboardInterrupt)
-"""Errors that a batch catches: a task that raised KeyboardInterrupt would be cancelled."""
+"""Errors that a batch catches, because a task that raised KeyboardInterrupt would be cancelled."""
 
 
 def _told(error: BaseException) -> tuple[BaseException, str]:
@@ -92,7 +94,7 @@ def _told(error: BaseException) -> tuple[BaseException, str]:
 
 
 def _that_travels(error: BaseException) -> BaseException:
-    """Return the error itself if it survives pickling, else an error with its text."""
+    """Return the error itself if it can be pickled and unpickled, else an error with its text."""
     try:
         pickle.loads(by_value.dumps(error))  # noqa: S301  # our own bytes, just made
     except Exception as said:

@@ -1,4 +1,4 @@
-"""The pool: a fixed number of processes, which are actors. A free process takes the batch that has
+"""A pool: a fixed number of processes, which are actors. A free process gets the batch that has
 waited longest.
 """
 
@@ -21,15 +21,15 @@ from phalanx.util.multiprocessing.result import AsyncResult, Batch, ResultIterat
 from phalanx.util.slots import Slots
 
 BATCHES_PER_PROCESS = 4
-"""The number of batches that map makes for each process: few, so that they are cheap, but enough to
-even out differences.
+"""The number of batches that `map` makes for each process: few, so that they cost little, but
+enough to even out differences in time.
 """
 
 Callback = Callable[[Any], object]
 
 
 class _Process:
-    """One process of the pool: its actor, replaced after a number of batches."""
+    """One process of the pool. Its actor is replaced after a number of batches."""
 
     def __init__(self, create: Callable[[], Any], batches: int | None) -> None:
         self._create = create
@@ -58,8 +58,8 @@ class _Process:
         return ref
 
     def ended(self, batch: Future[Any]) -> None:
-        """Replace the actor if it died in this batch. The batch is then lost, and the next one has
-        a new actor.
+        """Replace the actor if it died in this batch. The batch is then lost, and the next batch
+        gets a new actor.
         """
         if not batch.cancelled() and isinstance(batch.exception(), ActorError):
             self.actor, self._left = self._create(), self._batches
@@ -68,11 +68,11 @@ class _Process:
 class Pool:
     """A pool of processes with the interface of `multiprocessing.Pool`.
 
-    `processes` is by default the number of the cluster's CPUs; when no runtime runs, one is started
-    with that many CPUs. `initializer(*initargs)` runs first in each process; a process is replaced
-    after `maxtasksperchild` batches. `address` names a cluster to connect to, and `remote_args` are
-    options of the actors, such as `{"num_cpus": 1}`. Raises ValueError for fewer than one process
-    and for more than the cluster has CPUs.
+    `processes` is by default the number of the cluster's CPUs. If no runtime runs, one is started
+    with `processes` CPUs. `initializer(*initargs)` runs first in each process; a process is
+    replaced after `maxtasksperchild` batches. `address` names a cluster to connect to, and
+    `remote_args` are options of the actors, such as `{"num_cpus": 1}`. Raises ValueError for fewer
+    than one process and for more than the cluster has CPUs.
 
     Example:
         with Pool(processes=4) as pool:
@@ -133,8 +133,8 @@ class Pool:
         callback: Callback | None = None,
         error_callback: Callback | None = None,
     ) -> AsyncResult:
-        """Call `func` without waiting; `callback(result)` or `error_callback(error)` is called
-        once.
+        """Start a call of `func`. When it has ended, `callback(result)` or `error_callback(error)`
+        is called.
 
         Example:
             result = pool.apply_async(pow, (2, 10))
@@ -206,12 +206,12 @@ class Pool:
         return self._imap(func, iterable, chunksize, ordered=False)
 
     def close(self) -> None:
-        """Take no more calls; accepted calls still run."""
+        """Accept no more calls. Accepted calls are still made."""
         if self._state == RUN:
             self._state = CLOSE
 
     def terminate(self) -> None:
-        """End the processes at once; waiting and running calls fail."""
+        """End the processes at once. Waiting and running calls fail."""
         if self._state == TERMINATE:
             return
         self._state = TERMINATE
@@ -311,7 +311,9 @@ def _process_count(processes: int | None, address: str | None) -> int:
 
 
 def _start(cpus: int | None, address: str | None) -> None:
-    """Connect to a cluster that runs here; else start a runtime with this many CPUs."""
+    """Connect to a cluster that runs here or, if there is none, start a runtime with this many
+    CPUs.
+    """
     if cpus is not None:
         try:
             init(address=address, num_cpus=cpus)
@@ -323,7 +325,9 @@ def _start(cpus: int | None, address: str | None) -> None:
 
 
 def _shipped_once(func: Callable[..., Any]) -> Any:
-    """Return a reference to the function, so that it is pickled once and not with every batch."""
+    """Return a reference to the function, so that it is pickled once instead of with every
+    batch.
+    """
     return put(func)
 
 

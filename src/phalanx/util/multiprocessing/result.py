@@ -1,4 +1,4 @@
-"""The results of a pool's calls: a result to wait for, or an iterator over results."""
+"""The results of a pool's calls: one result that is waited for, or an iterator over results."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class AsyncResult:
             self._count_down()
 
     def ready(self) -> bool:
-        """Whether all calls are done, and the callback too if there is one."""
+        """Whether all calls have ended, and the callback, too, if there is one."""
         if self._called_back is not None:
             return self._called_back.is_set()
         return all(batch.done() for batch in self._batches)
@@ -117,8 +117,8 @@ class AsyncResult:
 class ResultIterator(Iterator[Any]):
     """The results of imap or imap_unordered; `next(timeout)` waits at most that many seconds.
 
-    A failed call raises its error at its place, and the iterator continues after it. Only a few
-    batches are started ahead of the reader, so the input may be endless.
+    At the place of a failed call, its error is raised; the iterator then continues. Only a few
+    batches are computed before they are read, so the input may be endless.
     """
 
     def __init__(self, batches: Iterator[Batch], *, ahead: int, ordered: bool) -> None:
@@ -153,7 +153,7 @@ class ResultIterator(Iterator[Any]):
         return value if error is None else self._failed(error)
 
     def _failed(self, error: BaseException) -> Any:
-        """Raise the error of a failed call. A subclass may return a value in its place."""
+        """Raise the error of a failed call. A subclass may return a value instead."""
         raise error
 
     def _wait(self, timeout_s: float | None) -> Batch:
@@ -183,8 +183,8 @@ class ResultIterator(Iterator[Any]):
 
 
 def _failure(batch: Batch) -> BaseException | None:
-    """Return why a whole batch has no answers: its process was lost, or a result could not be
-    sent.
+    """Return the error of a batch without answers: either its process was lost, or a result could
+    not be sent.
     """
     error = batch.exception()
     if isinstance(error, TaskError) and isinstance(error, NotPicklableError):

@@ -2,8 +2,8 @@
 
 The functions have the names, arguments and columns of Ray's state API where Ray has them. Every
 listing covers the whole cluster: tasks are reported by the processes that own them, and objects by
-the processes that own them or refer to them. Rows are dicts whose keys can be read as attributes
-too.
+the processes that own them or refer to them. Rows are dicts whose keys can also be read as
+attributes.
 
     running = list_tasks(filters=[("state", "=", "RUNNING")])
     names = [task.name for task in running]

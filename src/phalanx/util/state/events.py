@@ -28,10 +28,10 @@ def list_events(
 ) -> Rows[EventInfo]:
     """Return recent events, the oldest first, as `phalanx events` lists them.
 
-    The arguments select events of a job or gang, a node, a queue, a user or of some kinds; events
-    between `since` and `until` (seconds since the epoch); or events `after` the event with that
-    number. Raises ValueError for a query that is not allowed, and ConnectionError when there is no
-    cluster.
+    `job` selects the events of a job or gang; `node`, `queue`, `user` and `kinds` select in the
+    same way. `since` and `until` are in seconds since the epoch. `after` selects the events after
+    the one with this number. Raises ValueError for a query that is not allowed, and ConnectionError
+    when there is no cluster.
 
     Example:
         for event in list_events(job="default/train", limit=10):

@@ -1,4 +1,4 @@
-"""Listings of each kind, and lookups of single things by their ids."""
+"""Listings of each kind, and queries for single things by their ids."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ class Listing(Protocol):
         raise_on_missing_output: bool = True,
         _explain: bool = False,
     ) -> list[StateRow]:
-        """Return at most `limit` rows that pass the `filters`; with `detail`, all their columns.
+        """Return at most `limit` rows that meet the `filters`; with `detail`, with all their
+        columns.
 
-        When a process has not answered after `timeout` seconds, StateQueryError is raised, or the
-        rows of the other processes are returned with `raise_on_missing_output=False`. With
+        When a process has not answered after `timeout` seconds, StateQueryError is raised. With
+        `raise_on_missing_output=False`, the rows of the other processes are returned instead. With
         `_explain`, a UserWarning says what is left out.
         """
         ...
@@ -88,35 +89,35 @@ list_workers = _listing(
 def get_actor(
     id: str, address: str | None = None, timeout: float = TIMEOUT_S, _explain: bool = False
 ) -> StateRow | None:
-    """Return the actor with this id; None when there is none."""
+    """Return the actor with this id; None if there is none."""
     return next(iter(one_row("actors", id, address, timeout)), None)
 
 
 def get_job(
     id: str, address: str | None = None, timeout: float = TIMEOUT_S, _explain: bool = False
 ) -> StateRow | None:
-    """Return the job with this name; None when there is none."""
+    """Return the job with this name; None if there is none."""
     return next(iter(one_row("jobs", id, address, timeout)), None)
 
 
 def get_node(
     id: str, address: str | None = None, timeout: float = TIMEOUT_S, _explain: bool = False
 ) -> StateRow | None:
-    """Return the node with this id; None when there is none."""
+    """Return the node with this id; None if there is none."""
     return next(iter(one_row("nodes", id, address, timeout)), None)
 
 
 def get_placement_group(
     id: str, address: str | None = None, timeout: float = TIMEOUT_S, _explain: bool = False
 ) -> StateRow | None:
-    """Return the placement group with this id; None when there is none."""
+    """Return the placement group with this id; None if there is none."""
     return next(iter(one_row("groups", id, address, timeout)), None)
 
 
 def get_worker(
     id: str, address: str | None = None, timeout: float = TIMEOUT_S, _explain: bool = False
 ) -> StateRow | None:
-    """Return the worker with this id; None when there is none."""
+    """Return the worker with this id; None if there is none."""
     return next(iter(one_row("workers", id, address, timeout)), None)
 
 
@@ -126,9 +127,10 @@ def get_task(
     timeout: float = TIMEOUT_S,
     _explain: bool = False,
 ) -> StateRow | list[StateRow] | None:
-    """Return the task with this id, or the task that makes this object; None when it is not known.
+    """Return the task with this id, or the task that makes the object with this id; None if it is
+    not known.
 
-    When the task has several attempts, returns a list of them, the latest first.
+    If the task has several attempts, they are returned as a list, the latest first.
     """
     wanted = id if isinstance(id, str) else id.task_id().hex()
     found = one_row("tasks", wanted, address, timeout)
@@ -138,5 +140,5 @@ def get_task(
 def get_objects(
     id: str, address: str | None = None, timeout: float = TIMEOUT_S, _explain: bool = False
 ) -> list[StateRow]:
-    """Return the references to the object with this id, one for each process that holds one."""
+    """Return the references to the object with this id, one for each process that has one."""
     return one_row("objects", id, address, timeout)

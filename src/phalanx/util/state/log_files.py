@@ -1,4 +1,4 @@
-"""The logs of a node under the file names that Ray gives them."""
+"""The logs of a node, under Ray's file names."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 STREAMS = {"out": "stdout", "err": "stderr"}
-"""A worker's streams of output, by the suffix of the file."""
+"""The streams of a worker's output, by the suffix of the file's name."""
 
 
 class LogFile(NamedTuple):
-    """A log, or the part of a worker's log from one stream."""
+    """A log, or the lines of a worker's log from one stream."""
 
     name: str
     group: str
     """The group in listings: gcs_server, raylet, worker_out or worker_err."""
     node: str = ""
-    """The id of the log's node; empty for the head."""
+    """The id of the log's node; "" for the head."""
     worker: str = ""
-    """The id of the log's worker; empty for a daemon."""
+    """The id of the log's worker; "" for a daemon."""
     stream: str = ""
     """A worker's stream: stdout or stderr."""
 
 
 def worker_file(worker: Mapping[str, Any], suffix: str) -> LogFile:
-    """Return the log of a worker (a row of a listing) for the stream with that suffix."""
+    """Return the log of a worker (a row of a listing) for the stream with this suffix."""
     id, node = str(worker["worker_id"]), str(worker["node_id"])
     name = f"worker-{id}-{worker['job_id']}-{worker['pid']}.{suffix}"
     return LogFile(name, f"worker_{suffix}", node, id, STREAMS[suffix])
@@ -34,7 +34,9 @@ def worker_file(worker: Mapping[str, Any], suffix: str) -> LogFile:
 def files_of_node(
     node: Mapping[str, Any], workers: Iterable[Mapping[str, Any]]
 ) -> Iterator[LogFile]:
-    """Yield all logs of a node (a row), and those of its workers among the given rows."""
+    """Yield all logs of a node (a row of a listing), and those of its workers among the given
+    rows.
+    """
     if node["is_head_node"]:
         yield LogFile("gcs_server.out", "gcs_server")
     yield LogFile("raylet.out", "raylet", str(node["node_id"]))
@@ -45,7 +47,7 @@ def files_of_node(
 
 
 def grouped(files: Iterable[LogFile], pattern: str) -> dict[str, list[str]]:
-    """Return the names that match a pattern (`worker*`), by their groups."""
+    """Return the names that match a pattern (such as `worker*`), by their groups."""
     found: dict[str, list[str]] = {}
     for file in files:
         if fnmatchcase(file.name, pattern):

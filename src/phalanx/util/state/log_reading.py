@@ -1,4 +1,4 @@
-"""Reads the log of a daemon or worker to its end, and continues from there as the log grows."""
+"""The reading of the log of a daemon or worker to its end, and further as the log grows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from phalanx.protocol.requests.logs import ReadProcessLog
 
 
 class LogReading:
-    """A position in a log, from which reading continues. Only one part of the log is in memory at a
-    time.
+    """A position in a log, from which reading continues. Only one piece of the log is in memory at
+    a time.
     """
 
     def __init__(self, ask: Callable[[ReadProcessLog], LogPiece], node: str, worker: str) -> None:
@@ -32,5 +32,5 @@ class LogReading:
 
 
 def time_of(record: LogRecord) -> float:
-    """Return when a record was written, in seconds since the epoch."""
+    """Return the time at which a record was written, in seconds since the epoch."""
     return datetime.fromisoformat(record.time.replace("Z", "+00:00")).timestamp()

@@ -21,11 +21,11 @@ from phalanx.util.state.rows import one_row, rows
 
 _FOLLOW_S = 0.5
 _LATE_S = 0.2
-"""Seconds after a task's end within which a line may still belong to the task, because nodes add
-the time when they read a line.
+"""Seconds after a task's end within which a line may still belong to the task. Nodes give a line
+the time at which they read it.
 """
 _OF_CALLS = "RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING"
-"""Ray's variable, which an actor sets so that the lines of its log can be assigned to calls."""
+"""Ray's environment variable for an actor of which each log line is to be assigned to a call."""
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 Row = Mapping[str, Any]
@@ -40,7 +40,7 @@ def list_logs(
     glob_filter: str | None = None,
     timeout: float = TIMEOUT_S,
 ) -> dict[str, list[str]]:
-    """Return the names of a node's logs that match `glob_filter`, by their groups.
+    """Return the names of those logs of a node that match `glob_filter`, by their groups.
 
     The groups are `gcs_server` (the head), `raylet` (the node itself), `worker_out` and
     `worker_err`. Raises ValueError when no node is named, StateQueryError when there is no such
@@ -75,11 +75,11 @@ def get_log(
 ) -> Iterator[Any]:
     """Yield the contents of a log, in parts.
 
-    The log is a file that `list_logs` names on a node, or what an actor, a task or the worker with
-    a pid on a node has printed on the stream of `suffix` ("out" or "err"). `tail` is a number of
-    last lines, -1 for all. With `follow` the parts go on as the log grows; it is read again each
-    `_interval` seconds. Parts are bytes when `encoding` is None. Raises StateQueryError for a log
-    that does not exist, ValueError for arguments that are not allowed, and ConnectionError when
+    The log is a file that `list_logs` names on a node, or the output of an actor, of a task, or of
+    the worker with a pid on a node, on the stream of `suffix` ("out" or "err"). `tail` is a number
+    of last lines, -1 for all. With `follow`, more parts come as the log grows; it is read again
+    each `_interval` seconds. Parts are bytes when `encoding` is None. Raises StateQueryError for a
+    log that does not exist, ValueError for arguments that are not allowed, and ConnectionError when
     there is no cluster.
 
     Example:
@@ -130,7 +130,7 @@ def _ask(address: str | None, request: ReadProcessLog, timeout: float) -> LogPie
 def _nodes(
     address: str | None, node_id: str | None, node_ip: str | None, timeout: float
 ) -> list[Row]:
-    """Return the nodes with this id or address, the head's first."""
+    """Return the nodes with this id or address. The head's node comes first."""
     if node_id is None and node_ip is None:
         raise ValueError("At least one of node ip and node id is required.")
     column, value = ("node_id", node_id) if node_id is not None else ("node_ip", node_ip)

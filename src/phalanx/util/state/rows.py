@@ -1,4 +1,4 @@
-"""Rows of listings, and the queries that return them."""
+"""Rows of listings, and the functions that query them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from phalanx.protocol.requests.state import QueryState
 Filters = Sequence[tuple[str, str, Any]] | None
 _NAMED_SILENT = 3
 _SLACK_S = 2.0
-"""Seconds that an answer may take in addition to the query's own time limit."""
+"""Seconds that an answer may take beyond the query's own time limit."""
 
 
 class StateRow(dict[str, Any]):
-    """A row of a listing: its fields can be read by key and by attribute."""
+    """A row of a listing. Its fields can be read by key and by attribute."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -32,10 +32,10 @@ def answer(
 ) -> StateAnswer:
     """Return a cluster's answer to a query.
 
-    `address` names the cluster; None is the cluster that this program uses, or else the only one on
-    this machine. With `explains`, a UserWarning says what the answer lacks. Raises StateQueryError
-    when `is_whole` and a process did not answer in time, ValueError for a query that is not
-    allowed, and ConnectionError when there is no cluster.
+    `address` is that of the cluster; None means the cluster that this program uses or, if it uses
+    none, the only one on this machine. With `explains`, a UserWarning says what the answer lacks.
+    Raises StateQueryError when `is_whole` and a process did not answer in time, ValueError for a
+    query that is not allowed, and ConnectionError when there is no cluster.
     """
     check_query(query)
     engine = attached_engine()
@@ -63,7 +63,7 @@ def answer(
 
 
 def unanswered(silent: Sequence[str]) -> str:
-    """Return a human-readable list of the processes that did not answer."""
+    """Return a list of the processes that did not answer, as text for users."""
     more = len(silent) - _NAMED_SILENT
     named = "; ".join(silent[:_NAMED_SILENT])
     return f"no answer from {named}" + (f" and {more} more" if more > 0 else "")
@@ -79,7 +79,7 @@ def rows(
     is_whole: bool,
     explains: bool = False,
 ) -> list[StateRow]:
-    """Return the rows of a kind that pass all filters."""
+    """Return the rows of a kind that meet all filters."""
     for one in filters or ():
         if not isinstance(one, list | tuple) or len(one) != 3:
             raise ValueError(f"A filter must be (column, predicate, value), got {one!r}.")

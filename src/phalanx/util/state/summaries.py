@@ -16,7 +16,7 @@ def summarize_tasks(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> dict[str, Any]:
-    """Count the tasks of each function by state: `["cluster"]["summary"]`.
+    """Return the number of tasks of each function in each state, under `["cluster"]["summary"]`.
 
     Example:
         summary = summarize_tasks()["cluster"]["summary"]
@@ -30,7 +30,7 @@ def summarize_actors(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> dict[str, Any]:
-    """Count the actors of each class by state: `["cluster"]["summary"]`."""
+    """Return the number of actors of each class in each state, under `["cluster"]["summary"]`."""
     return _summary("actors", address, timeout, raise_on_missing_output, _explain)
 
 
@@ -40,8 +40,9 @@ def summarize_objects(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> dict[str, Any]:
-    """Count objects by the place that made them, with their sizes and the processes that refer to
-    them."""
+    """Return the number of objects by the place in the program that created them, with their sizes
+    and the processes that refer to them.
+    """
     return _summary("objects", address, timeout, raise_on_missing_output, _explain)
 
 
