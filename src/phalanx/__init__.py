@@ -1,9 +1,8 @@
 """Phalanx: tasks, actors and gangs on shared CPUs and GPUs.
 
-The names here are Ray's, with Ray's meaning: `import phalanx as ray` is a good first line. The
-module of a name is imported when a program first uses the name. So `import phalanx` is quick, a
-program's node imports its own modules while the program imports the rest, and a node or a worker
-loads only the few of these modules that it needs.
+The names here are Ray's, with Ray's meaning, so a Ray program can begin with `import phalanx as
+ray`. The module of a name is imported when a program first uses the name. So `import phalanx` is
+quick, and a node or a worker imports only the few of these modules that it needs.
 
 Example:
     import phalanx
@@ -189,8 +188,9 @@ if not TYPE_CHECKING:  # for a type checker, a name that is not above is an erro
 
 
 def _module(name: str) -> ModuleType:
-    """Import and return the module `phalanx.name`; `cloudpickle` is the installed package, as in
-    Ray."""
+    """Import and return the module `phalanx.name`. The name `cloudpickle` stands for the installed
+    package, as in Ray.
+    """
     whole = name if name == "cloudpickle" else f"{__name__}.{name}"
     try:
         if name.startswith("__"):
@@ -203,7 +203,9 @@ def _module(name: str) -> ModuleType:
 
 
 def _no_attribute(name: str) -> str:
-    """Return the sentence of Python, and the public name that was probably meant."""
+    """Return Python's sentence for an unknown attribute, with the public name that was probably
+    meant.
+    """
     text = f"module {__name__!r} has no attribute {name!r}"
     if name.startswith("_"):
         return text
@@ -213,7 +215,7 @@ def _no_attribute(name: str) -> str:
 
 
 def __dir__() -> list[str]:
-    """List the public names too that were not imported yet."""
+    """Return all names, including public names that were not imported yet."""
     return sorted({*globals(), *__all__})
 
 

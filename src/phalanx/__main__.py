@@ -1,4 +1,4 @@
-"""`python -m phalanx` is the command line."""
+"""The command line as `python -m phalanx`."""
 
 from phalanx.cli import main
 

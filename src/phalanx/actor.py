@@ -1,4 +1,4 @@
-"""Names of actors' classes and functions, where Ray's programs import them."""
+"""Names of the classes and functions for actors, under Ray's name of the module."""
 
 from __future__ import annotations
 

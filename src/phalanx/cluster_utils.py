@@ -1,15 +1,10 @@
-"""Many nodes on one machine, for tests and for trying things out: Ray's `Cluster`.
+"""Ray's `Cluster`: many nodes on one machine, for tests and for trials.
 
-Each node is a real process with its own object store and workers, joined over TCP as on many
-machines. All of them end with this process.
+Each node is a real process with its own object store and workers, and is connected over TCP as
+between machines. All nodes end with this process.
 
-Example:
-    cluster = Cluster()
-    cluster.add_node(num_cpus=2)
-    second = cluster.add_node(num_cpus=4, num_gpus=1)
-    cluster.connect()
-    cluster.remove_node(second)
-    cluster.shutdown()
+Example: cluster = Cluster() cluster.add_node(num_cpus=2) second = cluster.add_node(num_cpus=4,
+num_gpus=1) cluster.connect() cluster.remove_node(second) cluster.shutdown()
 """
 
 from __future__ import annotations
@@ -37,10 +32,10 @@ from phalanx.runtime.os import kept_sessions
 from phalanx.scheduler.placement.placement_policy import read_placement_policy
 
 STORE_BYTES = 200 * 2**20
-"""Bytes of each node's object store, unless another size is given."""
+"""The size of each node's object store in bytes, if no other size is given."""
 _CPUS = 1
 cluster_not_supported = False
-"""Ray's programs skip the parts that need a Cluster when this is set."""
+"""A name for Ray's programs: if it is true, they skip the parts that need a Cluster."""
 _HOST = "127.0.0.1"
 _IGNORED = (
     *("dashboard_host", "dashboard_port", "enable_object_reconstruction", "include_dashboard"),
@@ -63,7 +58,9 @@ class ClusterNode:
 
     @property
     def pid(self) -> int:
-        """The pid of the node's process, which leads the group of its helpers."""
+        """The pid of the node's process, which is also the id of the group of its helper
+        processes.
+        """
         return self.daemon.process.pid
 
     @property
@@ -72,14 +69,14 @@ class ClusterNode:
         return self.daemon.process.poll() is None
 
     def remaining_processes_alive(self) -> bool:
-        """Whether the node runs: its helpers end with its process."""
+        """Whether the node's process runs. Its helper processes end with it."""
         return self.is_running
 
     any_processes_alive = remaining_processes_alive
 
     @property
     def address(self) -> str:
-        """HOST:PORT of the cluster's head."""
+        """The cluster's head, as HOST:PORT."""
         return self.daemon.announcement.address
 
     gcs_address = address
@@ -96,9 +93,9 @@ class ClusterNode:
 class Cluster:
     """A head and any number of nodes on this machine.
 
-    `store` is where the head keeps its tables ("memory", a path, `redis://...`), `limits` says when
-    a silent node is dead (`period_s`, `misses`, `joining_s`, `restored_s`, in seconds or counts),
-    and `placement` is the policy by which work finds its nodes, as in `init`.
+    `store` is the place of the head's tables ("memory", a path, `redis://...`). `limits` decide
+    when a silent node is dead (`period_s`, `misses`, `joining_s`, `restored_s`, in seconds or
+    counts). `placement` is the policy by which nodes are chosen for work, as in `init`.
     """
 
     def __init__(
@@ -132,7 +129,7 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        """HOST:PORT of the head, for `init(address=...)`."""
+        """The cluster's head as HOST:PORT, for `init(address=...)`."""
         return self._address
 
     gcs_address = redis_address = address
@@ -148,7 +145,7 @@ class Cluster:
         return os.path.join(self._directory, "r")
 
     def start_head(self) -> None:
-        """Start the head alone, or again after `kill_head`, under the same address."""
+        """Start the head without a node; after `kill_head`, under the same address as before."""
         host, port = (_HOST, 0)
         if self._address:
             port = int(self._address.rpartition(":")[2])
@@ -170,7 +167,7 @@ class Cluster:
         os.environ[PRIVATE_ADDRESS] = self._address
 
     def kill_head(self) -> None:
-        """End the head's process with SIGKILL; nodes and their work stay."""
+        """End the head's process with SIGKILL; the nodes and their work continue."""
         if self._head is not None:
             self._head.kill()
             self._head = None
@@ -188,12 +185,14 @@ class Cluster:
         _system_config: dict[str, Any] | None = None,
         **options: Any,
     ) -> ClusterNode:
-        """Start a node with these amounts, real or not. The first node comes with the head.
+        """Start a node with these amounts, which the machine need not have. With the first node,
+        the head is started, too.
 
-        `_system_config` has the cluster's settings by Ray's names, with the first node (see
-        docs/howto/ray.md). Further options are those of `NodeOptions`; Ray's other private ones
-        (`_name`), which tune Ray's own processes, and those of its dashboard have no effect. Raises
-        SystemFailureError with the reason, and ValueError for a setting that is not allowed.
+        `_system_config` has the cluster's settings by Ray's names, and is allowed only with the
+        first node (see docs/howto/ray.md). Further options are those of `NodeOptions`. Ray's
+        private options for its own processes (`_name`), and the options of its dashboard, have no
+        effect. Raises SystemFailureError with the reason, and ValueError for a setting that is not
+        allowed.
         """
         if self._head is None and not self._address:
             self._settings = system_settings(_system_config)
@@ -238,7 +237,7 @@ class Cluster:
         return node
 
     def remove_node(self, node: ClusterNode, allow_graceful: bool = True) -> None:
-        """End a node: in order, or with SIGKILL for all its processes at once."""
+        """End a node: either in order, or by SIGKILL to all its processes at the same time."""
         if allow_graceful:
             node.daemon.stop()
         else:
@@ -248,18 +247,19 @@ class Cluster:
             self.head_node = None
 
     def list_all_nodes(self) -> list[ClusterNode]:
-        """Return all nodes that were started and not removed."""
+        """Return all nodes that were started and not removed since."""
         first = [] if self.head_node is None else [self.head_node]
         return first + sorted(self.worker_nodes, key=lambda node: node.node_id)
 
     def remaining_processes_alive(self) -> bool:
-        """Whether every node that was started and not removed runs."""
+        """Whether every node runs that was started and not removed since."""
         return all(node.remaining_processes_alive() for node in self.list_all_nodes())
 
     def wait_for_nodes(self, timeout: float = 30) -> None:
-        """Wait until the driver here sees exactly these nodes alive. Raises TimeoutError.
+        """Wait until the driver in this process sees exactly these nodes alive. Raises
+        TimeoutError.
 
-        Without a driver there is nothing to wait for: a node has joined when it is started.
+        Without a driver it returns at once, because a started node has already joined.
         """
         from phalanx.api.cluster import nodes
 

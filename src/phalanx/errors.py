@@ -1,4 +1,6 @@
-"""One exception tree. Ray's names are these classes, so that programs' `except` clauses work."""
+"""All exceptions, in one tree. Ray's names are names of these classes, so that `except` clauses of
+Ray's programs work.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from typing import Any
 
 
 class PhalanxError(Exception):
-    """Root of all exceptions that Phalanx itself raises."""
+    """The root of all exceptions that Phalanx itself raises."""
 
     __slots__ = ()  # no layout of its own, so that other engines' errors can derive from it
 
 
 class CrossLanguageError(PhalanxError):
-    """A feature needs a language other than Python."""
+    """A feature needs another language than Python."""
 
 
 class TaskCancelledError(PhalanxError):
@@ -32,7 +34,7 @@ class TaskCancelledError(PhalanxError):
 
 
 class NotPicklableError(TypeError, PicklingError):
-    """A value for or from another process cannot be pickled.
+    """A value for another process, or from it, cannot be pickled.
 
     It is a TypeError as in Ray, and a PicklingError as in the standard library; `__cause__` is
     pickle's error.
@@ -44,10 +46,11 @@ class TaskTimeoutError(PhalanxError, TimeoutError):
 
 
 class TaskError(PhalanxError):
-    """A task's own code raised. If possible, also an instance of the user's exception class.
+    """A task's own code raised an exception. If possible, the error is also an instance of that
+    exception's class.
 
-    `cause` is the user's exception (or None where it could not travel), `traceback_str` the remote
-    traceback as text, `function_name`, `pid` and `node_ip` say where it ran.
+    `cause` is the user's exception, or None if it could not be pickled. `traceback_str` is the
+    remote traceback as text. `function_name`, `pid` and `node_ip` say where the task ran.
     """
 
     def __init__(
@@ -93,14 +96,14 @@ class TaskError(PhalanxError):
 
 
 class _Derived:
-    """Marks the classes that `derive` makes."""
+    """The base of the classes that `derive` makes, by which they are recognized."""
 
 
 _derived: dict[type[BaseException], type[TaskError] | None] = {}
 
 
 def derive(error: TaskError) -> TaskError:
-    """Return `error` as an instance of TaskError and, if possible, of its cause's class.
+    """Return `error` as an instance of TaskError and, if possible, also of its cause's class.
 
     The instance forwards unknown attributes to the cause, so that `e.errno` and similar ones work.
     """
@@ -162,7 +165,9 @@ def _make_derived(kind: type[BaseException]) -> type[TaskError] | None:
 
 
 def _blank(cls: type[TaskError], cause: BaseException) -> TaskError | None:
-    """Return an instance to fill; None if the cause's class cannot make one from any arguments."""
+    """Return an instance without values; None if the cause's class can make none from any
+    arguments.
+    """
     # Groups of exceptions must have their arguments from the start; MemoryError's own __new__
     # refuses classes with several bases.
     ways = ((cls.__new__, ()), (cls.__new__, cause.args), (BaseException.__new__, ()))
@@ -175,7 +180,9 @@ def _blank(cls: type[TaskError], cause: BaseException) -> TaskError | None:
 
 
 def _copy_slots(cause: BaseException, made: TaskError) -> None:
-    """Copy fields that are in slots, such as OSError's errno: no forwarding reaches them."""
+    """Copy fields that are in slots, such as OSError's errno, because attribute forwarding does not
+    reach them.
+    """
     for cls in type(cause).__mro__:
         if cls in (BaseException, object):
             continue
@@ -213,7 +220,7 @@ class TaskKilledError(WorkerCrashedError, TaskCancelledError):
 
 
 class ActorError(PhalanxError):
-    """The actor to which a call went has failed."""
+    """The actor that was called has failed."""
 
     def __init__(
         self,
@@ -225,23 +232,25 @@ class ActorError(PhalanxError):
         self.error_msg = error_msg
         self.actor_id = actor_id
         self.actor_init_failed = actor_init_failed
-        """Whether it died because its constructor raised, or had no arguments."""
+        """Whether the actor died because its constructor raised an error, or had no arguments."""
 
     def __str__(self) -> str:
         return self.error_msg
 
     @property
     def preempted(self) -> bool:
-        """Whether its node was announced to go away: always False, as that is not distinguished
-        here.
+        """Whether it was known in advance that the actor's node would end; always False, because
+        Phalanx does not record this.
 
-        Ray's Tune asks before it counts a failure of a trial.
+        Ray's Tune asks for it before it counts a failure of a trial.
         """
         return False
 
 
 class ActorDiedError(ActorError):
-    """The actor is dead: killed, crashed with no restarts left, not made, or out of scope."""
+    """The actor is dead: it was killed, crashed with no restarts left, could not be made, or went
+    out of scope.
+    """
 
 
 class ActorUnavailableError(ActorError):
@@ -249,7 +258,7 @@ class ActorUnavailableError(ActorError):
 
 
 class LocalNodeDiedError(PhalanxError):
-    """The node process of this machine is gone."""
+    """This machine's node has ended."""
 
 
 class SystemFailureError(PhalanxError):
@@ -261,7 +270,9 @@ class ObjectStoreFullError(PhalanxError):
 
 
 class StoreFullError(PhalanxError):
-    """The head's store has too little room, so no new work is accepted; running work goes on."""
+    """The head's store has too little room, so the head accepts no new work; running work
+    continues.
+    """
 
 
 class HistoryUnavailableError(PhalanxError):
@@ -269,7 +280,7 @@ class HistoryUnavailableError(PhalanxError):
 
 
 class OutOfDiskError(PhalanxError):
-    """The disk that objects spill to is full."""
+    """The disk for spilled objects is full."""
 
 
 class OutOfMemoryError(PhalanxError):
@@ -296,7 +307,7 @@ class ObjectNotAvailableError(PhalanxError):
 
 
 class ObjectLostError(PhalanxError):
-    """The object's value is gone and cannot be made again."""
+    """The object's value is lost and cannot be computed again."""
 
     def __init__(self, object_ref_hex: str = "", message: str = "") -> None:
         super().__init__(object_ref_hex, message)
@@ -308,15 +319,15 @@ class ObjectLostError(PhalanxError):
 
 
 class ObjectFetchTimedOutError(ObjectLostError):
-    """The object exists, but its holder did not answer in time."""
+    """The object exists, but the process that has it did not answer in time."""
 
 
 class ReferenceCountingAssertionError(ObjectLostError, AssertionError):
-    """A reference was used after everything that kept its object alive had gone."""
+    """A reference was used although nothing kept its object alive any more."""
 
 
 class ObjectFreedError(ObjectLostError):
-    """The object was freed by hand."""
+    """The program freed the object."""
 
 
 class OwnerDiedError(ObjectLostError):
@@ -324,19 +335,19 @@ class OwnerDiedError(ObjectLostError):
 
 
 class ObjectReconstructionFailedError(ObjectLostError):
-    """The object was lost and its lineage could not be run again."""
+    """The object was lost, and the task that made it could not be run again."""
 
 
 class ObjectReconstructionFailedMaxAttemptsExceededError(ObjectReconstructionFailedError):
-    """The task that made the lost object has no retries left."""
+    """The lost object cannot be made again, because its task has no retries left."""
 
 
 class ObjectReconstructionFailedLineageEvictedError(ObjectReconstructionFailedError):
-    """The task that made the lost object was forgotten for lack of room."""
+    """The lost object cannot be made again, because its task was forgotten for lack of memory."""
 
 
 class GetTimeoutError(PhalanxError, TimeoutError):
-    """`get` ran into its timeout."""
+    """`get` did not finish within its timeout."""
 
     __slots__ = ()  # see PhalanxError
 
@@ -369,11 +380,11 @@ class PendingCallsLimitExceeded(PhalanxError):
 
 
 class TaskUnschedulableError(PhalanxError):
-    """The task can run nowhere, now or ever, and its strategy does not let it wait."""
+    """The task can never run on any node, and its strategy does not let it wait."""
 
 
 class ActorUnschedulableError(PhalanxError):
-    """The actor can be placed nowhere, and its strategy does not let it wait."""
+    """The actor can be placed on no node, and its strategy does not let it wait."""
 
 
 class ObjectRefStreamEndOfStreamError(PhalanxError):
@@ -381,15 +392,17 @@ class ObjectRefStreamEndOfStreamError(PhalanxError):
 
 
 class OutOfBandSerializationError(PhalanxError):
-    """An ObjectRef was pickled outside Phalanx while that is forbidden."""
+    """An ObjectRef was pickled by other code than Phalanx's while that is forbidden."""
 
 
 class UnserializableException(PhalanxError):
-    """A value or an exception of another process cannot be read here."""
+    """A value or an exception from another process cannot be unpickled here."""
 
 
 class RpcError(PhalanxError):
-    """Ray's name for a failed call between its processes: never raised here, but caught by name."""
+    """Ray's error for a failed call between its processes. Phalanx never raises it, but programs
+    catch it.
+    """
 
     def __init__(self, message: str = "", rpc_code: int | None = None) -> None:
         super().__init__(message)
@@ -397,7 +410,7 @@ class RpcError(PhalanxError):
 
 
 class UserCodeException(PhalanxError):
-    """The error that Ray's libraries raise when a function that they were given fails."""
+    """The error that Ray's libraries raise when a function of the program fails."""
 
 
 class ActorAlreadyExistsError(ValueError, PhalanxError):
@@ -407,7 +420,7 @@ class ActorAlreadyExistsError(ValueError, PhalanxError):
 
 
 class ActorHandleNotFoundError(ValueError, PhalanxError):
-    """No such actor exists."""
+    """There is no such actor."""
 
     __slots__ = ()  # see PhalanxError
 
@@ -417,13 +430,13 @@ class AuthenticationError(PhalanxError):
 
 
 class NotAllowedError(PhalanxError, PermissionError):
-    """The asker has no right to this; the text says by which rule, and what would allow it."""
+    """The asker has no right to do this. The text names the rule, and says what would allow it."""
 
     __str__ = Exception.__str__
 
 
 class StaleNodeError(PhalanxError):
-    """The cluster no longer counts on this node: it must join again as a new one."""
+    """The cluster counts this node as dead, so it must join again as a new node."""
 
 
 class ProtocolError(PhalanxError):
@@ -431,21 +444,23 @@ class ProtocolError(PhalanxError):
 
 
 class WorkerExit(SystemExit):
-    """Raised by `exit_actor` in the actor's thread; ends the actor without a restart."""
+    """Raised by `exit_actor` in the actor's thread. It ends the actor without a restart."""
 
 
 class JobCommandError(PhalanxError, ValueError):
-    """A command does not fit the state of the job or queue; the text says why, and what would."""
+    """A command does not fit the state of the job or queue. The text says why, and which command
+    would.
+    """
 
 
 class JobNotFoundError(PhalanxError, KeyError):
-    """No job has that name."""
+    """There is no job with this name."""
 
     __str__ = Exception.__str__
 
 
 class QueueUnavailableError(PhalanxError, ValueError):
-    """No such queue exists, or it takes no jobs now."""
+    """There is no such queue, or it takes no jobs now."""
 
 
 class StateQueryError(PhalanxError, ValueError):
@@ -453,7 +468,9 @@ class StateQueryError(PhalanxError, ValueError):
 
 
 class GangInfeasibleError(PhalanxError, ValueError):
-    """No node, or no cluster of this size, can ever hold the gang; says how large it could be."""
+    """No node, or no cluster of this size, can ever hold the gang. The text says how large the gang
+    could be.
+    """
 
 
 class CurrentDirectoryError(PhalanxError):
@@ -461,7 +478,9 @@ class CurrentDirectoryError(PhalanxError):
 
 
 class BatchFileError(PhalanxError, ValueError):
-    """A configuration or snapshot cannot be used; says in which file and line, and why."""
+    """A configuration or snapshot cannot be used. The text names the file and line, and says
+    why.
+    """
 
     def __init__(self, reason: str, file: str = "", line: int | None = None) -> None:
         super().__init__(reason, file, line)

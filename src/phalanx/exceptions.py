@@ -1,4 +1,4 @@
-"""The exception tree under the names that Ray's programs import."""
+"""All exceptions, under the names by which Ray's programs import them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aliases for modules that programs import under the names that they had before version 0.2.
+"""Aliases for modules that programs import under their names before version 0.2.
 
 A program that imports `phalanx.integrations.prefect` gets `phalanx.adapters.prefect`, the same
 module under both names, with a DeprecationWarning. The old names are removed in version 0.3.
@@ -34,7 +34,9 @@ MOVED = {
     "phalanx.scheduling": "phalanx.scheduler.placement",
     "phalanx.sim": "phalanx_research",
 }
-"""The new name of each moved package or module; everything below it moves with it."""
+"""The new name of each moved package or module. The modules in a moved package have moved with
+it.
+"""
 
 
 def new_name(name: str) -> str | None:
@@ -50,12 +52,14 @@ def new_name(name: str) -> str | None:
 
 
 class Finder:
-    """Finds modules by their old names. Its imports wait until a program uses one of them."""
+    """Finds modules by their old names. It imports other modules only when a program uses an old
+    name.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of the module itself; None for a name that did not move."""
+        """Return the import spec of the module itself; None for a name that did not move."""
         new = new_name(fullname) if fullname.startswith("phalanx.") else None
         if new is None:
             return None
@@ -66,7 +70,7 @@ class Finder:
 
 
 class _Same:
-    """Loads the module under its new name."""
+    """The loader that returns the module with the new name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -85,6 +89,6 @@ class _Same:
 
 
 def find_moved_modules() -> None:
-    """Make modules importable by their old names, too."""
+    """Make moved modules importable under their old names, too."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder())

@@ -1,4 +1,4 @@
-"""The runtime context, where Ray's programs import it."""
+"""The runtime context, under Ray's name of the module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RuntimeEnv, RuntimeEnvConfig: runtime environments as objects, not as plain dicts."""
+"""Runtime environments as objects instead of plain dicts: RuntimeEnv and RuntimeEnvConfig."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class RuntimeEnv(dict[str, Any]):
-    """A dict of a runtime environment's fields, as the option runtime_env takes it.
+    """A dict with the fields of a runtime environment, for the option runtime_env.
 
     Example:
         env = RuntimeEnv(env_vars={"MODE": "fast"}, working_dir="/srv/app")

@@ -1,7 +1,7 @@
 """Phalanx under Ray's module names, so that an unchanged Ray program runs.
 
-Call `install()` before the program imports ray, or run `python -m phalanx.compat.ray script.py`.
-The rest of Ray's names is in `phalanx.adapters.ray`.
+Either the program calls `install()` before it imports ray, or it is run by `python -m
+phalanx.compat.ray script.py`. The rest of Ray's names is in `phalanx.adapters.ray`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ USAGE = "usage: python -m phalanx.compat.ray [--libraries] script.py [arguments]
 
 
 def main(words: Sequence[str]) -> None:
-    """Run the script that the command line names, under Ray's names.
+    """Run the script on the command line, with Ray's module names.
 
-    Exits with the usage when no script is named, and with a message when the script does not exist.
+    Exits with the usage if no script is given, and with a message if the script does not exist.
     """
     wants_libraries = words[:1] == ["--libraries"]
     words = words[1:] if wants_libraries else words
