@@ -165,8 +165,8 @@ def _make_derived(kind: type[BaseException]) -> type[TaskError] | None:
 
 
 def _blank(cls: type[TaskError], cause: BaseException) -> TaskError | None:
-    """Return an instance without values; None if the cause's class can make none from any
-    arguments.
+    """Return a new instance of `cls`, for which no constructor was run; None if that is
+    impossible.
     """
     # Groups of exceptions must have their arguments from the start; MemoryError's own __new__
     # refuses classes with several bases.
