@@ -109,6 +109,9 @@ PANELS: dict[str, dict[str, Entry]] = {
         "restart": Entry(
             "restart:restart", "Restart this machine's node processes while jobs run."
         ),
+        "provision": Entry(
+            "provision:provision", "Start machines when work waits for nodes, and end idle ones."
+        ),
         "status": Entry("cluster:status", "Show the head, the nodes and their resources."),
         "health": Entry("health:health_", "Show the condition of the head."),
         "config": Entry("config:app", "Check, show and explain the configuration."),

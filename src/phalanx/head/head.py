@@ -191,7 +191,7 @@ class Head:
             metrics=self.metrics,
         )
         parts = (
-            NodeRequests(self.nodes, self.outbox), self.draining, self.devices,
+            NodeRequests(self.nodes, self.outbox, self.clock), self.draining, self.devices,
             actor_requests, GroupRequests(self.groups, self.clock), self.drivers, self._values,
             status, health, self.state, self.metrics, self.logs, self.events, self.event_log,
             self.rights,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from phalanx.head.clock import Clock
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.model.gpu_sharing import plain_amounts
@@ -12,6 +13,7 @@ from phalanx.model.rows.cluster import NodeInfo
 from phalanx.protocol.cluster_messages import SetTotals, ViewRow
 from phalanx.protocol.requests.cluster import (
     ChangeTotals,
+    DeclarePools,
     GetAvailableResources,
     GetClusterResources,
     ListNodes,
@@ -25,8 +27,9 @@ Amounts = dict[str, float]
 class NodeRequests:
     """The handlers of requests about nodes."""
 
-    def __init__(self, nodes: NodeDirectory, outbox: Outbox) -> None:
+    def __init__(self, nodes: NodeDirectory, outbox: Outbox, clock: Clock) -> None:
         self._nodes = nodes
+        self._clock = clock
         self._outbox = outbox
 
     def entries(self) -> list[Entry]:
@@ -37,7 +40,11 @@ class NodeRequests:
             GetClusterResources.handled_by(self._get_cluster_resources),
             GetAvailableResources.handled_by(self._get_available_resources),
             ChangeTotals.handled_by(self._change_totals),
+            DeclarePools.handled_by(self._declare_pools),
         ]
+
+    def _declare_pools(self, asker: Asker[None], request: DeclarePools) -> None:
+        self._nodes.expected.declare(request.pools, self._clock.now())
 
     def _get_view_changes(self, asker: Asker[ViewChanges], request: GetViewChanges) -> ViewChanges:
         return ViewChanges(*self._nodes.changes_since(request.since))

@@ -48,6 +48,7 @@ FOR_VISITORS = {
     *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog", "GetMemberUse"),
     *("BeginStep", "RunStep", "SignalJob"),
     *("AttachMember", "UndrainNode", "Reserve", "DeleteReservation", "ListReservations"),
+    "DeclarePools",
     *("GetRules", "SetRules", "GetShares", "SetShares"),
     *("SetLicense", "ListLicenses", "ListAttempts", "GetUsage"),
     *("AskRight", "ListAudit", "ListRoles", "SetRole"),

@@ -83,7 +83,7 @@ class GangRequests:
                 creator=asker.process,
                 created=self._clock.wall(),
                 limits=self._queues.capability(queue.name),
-                domains=self._domains.within(topology, self._nodes.living()),
+                domains=self._domains.within(topology, self._nodes.possible()),
                 name=request.name,
                 queue=request.queue,
                 needs=request.needs,

@@ -277,7 +277,7 @@ class JobRequests:
         return self.within(with_queue_times(spec, self._queues.time_limits(queue.name)))
 
     def _check_size(self, spec: JobSpec, limits: dict[str, float]) -> None:
-        domains = self._domains.within(spec.topology, self._nodes.living())
+        domains = self._domains.within(spec.topology, self._nodes.possible())
         for group in spec.groups:
             needs = group.template.needs
             least = min(group.min_available, spec.min_available)
@@ -288,7 +288,7 @@ class JobRequests:
         # Members with equal requests were checked side by side above.
         if len(begun) > 1 and spec.min_available >= sum(group.min_available for group in begun):
             together = [g.template.needs for g in begun for _ in range(g.min_available)]
-            nodes = [record.whole for record in self._nodes.living()]
+            nodes = [record.whole for record in self._nodes.possible()]
             check_sum(f"job {spec.name}", spec.queue, together, limits, nodes)
 
     # ---- commands ----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import msgspec
 
 from phalanx.errors import StaleNodeError
 from phalanx.head.changes import ChangeLog
+from phalanx.head.nodes.expected import ExpectedNodes
 from phalanx.head.nodes.liveness import (
     CONNECTION_ENDED,
     PROCESS_ENDED,
@@ -71,6 +72,7 @@ class NodeDirectory:
         self._reports: dict[str, NodeReport] = {}
         self._prefixes: dict[bytes, str] = {}
         self._alive = NodeLiveness(limits or HealthLimits())
+        self.expected = ExpectedNodes()
         self.has_commands: Callable[[str], bool] = lambda node_id: False
         """Returns whether any members of jobs have their places on a node."""
         self._told: dict[str, ViewRow] = {}
@@ -176,6 +178,7 @@ class NodeDirectory:
 
     def tick(self, now: float) -> None:
         """Declare nodes dead that have been silent for too long."""
+        self.expected.tick(now)
         for node_id in self._alive.overdue(now):
             # otherwise an effect of another death has ended this node
             if self.is_alive(node_id) and not self._awaits_next(node_id, now):
@@ -363,6 +366,13 @@ class NodeDirectory:
     def living(self) -> list[NodeRecord]:
         """Return every node that is not dead, including draining ones."""
         return [record for record in self._records.values() if record.state != DEAD]
+
+    def possible(self) -> list[NodeRecord]:
+        """Return every node that is not dead, and every node that may be started when work needs
+        it.
+        """
+        living = self.living()
+        return living + self.expected.records(living)
 
     def row(self, node_id: str) -> ViewRow:
         """Return the row of a node with its last report, as other nodes see it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import msgspec
+
 from phalanx.model.rights import Verb
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 from phalanx.observe.health import HeadReport
@@ -86,6 +88,30 @@ class UndrainNode(Request[bool]):
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     node_id: str
+
+
+class NodePool(msgspec.Struct, frozen=True, array_like=True):
+    """Nodes that are alike, and that a program starts when work needs them."""
+
+    names: list[str]
+    """The names of all nodes that the pool may have."""
+    resources: dict[str, float]
+    """The resources of each of these nodes."""
+    labels: dict[str, str]
+    """The labels of each of these nodes."""
+
+
+class DeclarePools(Request[None]):
+    """Declare the nodes that may be started when work needs them. Work that would fit on them is
+    accepted for the next 15 minutes, although no node can hold it now. The pools replace those that
+    were declared before.
+    """
+
+    kind: ClassVar[int] = 49
+    verb: ClassVar[Verb] = Verb.OPERATE
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    pools: list[NodePool]
 
 
 class ChangeTotals(Request[None]):

@@ -4,7 +4,7 @@ Nothing is applied. Both plans cover the same number of podgroups, each in its o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -140,13 +140,20 @@ def with_nodes(snapshot: Snapshot, count: int, like: str) -> Snapshot:
     return _with_more(snapshot, count, replace(bare, labels=labels))
 
 
-def with_nodes_of(snapshot: Snapshot, count: int, capacity: Amounts) -> Snapshot:
-    """Return the snapshot with `count` more nodes of this capacity.
+def with_nodes_of(
+    snapshot: Snapshot, count: int, capacity: Amounts, labels: Mapping[str, str] | None = None
+) -> Snapshot:
+    """Return the snapshot with `count` more nodes of this capacity, and with these labels.
 
     Raises ValueError for an invalid count.
     """
     whole = dict(capacity) | {"pods": float(PODS)}
-    return _with_more(snapshot, count, NodeSpec(name="", capacity=tuple(sorted(whole.items()))))
+    model = NodeSpec(
+        name="",
+        capacity=tuple(sorted(whole.items())),
+        labels=tuple(sorted((labels or {}).items())),
+    )
+    return _with_more(snapshot, count, model)
 
 
 def _with_more(snapshot: Snapshot, count: int, model: NodeSpec) -> Snapshot:
