@@ -28,7 +28,8 @@ _RIGHT = ("CYCLE", "TOOK", "READ", "WAITED", "PLACED", "EVICTED", "PROMISED", "L
 
 def cycles(
     last: Annotated[
-        int, Option("-n", "--last", min=1, help="Number of cycles to show, up to the last one.")
+        int,
+        Option("-n", "--last", min=1, help="Number of cycles to show; the last ones are shown."),
     ] = 20,
     address: Address = None,
     json: Json = False,
