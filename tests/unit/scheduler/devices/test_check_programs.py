@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import psutil
@@ -33,7 +34,7 @@ def run(tmp_path: Path, command: str, kills: bool = False) -> Exit:
         ("kill -9 $$", -9, ""),
         ("cat; echo read", 0, "read"),
         ("ulimit -f", 0, "2048"),  # in force before anything is forked
-        ("nice", 0, "10"),
+        ("nice", 0, str(min(os.nice(0) + 10, 19))),  # the tests themselves may run under nice
     ],
 )
 def test_how_it_ended_and_what_it_said_last(
