@@ -269,7 +269,7 @@ def test_tasks_of_other_arrays_follow_one_by_one(world: Runs) -> None:
 
 
 def test_a_node_that_dies_takes_no_task_with_it(world: Runs) -> None:
-    begun(world)
+    begun(world, "0-99")
     dead = next(prefix for prefix, _ in world.running)
     world.node_dies(dead)
     world.talk(0.2, 10).finish()
