@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.polling import eventually
@@ -16,7 +19,7 @@ from phalanx.protocol.bundle_messages import ClaimRoom
 from .conftest import none_left
 
 CPUS = 4
-TASKS = 400
+WAITING = 200
 
 
 @pytest.fixture(scope="module")
@@ -37,34 +40,46 @@ def member():
     return os.environ["RANK"]
 
 
+@contextlib.contextmanager
 def flood(**options):
-    """More tasks than the machine can do soon, all CPUs busy with them."""
-    refs = [short.options(**options).remote() for _ in range(TASKS)]
+    """More tasks than the machine can do, however long the block takes: all CPUs are busy with
+    them, and others take the places of those that end."""
+    over = threading.Event()
+
+    def made(count):
+        return [short.options(**options).remote() for _ in range(count)]
+
+    def go_on(refs):
+        while not over.is_set():
+            ended, refs = phalanx.wait(refs, num_returns=CPUS)
+            refs += made(len(ended))
+        return refs
+
+    refs = made(WAITING)
     phalanx.wait(refs, num_returns=CPUS)
-    return refs
-
-
-def left(refs):
-    return len(refs) - len(phalanx.wait(refs, num_returns=len(refs), timeout=0)[0])
+    with ThreadPoolExecutor(1) as threads:
+        left = threads.submit(go_on, refs)
+        try:
+            yield
+        finally:
+            over.set()
+    phalanx.get(left.result())  # and those go on
 
 
 def test_a_gang_gets_the_room_that_ordinary_tasks_hold(machine, get):
-    refs = flood()
-    gang = member.gang(CPUS).remote()
-    assert get(list(gang)) == [str(rank) for rank in range(CPUS)]
-    assert left(refs) > 0
-    get(refs)  # and those go on
+    with flood():
+        gang = member.gang(CPUS).remote()
+        assert get(list(gang)) == [str(rank) for rank in range(CPUS)]
     eventually(none_left)
 
 
 def test_a_higher_priority_of_tasks_goes_before_a_gang(machine, get):
-    refs = flood(priority=5)
-    gang = member.gang(CPUS).remote()
-    assert not gang.wait_started(0.5)
-    urgent = member.gang(CPUS, priority=6).remote()
-    get(list(urgent))
-    assert left(refs) > 0
-    get([*refs, *gang])
+    with flood(priority=5):
+        gang = member.gang(CPUS).remote()
+        assert not gang.wait_started(0.5)
+        urgent = member.gang(CPUS, priority=6).remote()
+        get(list(urgent))
+    get(list(gang))
     eventually(none_left)
 
 
