@@ -32,7 +32,7 @@ class Doubler:
         return 2 * x
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_nodes_killed_at_random_under_tasks_that_depend_on_each_other_and_actors(
     new_cluster, get, seed
 ):
