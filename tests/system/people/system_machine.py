@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -22,7 +23,11 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "..")
 NODE_USER = "phalanx-node"
 _FIRST = 100_000 + os.getpid() % 100_000 * 4
 """Numbers that no other process of these tests uses at the same time."""
-ACCOUNTS = {NODE_USER: _FIRST, "ana": _FIRST + 1, "bo": _FIRST + 2, "robot": 640}
+_TAKEN = {one.pw_uid for one in pwd.getpwall()}
+_ROBOT = next(uid for uid in range(300 + os.getpid() % 600, 1000) if uid not in _TAKEN)
+"""Below 1000, as the machine's own accounts. Each test process has another number, because tests
+look for processes of the account."""
+ACCOUNTS = {NODE_USER: _FIRST, "ana": _FIRST + 1, "bo": _FIRST + 2, "robot": _ROBOT}
 NODE = "m1"
 RUN, STATE, KEY = "/run/phalanx-launch", "/run/phalanx-launch-state", "/run/launch.pub"
 

@@ -162,7 +162,7 @@ BAD: dict[str, Callable[[Attacked], bytes]] = {
     "of another version": lambda a: a.grant(v=2),
     "root": lambda a: a.grant(user="root", uid=0),
     "root by another name": lambda a: a.grant(user="ana", uid=0),
-    "an account of the machine": lambda a: a.grant(user="robot", uid=640),
+    "an account of the machine": lambda a: a.grant(user="robot", uid=ACCOUNTS["robot"]),
     "the node itself": lambda a: a.grant(user=NODE_USER, uid=ACCOUNTS[NODE_USER]),
     "below zero": lambda a: a.grant(uid=-1),
     "the kernel's nobody": lambda a: a.grant(uid=2**32 - 1),
