@@ -37,11 +37,11 @@ def test_objects_beyond_memory_are_spilled_and_read_back_equal(start, ray):
 
     mine = [ray.put(pattern(i)) for i in range(12)]
     theirs = [make.remote(i) for i in range(12, 24)]
-    ray.wait(theirs, num_returns=len(theirs), timeout=60)
+    ray.wait(theirs, num_returns=len(theirs), timeout=120)
     assert footprint.spilled(), "nothing was spilled"
     both = mine + theirs
     assert all(ray.get(ref, timeout=120) == pattern(i) for i, ref in enumerate(both))
-    assert all(ray.get([check.remote(ref, i) for i, ref in enumerate(both)], timeout=60))
+    assert all(ray.get([check.remote(ref, i) for i, ref in enumerate(both)], timeout=120))
     del mine, theirs, both
 
     def is_empty():
@@ -63,9 +63,11 @@ def test_an_object_larger_than_the_store_goes_to_disk_and_leaves_it(start, ray):
 
 
 def test_the_memory_monitor_ends_the_youngest_task_or_actor_and_says_so(start, ray, monkeypatch):
-    """The limit is put just above what is used now, and a task takes more than is left."""
+    """The limit is above what is used now, by more than other tests take meanwhile, and a task
+    takes all that is left."""
     memory = psutil.virtual_memory()
-    limit = 1 - (memory.available - 700 * MIB) / memory.total
+    left = min(1280 * MIB, memory.available // 3)
+    limit = 1 - (memory.available - left) / memory.total
     monkeypatch.setattr(
         starting, "StartOptions", lambda **o: StartOptions(**{**o, "memory_limit": limit})
     )
@@ -74,7 +76,7 @@ def test_the_memory_monitor_ends_the_youngest_task_or_actor_and_says_so(start, r
     def eat():
         held: list[Any] = []
         deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and len(held) < 200:
+        while time.monotonic() < deadline and len(held) < 400:
             held.append(bytearray(b"x" * (16 * MIB)))
             time.sleep(0.002)
         time.sleep(30)
@@ -89,8 +91,8 @@ def test_the_memory_monitor_ends_the_youngest_task_or_actor_and_says_so(start, r
 
     assert ray.get(small.remote(), timeout=120) == 1
     with pytest.raises(errors.OutOfMemoryError, match=r"eat.*memory was \d+ % full"):
-        ray.get(ray.remote(max_retries=0)(eat).remote(), timeout=60)
+        ray.get(ray.remote(max_retries=0)(eat).remote(), timeout=120)
     assert ray.get(small.remote(), timeout=120) == 1
     with pytest.raises(errors.OutOfMemoryError, match=r"memory was \d+ % full") as caught:
-        ray.get(ray.remote(Eater).remote().eat.remote(), timeout=60)
+        ray.get(ray.remote(Eater).remote().eat.remote(), timeout=120)
     assert isinstance(caught.value, errors.ActorDiedError)
