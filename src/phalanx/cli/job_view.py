@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from phalanx.cli.table import safe, table
 from phalanx.model.jobs.timing import LONGEST_S
-from phalanx.model.readable import duration
+from phalanx.model.readable import amount, duration
 from phalanx.model.rows.cluster import HyperNodeInfo
 from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.work import (
@@ -15,6 +15,7 @@ from phalanx.model.rows.work import (
     FlowInfo,
     JobDescription,
     JobInfo,
+    TransitionInfo,
 )
 from phalanx.observe.events import subject, told
 
@@ -40,9 +41,7 @@ def job_text(
     lines = [
         safe(f"{_full_name(job)} of queue {job.queue}, priority {job.priority}: {job.state}")
         + (f" ({safe(job.reason)})" if job.reason else ""),
-        f"submitted {_at(job.submitted)}, started {_at(job.started)}, "
-        f"finished {_at(job.finished)}, {job.retries} retries, preempted {job.preempted} "
-        "times",
+        _life(job),
     ]
     lines += [safe(f"array {job.array}")] if job.array else []
     lines += [safe(f"after {job.after}")] if job.after else []
@@ -62,12 +61,33 @@ def job_text(
         for member in job.members
     ]
     head = ("MEMBER", "STATE", "ATTEMPT", "NODE", "DEVICES", "EXIT", "REASON")
-    said = [(one.at, f"{one.old or '-'} -> {one.new}  {one.reason}") for one in job.history]
+    said = [(one.at, f"{_change(one)}  {one.reason}") for one in job.history]
     uid = f"{job.namespace}/{job.name}"
     said += [(one.at, _place_text(one, uid)) for one in events]
     history = [safe(f"{_at(at)}  {text}") for at, text in sorted(said, key=lambda one: one[0])]
     shown = f"`phalanx jobs {_full_name(job)}` lists its array tasks." if job.array else ""
     return "\n".join([*lines, "", safe(shown) or table(head, rows), "", *history])
+
+
+def _life(job: JobDescription) -> str:
+    """Return a line about the job's beginning and end, its GPUs, and its retries, if it has any."""
+    said = [f"submitted {_at(job.submitted)}"]
+    said += [f"started {_at(job.started)}"] if job.started is not None else []
+    said += [f"finished {_at(job.finished)}"] if job.finished is not None else []
+    if job.gpus:
+        said.append(f"{amount(job.gpus)} GPU{' for each array task' if job.array else ''}")
+    if job.retries:
+        said.append("1 retry" if job.retries == 1 else f"{job.retries} retries")
+    said += [f"preempted {_times(job.preempted)}"] if job.preempted else []
+    return ", ".join(said)
+
+
+def _change(one: TransitionInfo) -> str:
+    return f"{one.old} -> {one.new}" if one.old else one.new
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _place_text(event: EventInfo, uid: str) -> str:
@@ -78,12 +98,16 @@ def _place_text(event: EventInfo, uid: str) -> str:
 
 def _time_lines(job: JobDescription) -> list[str]:
     """Return lines about a job's times, its reservation and its licenses, if it has any."""
-    limit = f" of {length(job.time_limit_s)}" if job.time_limit_s is not None else ""
-    said = [f"ran {length(job.ran_s)}{limit}"] if limit or job.restarts else []
+    limit = "" if job.time_limit_s is None else length(job.time_limit_s)
+    said = []
+    if limit and (job.array or not (job.ran_s or job.running)):
+        said.append(f"time limit {limit}{' for each array task' if job.array else ''}")
+    elif limit or job.restarts:
+        said.append(f"ran {length(job.ran_s)}{f' of {limit}' if limit else ''}")
     if job.ends is not None:
         said.append(f"ends {_at(job.ends)} at the latest")
     if job.restarts:
-        said.append(f"ran {job.restarts} times before")
+        said.append(f"ran {_times(job.restarts)} before")
     said += [f"begins {_at(job.begins)} at the earliest"] if job.begins is not None else []
     said += [f"deadline {_at(job.deadline)}"] if job.deadline is not None else []
     inside = [f"reservation {job.reservation}"] if job.reservation else []

@@ -37,6 +37,8 @@ _MARKS = {
     "node-left": "off",
     "ok": "run", "suspect": "wait", "closed": "off", "well": "run", "look": "wait",
     "bad": "bad", "promised": "wait", "left": "wait",
+    "Ended": "off", "Waiting": "wait", "Blocked": "wait", "Terminating": "off",
+    "Restarting": "wait", "Aborting": "off", "Completing": "done",
     "waits": "wait", "held": "wait", "suspended": "off",
     "RUNNING": "run", "FINISHED": "done", "FAILED": "bad",
 }  # fmt: skip

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from phalanx import __version__
+from phalanx.dashboard.output import plain_text
 from phalanx.dashboard.pages import (
     arrays,
     decisions,
@@ -40,7 +41,7 @@ from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 from phalanx.protocol.requests.cluster import GetHealth
 from phalanx.protocol.requests.gangs import Explain, GetRules, ListCycles, ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.health import ListDevices
-from phalanx.protocol.requests.jobs import GetJob, GetMemberUse, ListElements
+from phalanx.protocol.requests.jobs import GetJob, GetMemberUse, ListElements, ReadJobLog
 from phalanx.protocol.requests.state import QueryState
 
 NAV = (
@@ -135,8 +136,9 @@ class Views:
             except PhalanxError:
                 pass  # a record has no array tasks; the page says how to list them
         uses = await self._uses(snapshot, job)
+        last = await self._last_lines(snapshot, job)
         reason = why if why is not None and why.waits else None
-        page = jobs.job_page(job, reason, steps, array, uses)
+        page = jobs.job_page(job, reason, steps, array, uses, last)
         return View("job.html", short, f"phalanx job {short}", page, more)
 
     async def _uses(
@@ -153,6 +155,23 @@ class Views:
             if one is not None:
                 found.append(one)
         return found
+
+    async def _last_lines(
+        self, snapshot: ClusterSnapshot, job: JobDescription
+    ) -> jobs.LastLines | None:
+        """Ask for the end of the output of the member that failed first."""
+        member = jobs.first_failed(job)
+        if member is None:
+            return None
+        name = f"{job.namespace}/{job.name}"
+        try:
+            end = ReadJobLog(name, member.name, -1, 1 << 62)
+            size = (await self._watch.shared(end, snapshot.version)).size
+            asked = ReadJobLog(name, member.name, -1, max(size - jobs.LAST_BYTES, 0))
+            part = await self._watch.shared(asked, snapshot.version)
+        except (OSError, PhalanxError):  # its node is away, or a record is shown
+            return None
+        return jobs.last_lines(member.name, plain_text(part.data))
 
     async def _nodes(
         self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]

@@ -98,7 +98,7 @@ def test_an_allocation_is_cancelled_with_its_command(cluster, code, words, numbe
     [
         ((), ("sh", "-c", "exit 3"), 3, "Failed: worker-0: exit code 3"),
         ((), ("sh", "-c", "kill -9 $$"), 137, "Failed: worker-0: it was ended by SIGKILL"),
-        (("--retries", "1"), ("false",), 1, "exit code 1; all 1 retries are used"),
+        (("--retries", "1"), ("false",), 1, "exit code 1; its 1 retry is used"),
         (("--time-limit", "0.1", "--grace", "0"), ("sleep", "1000"), 124, "it ran longer than"),
         (("--time", "0:1", "--grace", "0"), ("sleep", "1000"), 124, "TimeOut: "),
         (("--array", "1-2"), ("false",), 1, "Failed: 0 of 2 array tasks completed, 2 failed"),

@@ -348,6 +348,19 @@ def test_a_wrong_code_is_refused(words, monkeypatch):
     run(look())
 
 
+def test_the_page_of_a_failed_job_has_its_last_lines_on_top():
+    async def look():
+        async with served(Head()) as (client, _):
+            page = (await client.get("/jobs/default/broke")).text
+            last = page[page.index('<pre class="last"') :].partition("</pre>")[0]
+            assert "red &lt;b&gt;one&lt;/b&gt;\n100%\nend" in last
+            assert page.index("end") < page.index("<h2>Members")
+            page = (await client.get("/jobs/default/runs")).text
+            assert '<pre class="last"' not in page
+
+    run(look())
+
+
 def test_what_is_supposed_is_worked_out_beside_and_nothing_is_applied():
     async def look():
         head = Head()

@@ -372,6 +372,23 @@ def test_a_queue_is_drawn_against_what_it_deserves_and_may_hold():
     assert curve.top >= 8.0
 
 
+def test_the_page_of_a_failed_job_ends_with_what_its_first_failed_member_printed():
+    names = (("ok", st.SUCCEEDED, 1.0), ("second", st.FAILED, 9.0), ("first", st.FAILED, 4.0))
+    row = description(job("broke", st.FAILED, finished=NOW))
+    (member,) = row.members
+    members = [
+        msgspec.structs.replace(member, name=name, state=state, ended=NOW + ended)
+        for name, state, ended in names
+    ]
+    silent = msgspec.structs.replace(members[2], name="silent", ended=NOW, logs=[])
+    row = msgspec.structs.replace(row, members=[*members, silent])
+    assert present(jobs.first_failed(row)).name == "first"
+    assert jobs.first_failed(msgspec.structs.replace(row, state=st.COMPLETED)) is None
+    shown = present(jobs.last_lines("first", "".join(f"line {n}\n" for n in range(40)) + "\n"))
+    assert shown.text.splitlines() == [f"line {n}" for n in range(28, 40)]
+    assert jobs.last_lines("first", " \n") is None
+
+
 def test_the_overview_names_what_looks_bad():
     row = node(1, [0, 0], closed=[0, 1], unwell=[(0, "bad", "reset", "Xid 79")], reason="Xid 79")
     late = [

@@ -26,7 +26,7 @@ from phalanx.head.gangs.member_states import HOLDING
 from phalanx.head.jobs.job_gangs import JobRow
 from phalanx.head.state_store import StoredState, read_state
 from phalanx.model.jobs import states as st
-from phalanx.protocol.requests.jobs import GetMemberUse, ListElements
+from phalanx.protocol.requests.jobs import GetMemberUse, ListElements, ReadJobLog
 from phalanx.runtime.daemons import visitor
 
 from .histories import History
@@ -50,8 +50,8 @@ class Head(DrawnHead):
 
     def ask(self, request: Any) -> Any:
         """See `watch.Ask`."""
-        if isinstance(request, GetMemberUse):
-            return super().ask(request)  # nodes of a world measure nothing
+        if isinstance(request, (GetMemberUse, ReadJobLog)):
+            return super().ask(request)  # nodes of a world measure nothing and print nothing
         return ask(self.world.head, request)
 
 

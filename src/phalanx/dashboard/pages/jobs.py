@@ -17,7 +17,7 @@ from phalanx.dashboard.pages.metrics import jobs_by_state
 from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.explanation import Explanation
-from phalanx.model.rows.work import JobDescription, JobInfo
+from phalanx.model.rows.work import JobDescription, JobInfo, MemberInfo
 from phalanx.observe.job_times import current
 
 _LATE = float("inf")
@@ -82,6 +82,34 @@ def _is_meant(job: JobInfo, wanted: Asked) -> bool:
     return all(word in text for word in words)
 
 
+class LastLines(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of the output of a member that failed."""
+
+    member: str
+    text: str
+
+
+LAST_BYTES = 8_192
+"""The number of bytes at the end of an output in which its last lines are searched."""
+_LAST_LINES = 12
+_FAILED = frozenset({st.FAILED, st.TIMED_OUT, st.DEADLINE})
+
+
+def first_failed(job: JobDescription) -> MemberInfo | None:
+    """Return the member that failed first and whose output is kept; None unless the job failed."""
+    if job.state not in _FAILED:
+        return None
+    kept = [member for member in job.members if member.logs]
+    failed = [member for member in kept if member.state == st.FAILED] or kept
+    return min(failed, key=lambda member: member.ended or _LATE, default=None)
+
+
+def last_lines(member: str, text: str) -> LastLines | None:
+    """Return the last lines of an output that `text` ends; None for an empty output."""
+    lines = text.rstrip().splitlines()[-_LAST_LINES:]
+    return LastLines(member=member, text="\n".join(lines)) if lines else None
+
+
 class JobPage(msgspec.Struct, frozen=True, kw_only=True):
     """The page of one job."""
 
@@ -95,6 +123,8 @@ class JobPage(msgspec.Struct, frozen=True, kw_only=True):
     """For an array: its tasks."""
     uses: list[DrawnMember] = []
     """The usage of the job's first running members."""
+    last: LastLines | None = None
+    """For a job that failed: the end of the output of the member that failed first."""
 
 
 def job_page(
@@ -103,6 +133,7 @@ def job_page(
     steps: list[Step],
     array: ArrayGrid | None = None,
     uses: Sequence[DrawnMember] = (),
+    last: LastLines | None = None,
 ) -> JobPage:
     """Return the page of a job. `why`: the explanation of why the job waits, or None. `steps`: the
     steps of the job's life.
@@ -120,5 +151,5 @@ def job_page(
         actions.append("cancel")
     return JobPage(
         job=job, why=why, is_over=is_over, actions=actions, steps=steps, array=array,
-        uses=list(uses),
+        uses=list(uses), last=last,
     )  # fmt: skip

@@ -61,7 +61,7 @@ class JobActions:
         again = job.state == st.RESTARTING  # further failures belong to the same restart
         if charge and not again:
             if job.retries >= job.spec.max_retry:
-                used = f"; all {job.retries} retries are used" if job.retries else ""
+                used = _used_up(job.retries)
                 self.finish(job, st.FAILED, f"{reason}{used}", now)
                 return
             job.retries += 1
@@ -180,3 +180,10 @@ class JobActions:
         context = f"member {member.name}, attempt {member.attempt}: {member.reason}"
         job.set_state(member, move(st.MEMBER, "member", member.state, state, context))
         member.reason = reason
+
+
+def _used_up(retries: int) -> str:
+    """Return the end of a sentence about a job that may not be retried again."""
+    if not retries:
+        return ""
+    return "; its 1 retry is used" if retries == 1 else f"; all {retries} retries are used"

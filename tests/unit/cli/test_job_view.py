@@ -1,0 +1,39 @@
+"""The text of one job: no fact that is not known, and numbers with their nouns."""
+
+from __future__ import annotations
+
+import msgspec
+from tests.unit.dashboard.world import description, job
+
+from phalanx.cli.job_view import job_text
+from phalanx.model.jobs import states as st
+
+
+def lines(state: str = st.RUNNING, **fields: object) -> list[str]:
+    more = {name: fields.pop(name) for name in ("preempted", "members") if name in fields}
+    row = msgspec.structs.replace(description(job("mine", state, **fields)), **more)
+    return job_text(row, []).splitlines()
+
+
+def test_a_job_that_waits_has_no_start_no_end_and_no_run() -> None:
+    text = lines(st.PENDING, started=None, running=0, ran_s=0.0, time_limit_s=7_200.0, gpus=16.0)
+    assert text[1].endswith(", 16 GPU")
+    assert not {"started", "finished", "retries", "preempted"} & set(
+        text[1].replace(",", "").split()
+    )
+    assert text[2] == "time limit 2h"
+
+
+def test_counts_have_their_nouns() -> None:
+    once = lines(retries=1, restarts=1, preempted=1, ran_s=3.0)
+    assert once[1].endswith(", 1 retry, preempted once")
+    assert once[2] == "ran 3s, ran once before"
+    often = lines(retries=2, restarts=2, preempted=2, ran_s=3.0)
+    assert often[1].endswith(", 2 retries, preempted 2 times")
+    assert often[2] == "ran 3s, ran 2 times before"
+
+
+def test_the_limit_of_an_array_is_that_of_each_task() -> None:
+    text = lines(array="0-9", gpus=0.5, time_limit_s=60.0, ran_s=0.0, members=[])
+    assert text[1].endswith(", 0.5 GPU for each array task")
+    assert "time limit 1m for each array task" in text
