@@ -91,7 +91,7 @@ def test_the_grid_says_of_each_device_who_holds_it_and_follows(visitor, served):
     first, second = (page.evaluate(cell % number) for number in (0, 1))
     assert second["holder"][0] == "default/g2"
     assert first["look"] != second["look"]
-    assert "g2 1" in page.inner_text("#grid-legend")
+    assert "g2, 1 GPU" in page.inner_text("#grid-legend")
     page.hover("#grid", position=page.evaluate("phalanx.grid.middleOf('n0001', 1)"))
     assert "default/g2 of queue lab" in page.inner_text("#grid-note")
 

@@ -99,6 +99,7 @@ class Renderer:
             "ran": ran,
             "sign": lambda state: _MARKS.get(state, "plain"),
             "key": key,
+            "breakable": breakable,
             "chart": lambda one: chart_svg(one, metrics.rounded),
             "subject": subject,
             "told": told,
@@ -132,6 +133,11 @@ def _recorder(pieces: Pieces) -> Callable[..., Markup]:
 def key(text: str) -> str:
     """Return an HTML id for a name; different names have different ids."""
     return re.sub(r"[^A-Za-z0-9-]", lambda found: f"_{ord(found[0]):x}_", text)
+
+
+def breakable(name: str) -> Markup:
+    """Return a long name that a line may be broken in, after each underscore."""
+    return Markup("_<wbr>").join(name.split("_"))
 
 
 def mark(state: str) -> Markup:

@@ -6,6 +6,7 @@ import pytest
 
 from phalanx.dashboard.pages import events
 from phalanx.dashboard.pages.lists import ROWS
+from phalanx.model.jobs import states as st
 
 from .test_app import run, served
 from .world import EVENTS, EVIL, NOW, Head, description, event, job, node, snapshot
@@ -58,6 +59,18 @@ def test_a_job_tells_who_got_its_places_and_whose_it_got():
         ("Pending", ""), ("preempted", "default/next"), ("placing", f"default/{EVIL}"),
         ("placed", ""),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "sign"), [(st.FAILED, "bad"), (st.COMPLETED, "done")])
+def test_the_end_of_a_job_that_failed_is_marked_as_a_failure(state, sign):
+    async def look():
+        head = Head()
+        head.snapshot = snapshot(events=[event(9, "ended", job="default/x", state=state)])
+        async with served(head) as (client, _):
+            page = (await client.get("/events")).text
+            assert f'<span class="state {sign}">ended</span>' in page
+
+    run(look())
 
 
 def test_pages_link_to_who_took_and_change_while_they_are_open():

@@ -44,6 +44,15 @@ def test_a_lane_for_each_worker_and_a_bar_for_each_attempt():
     assert [(one.name, one.seconds) for one in found.functions] == [("load", 15), ("train", 6)]
 
 
+def test_workers_of_one_node_whose_processes_are_unknown_have_different_names():
+    node_part, rest = "ab" * 6, "0" * 32
+    workers = [f"{node_part}{own}{rest}" for own in ("163a85b379c8", "20bcd3310000")]
+    rows = [ran(n, 30, 5, one, worker_pid=None) for n, one in enumerate(workers)]
+    assert [lane.name for lane in drawn(*rows).lanes] == [
+        "gpu-1 worker 163a85", "gpu-1 worker 20bcd3",
+    ]  # fmt: skip
+
+
 def test_what_began_before_the_axis_is_cut_at_its_edge():
     [lane] = drawn(ran(1, 90, 60)).lanes
     assert (lane.pieces[0].begin, lane.pieces[0].width, lane.busy) == (0.0, 50.0, 50.0)

@@ -163,7 +163,7 @@ def _attempt(worker: str, row: Row, begin: float, end: float) -> _Attempt:
     return _Attempt(
         worker=worker,
         node=str(row.get("node_id") or ""),
-        pid=f"pid {pid}" if pid else worker[-8:],
+        pid=f"pid {pid}" if pid else f"worker {worker[_PREFIX_DIGITS : _PREFIX_DIGITS + 6]}",
         function=function_of(row),
         state=str(row.get("state")),
         begin=begin,
@@ -292,7 +292,7 @@ def brief(seconds: float) -> str:
 def _ticks(first: float, now: float, length_s: float) -> list[tuple[float, float, str]]:
     if length_s <= RANGES_S["1m"]:  # clock times have no seconds
         return [
-            (round(100 * part, 2), now - (1 - part) * length_s, f"{(1 - part) * length_s:g} s ago")
+            (round(100 * part, 2), now - (1 - part) * length_s, f"{(1 - part) * length_s:g}s ago")
             for part in (0.0, 0.25, 0.5, 0.75)
         ]
     return [

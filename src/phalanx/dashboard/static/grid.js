@@ -251,14 +251,14 @@ function entries() {
       const name = nameOf(holder), known = shown.get(name) ?? { holder, count: 0 };
       shown.set(name, known);
     });
-    data.holder.forEach((holder) => { if (holder >= 0) shown.get(nameOf(holder)).count++; });
+    data.holder.forEach((holder, at) => { if (holder >= 0) shown.get(nameOf(holder)).count += data.held[at] / 100; });
     const all = [...shown].sort((one, other) => other[1].count - one[1].count);
     for (const [name, { holder, count }] of all.slice(0, LISTED)) {
       const look = lookOf(holder), job = data.holders[holder][2];
       const address = by.value === "queue" ? `/queues/${encodeURIComponent(name)}`
         : job ? `/jobs/${job.split("/").map(encodeURIComponent).join("/")}` : "";
       const item = entry(filled(fillOfLook(look)),
-        `${name.replace(/^default\//, "")} ${count}`, address);
+        `${name.replace(/^default\//, "")}, ${Number(count.toFixed(2))} GPU`, address);
       for (const [begin, end] of [["mouseenter", "mouseleave"], ["focusin", "focusout"]]) {
         item.addEventListener(begin, () => { lit = name; draw(); });
         item.addEventListener(end, () => { lit = null; draw(); });
