@@ -18,6 +18,8 @@ from phalanx.protocol.messages import FAILED, Value
 
 EXCEPTION_BYTES = 64 << 20
 """The largest number of bytes of a pickled exception that are sent to its reader."""
+SUMMARY_CHARS = 300
+"""The largest number of characters of an exception's summary."""
 EXCEPTION_TEXT_CHARS = 1 << 20
 """The largest number of characters of an exception's text, with its traceback, that are sent."""
 
@@ -49,6 +51,20 @@ def describe(
     if actor_repr is not None:
         actor_repr = _shortened(actor_repr)
     return pickle.dumps(("task", function_name, text, cause_bytes, pid, actor_repr), 5)
+
+
+def summary(error: BaseException) -> str:
+    """Return the class of an exception and the first line of its text, such as `ValueError: x`. For
+    the failure of a dependency, that is the exception of the dependency.
+    """
+    try:
+        if isinstance(error, TaskError):
+            said = error.traceback_str.strip().rpartition("\n")[2]
+        else:
+            said = traceback.format_exception_only(type(error), error)[-1]
+    except Exception:  # the user's __str__ may raise an error
+        said = type(error).__qualname__
+    return said.strip().partition("\n")[0][:SUMMARY_CHARS]
 
 
 def _shortened(text: str) -> str:

@@ -105,11 +105,13 @@ class Run(NamedTuple):
     """The id of the task that submitted this one; "" if a driver did."""
     error: str = ""
     """The kind of the failure, under Ray's names; "" if the attempt did not fail."""
+    summary: str = ""
+    """The class of the exception and the first line of its text; "" without one."""
 
 
 Parent = tuple[bytes, int]
 """(owner, number) of the task that submitted another task."""
-RunFields = tuple[int, str, str, float, float, bytes, int, About, float, Parent | None, str]
+RunFields = tuple[int, str, str, float, float, bytes, int, About, float, Parent | None, str, str]
 """The fields of a Run, with the parent as (owner, number). The parent's id is computed only for
 attempts that are shown, which are few.
 """
@@ -117,7 +119,7 @@ attempts that are shown, which are few.
 
 def _run_of(fields: RunFields) -> Run:
     parent = fields[9]
-    return Run(*fields[:9], b"" if parent is None else task_id_bytes(*parent), fields[10])
+    return Run(*fields[:9], b"" if parent is None else task_id_bytes(*parent), *fields[10:])
 
 
 _encode = partial(encoded, msgspec.msgpack.Encoder().encode)
@@ -169,11 +171,18 @@ class TaskJournal:
         """Record that `task` was submitted, in its present state."""
         self._transitions.append((when, task.number, task.state, ""))
 
-    def ran(self, task: Attempted, answer: Answer, worker: bytes, error: str | None = None) -> None:
+    def ran(
+        self,
+        task: Attempted,
+        answer: Answer,
+        worker: bytes,
+        error: str | None = None,
+        summary: str = "",
+    ) -> None:
         """Record an attempt that `worker` has answered: a run, and the task's changes to running
         and then to finished or failed.
 
-        `error`: the kind of the failure; None if the attempt succeeded.
+        `error`: the kind of the failure; None if the attempt succeeded. `summary`: as in Run.
         """
         number, template, began, ended = task.number, task.template, answer.started, answer.ended
         if RUNNING not in TASK[task.state]:
@@ -183,7 +192,7 @@ class TaskJournal:
         about = template.about
         run = (
             number, template.name, state, began, ended, worker, task.attempt, about, task.created,
-            task.parent, error or "",
+            task.parent, error or "", summary,
         )  # fmt: skip
         if about.is_listed:  # as add_run does, without its call: every task comes here
             self._runs.append(run)

@@ -156,6 +156,7 @@ class Failed(msgspec.Struct, array_like=True, tag=11):
     `error` is the pickled error. `kind` is `cancelled` if the task was asked to stop. `kind` is
     `lost` if values of its arguments were missing: the task did not run, and `error` names the
     missing files. `values`: the first results of a generator with a fixed number of results.
+    `summary`: the class of the error and the first line of its text, for listings.
     """
 
     number: int
@@ -165,6 +166,7 @@ class Failed(msgspec.Struct, array_like=True, tag=11):
     kind: str = ""  # "", "cancelled", "lost", "exit" (the actor left on its own will)
     retriable: bool = True
     values: list[bytes | Value] = []
+    summary: str = ""
 
 
 class Item(msgspec.Struct, array_like=True, tag=12, gc=False):

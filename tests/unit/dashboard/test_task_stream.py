@@ -136,7 +136,14 @@ def test_errors_are_grouped_with_the_last_of_each():
         (["train", "train", "OUT_OF_MEMORY", "FAILED"], 9, 0.0),
     ]
     last = [
-        ran(5, 3, 1, state="FAILED", error_type="TASK_EXECUTION_EXCEPTION"),
+        ran(
+            5,
+            3,
+            1,
+            state="FAILED",
+            error_type="TASK_EXECUTION_EXCEPTION",
+            error_message="ValueError: NaN",
+        ),
         ran(4, 9, 1, state="FAILED", error_type="TASK_EXECUTION_EXCEPTION"),
     ]
     page = work.work(answer(counts=counts), answer(), answer(last), answer(), NAMES, NOW)
@@ -144,6 +151,7 @@ def test_errors_are_grouped_with_the_last_of_each():
         ("train", "OUT_OF_MEMORY", 9), ("load", "TASK_EXECUTION_EXCEPTION", 7),
     ]  # fmt: skip
     assert [(one.last, one.task) for one in page.errors] == [(None, ""), (NOW - 2, f"{5:048x}")]
+    assert [one.message for one in page.errors] == ["", "ValueError: NaN"]
     assert {one.name: one.states for one in page.tasks} == {
         "load": {"FAILED": 7, "FINISHED": 90}, "train": {"FAILED": 9},
     }  # fmt: skip

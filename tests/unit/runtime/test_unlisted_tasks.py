@@ -93,3 +93,23 @@ def test_a_constructor_that_raised_has_an_error_type():
         phalanx.get(phalanx.remote(Broken).remote().ping.remote(), timeout=PATIENCE_S)
     (row,) = list_tasks(filters=[("name", "=", "Broken.__init__")], detail=True)
     assert (row["state"], row["error_type"]) == ("FAILED", "TASK_EXECUTION_EXCEPTION")
+
+
+def test_an_attempt_that_raised_has_the_first_line_of_its_exception():
+    def broken_step():
+        raise ValueError("loss is NaN\nat step 3")
+
+    class Lamp:
+        def blow(self):
+            raise OSError("the fuse")
+
+    lamp = phalanx.remote(Lamp).remote()
+    for ref in (phalanx.remote(broken_step).remote(), lamp.blow.remote()):
+        with pytest.raises((ValueError, OSError)):
+            phalanx.get(ref, timeout=PATIENCE_S)
+    said = {
+        row["name"]: row["error_message"]
+        for name in ("broken_step", "Lamp.blow")
+        for row in list_tasks(filters=[("name", "=", name)], detail=True)
+    }
+    assert said == {"broken_step": "ValueError: loss is NaN", "Lamp.blow": "OSError: the fuse"}

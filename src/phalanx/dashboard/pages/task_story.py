@@ -20,6 +20,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     state: str
     error: str
+    message: str
+    """The class and the text of its exception, if it is known."""
     node: str
     worker: str
     pid: int | None
@@ -100,6 +102,7 @@ def _attempt(row: Row) -> Attempt:
         number=int(row.get("attempt_number") or 0),
         state=_text(row, "state"),
         error=_text(row, "error_type"),
+        message=_text(row, "error_message"),
         node=_text(row, "node_id"),
         worker=_text(row, "worker_id"),
         pid=row.get("worker_pid"),

@@ -169,7 +169,7 @@ def _attempt(worker: str, row: Row, begin: float, end: float) -> _Attempt:
         begin=begin,
         end=end,
         task=str(row.get("task_id")),
-        error=str(row.get("error_type") or ""),
+        error=str(row.get("error_message") or row.get("error_type") or ""),
     )
 
 

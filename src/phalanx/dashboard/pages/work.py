@@ -38,6 +38,8 @@ class ErrorKind(msgspec.Struct, frozen=True, kw_only=True):
     """
     task: str
     """The id of the last attempt's task."""
+    message: str
+    """The class and the text of that task's exception, if it is known."""
 
 
 class WorkPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,17 +100,25 @@ def _errors(tasks: StateAnswer, failures: StateAnswer) -> list[ErrorKind]:
         if state == FAILED:
             kind = (_text(name), _text(error))
             counts[kind] = counts.get(kind, 0) + rows
-    last: dict[tuple[str, str], tuple[float | None, str]] = {}
+    last: dict[tuple[str, str], tuple[float | None, str, str]] = {}
     for row in failures.part.rows:  # the last one comes first
         ended = row.get("end_time_ms")
         when = ended / 1000 if isinstance(ended, int) else None
         kind = (function_of(row), _text(row.get("error_type")))
-        last.setdefault(kind, (when, str(row.get("task_id") or "")))
+        said = str(row.get("error_message") or "")
+        last.setdefault(kind, (when, str(row.get("task_id") or ""), said))
     found = []
     for (function, error), attempts in counts.items():
-        when, task = last.get((function, error), (None, ""))
+        when, task, message = last.get((function, error), (None, "", ""))
         found.append(
-            ErrorKind(function=function, error=error, attempts=attempts, last=when, task=task)
+            ErrorKind(
+                function=function,
+                error=error,
+                attempts=attempts,
+                last=when,
+                task=task,
+                message=message,
+            )
         )
     return sorted(found, key=lambda one: (-one.attempts, one.function, one.error))[:SHOWN]
 

@@ -36,7 +36,7 @@ def count_runs(meter: Meter, runs: Sequence[RunFields]) -> None:
     for run in islice(runs, 0, None, step):
         times = min(step, left)
         left -= times
-        _, _, _, started, ended, worker, _, about, created, _, _ = run
+        _, _, _, started, ended, worker, _, about, created, *_ = run
         if not worker:
             continue  # it failed without having run
         kind = ACTOR if about.actor else TASK

@@ -16,6 +16,7 @@ def finished_task_row(owner: bytes, run: Run) -> Row:
     row = task_row(owner, run.number, run.name, run.attempt, run.about, run.worker, run.parent)
     row["state"] = run.state
     row["error_type"] = run.error or None
+    row["error_message"] = run.summary or None
     row["creation_time_ms"] = milliseconds(run.created)
     row["start_time_ms"] = milliseconds(run.started) if run.worker else None
     row["end_time_ms"] = milliseconds(run.ended)

@@ -287,6 +287,8 @@ class Calls:
     ) -> None:
         error = "" if state == FINISHED else error_kind(message)
         run = _run(call, state, message.started, message.ended, connection.peer, error)
+        if isinstance(message, Failed):
+            run = (*run[:-1], message.summary)
         self._journal.add_run(run)
 
     def _record_failure(self, call: PendingCall, kind: str) -> None:
@@ -416,7 +418,20 @@ def _run(
 ) -> RunFields:
     name, about = call.actor.listed(call)
     attempt, parent = call.attempt, call.parent
-    return (call.number, name, state, started, ended, worker, attempt, about, 0.0, parent, error)
+    return (
+        call.number,
+        name,
+        state,
+        started,
+        ended,
+        worker,
+        attempt,
+        about,
+        0.0,
+        parent,
+        error,
+        "",
+    )
 
 
 def _death_of(actor: ActorClient) -> PhalanxError:

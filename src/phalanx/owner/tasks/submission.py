@@ -337,7 +337,7 @@ class Submission:
             return
         template = task.template
         template.function.observe(message.ended - message.started)
-        self.journal.ran(task, message, connection.peer, error_kind(message))
+        self.journal.ran(task, message, connection.peer, error_kind(message), message.summary)
         if message.kind == "cancelled" and task.cancelled in ("", CANCELLED):
             name = task_id_bytes(self._me, task.number).hex()
             self.end(task, failures.cancelled(name, template.name))
@@ -390,7 +390,20 @@ class Submission:
         name, about, created = template.name, template.about, task.created
         attempt, parent = task.attempt, task.parent
         self.journal.add_run(
-            (task.number, name, STATE_FAILED, now, now, b"", attempt, about, created, parent, error)
+            (
+                task.number,
+                name,
+                STATE_FAILED,
+                now,
+                now,
+                b"",
+                attempt,
+                about,
+                created,
+                parent,
+                error,
+                "",
+            )
         )
 
     # ---- time and ends -----------------------------------------------------------------------

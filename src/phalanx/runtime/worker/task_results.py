@@ -195,4 +195,5 @@ class TaskResults:
             data = failures.describe(error, name, os.getpid(), actor, skip_frames=0)
         else:
             data = failures.describe(error, name, os.getpid(), actor)
-        return Failed(number, data, started.wall, started.ended())
+        said = failures.summary(error)
+        return Failed(number, data, started.wall, started.ended(), summary=said)
