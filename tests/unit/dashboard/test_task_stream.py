@@ -157,6 +157,14 @@ def test_errors_are_grouped_with_the_last_of_each():
     }  # fmt: skip
 
 
+def test_a_bar_shows_how_far_the_tasks_of_a_function_are():
+    states = {"FINISHED": 5, "FAILED": 1, "RUNNING": 2, "PENDING_NODE_ASSIGNMENT": 1, "OTHER": 1}
+    assert work.Count(name="f", states=states).progress == [
+        ("done", 0.0, 50.0), ("failed", 50.0, 10.0), ("runs", 60.0, 20.0), ("waits", 80.0, 20.0),
+    ]  # fmt: skip
+    assert work.Count(name="f", states={"RUNNING": 3}).progress == [("runs", 0.0, 100.0)]
+
+
 def test_the_story_of_a_task_has_its_attempts_in_order():
     rows = [
         ran(2, 10, 4, attempt_number=1, creation_time_ms=round(1000 * (NOW - 30))),

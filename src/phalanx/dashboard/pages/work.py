@@ -8,10 +8,16 @@ from typing import Any
 import msgspec
 
 from phalanx.dashboard.pages.task_stream import STREAM, Stream, function_of, stream
-from phalanx.model.lifecycle import FAILED
+from phalanx.model.lifecycle import FAILED, FINISHED, RUNNING
 from phalanx.observe.state.query import StateAnswer, StateQuery
 
 SHOWN = 200
+
+
+_PROGRESS = {
+    FINISHED: "done", FAILED: "failed", "DEAD": "done", RUNNING: "runs", "ALIVE": "runs",
+}  # fmt: skip
+"""The kind of a part of a progress bar, by state; all other states wait."""
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +30,22 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
     def all(self) -> int:
         """The number of tasks or actors in all states."""
         return sum(self.states.values())
+
+    @property
+    def progress(self) -> list[tuple[str, float, float]]:
+        """The parts of a bar, in hundredths of its width, as (kind, begin, width). The kinds are
+        done, failed, runs and waits; a kind without tasks has no part.
+        """
+        counts: dict[str, int] = dict.fromkeys(("done", "failed", "runs", "waits"), 0)
+        for state, count in self.states.items():
+            counts[_PROGRESS.get(state, "waits")] += count
+        parts, begin = [], 0.0
+        for kind, count in counts.items():
+            width = 100 * count / self.all
+            if count:
+                parts.append((kind, round(begin, 2), round(width, 2)))
+            begin += width
+        return parts
 
 
 class ErrorKind(msgspec.Struct, frozen=True, kw_only=True):
