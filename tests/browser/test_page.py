@@ -30,6 +30,12 @@ def test_every_page_is_readable_by_everybody(chromium, served, scheme, width):
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         if wide > 0:
             found.append((path, "wider than the window", wide))
+        cut = page.evaluate(
+            "[...document.querySelectorAll('.scroll')].filter(x => x.scrollWidth > x.clientWidth)"
+            ".map(x => x.getAttribute('aria-label'))"
+        )
+        if cut and width == 390:
+            found.append((path, "cut off on a phone", cut))
     visitor.close()
     assert found == []
     assert visitor.wrong == []

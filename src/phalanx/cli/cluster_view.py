@@ -10,6 +10,7 @@ from typing import Any
 
 from phalanx.cli.layout import Column
 from phalanx.cli.node_names import NodeNames
+from phalanx.cli.table import in_lines
 from phalanx.model.command_groups import NONE
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.model.readable import amount, size
@@ -62,7 +63,7 @@ def status_text(status: StatusInfo, version: str) -> str:
         *_unwell(status.nodes),
         *_groups_lines(status.nodes),
         "",
-        "used/total:",
+        "allocated/total:",
     ]
     lost = stranded_in_all(status.stranded)
     for name, (used, total) in sums(status.nodes).items():
@@ -81,7 +82,7 @@ def status_text(status: StatusInfo, version: str) -> str:
         f"  {kind}: {row.last} (last, {_iso(row.at)})"
         for kind, row in sorted(status.defects.items())
     ]
-    return "\n".join(lines)
+    return in_lines("\n".join(lines))
 
 
 def _unwell(rows: Sequence[NodeInfo]) -> list[str]:
@@ -120,9 +121,9 @@ def _nodes(count: int) -> str:
 def node_columns(rows: Sequence[NodeInfo], stranded: Stranded, with_ids: bool) -> list[Column]:
     """Return the columns of the listing of these nodes.
 
-    Resources are shown as used/total. RUNS counts leases and running members of jobs; WAITS counts
-    workers for which processes wait. A node that has not reported since the head restarted shows
-    `?`.
+    Resources are shown as allocated/total. RUNS counts leases and running members of jobs; WAITS
+    counts workers for which processes wait. A node that has not reported since the head restarted
+    shows `?`.
     """
     name = NodeNames(rows, with_ids)
 

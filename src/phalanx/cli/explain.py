@@ -15,7 +15,7 @@ from phalanx.cli.common_options import Address
 from phalanx.cli.ending import Ended
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import ask
-from phalanx.cli.table import echo, say
+from phalanx.cli.table import echo, in_lines, say
 
 Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 
@@ -60,4 +60,4 @@ def explain(
     if json:
         echo(json_module.dumps(msgspec.to_builtins(answer), indent=1))
     else:
-        say(str(answer))
+        say(in_lines(str(answer)))

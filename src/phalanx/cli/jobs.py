@@ -32,7 +32,7 @@ from phalanx.cli.new_names import NewName
 from phalanx.cli.node_names import Ids, names_of
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
-from phalanx.cli.table import echo, say
+from phalanx.cli.table import echo, in_lines, say
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import DEFAULT_GRACE_S, JobSpec
 from phalanx.model.jobs.timing import DEFAULT_REQUEUES, Requeue
@@ -481,7 +481,8 @@ def job(name: Name, ids: Ids = False, address: Address = None, json: Json = Fals
     named = names_of(address, [member.node for member in found.members], ids)
     echo(job_text(found, ask(address, ListEvents(query)).events, named))
     if found.state == st.PENDING:
-        say(f"\n{ask(address, Explain(f'{found.namespace}/{found.name}'))}")
+        why = ask(address, Explain(f"{found.namespace}/{found.name}"))
+        say(f"\n{in_lines(str(why))}")
 
 
 def snapshot(

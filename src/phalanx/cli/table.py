@@ -45,6 +45,10 @@ def bold_head(lines: list[str]) -> list[str]:
     return lines if is_plain else [f"{_BOLD}{lines[0]}{_PLAIN}", *lines[1:]]
 
 
+_LEAST_WIDTH = 40
+"""The least width to which sentences are wrapped, in characters."""
+
+
 def terminal_width() -> int | None:
     """Return the width of the output's terminal, in characters; None for a pipe or a file."""
     if sys.stdout is None or not sys.stdout.isatty():
@@ -89,6 +93,29 @@ def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
 def say(text: str, err: bool = False) -> None:
     """Print lines that may contain untrusted names, with control characters escaped."""
     echo("\n".join(map(_line, text.split("\n"))), err=err)
+
+
+def in_lines(text: str) -> str:
+    """Return sentences in lines that fit into the terminal. A line goes on below itself, two
+    columns further right.
+    """
+    width = terminal_width()
+    if width is None:
+        return text
+    from textwrap import wrap
+
+    lines = []
+    for line in text.split("\n"):
+        indent = " " * (len(line) - len(line.lstrip()))
+        lines += wrap(
+            line.strip(),
+            max(width, _LEAST_WIDTH),
+            initial_indent=indent,
+            subsequent_indent=f"{indent}  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
+    return "\n".join(lines)
 
 
 def _line(line: str) -> str:

@@ -133,7 +133,7 @@ def _summary(snapshot: TopSnapshot) -> list[Text]:
     where = status.address or "this program"
     lines = [
         Text(safe(f"phalanx top  {where}  {at}"), style="bold"),
-        Text(f"nodes: {said}   used: {', '.join(amounts) or 'nothing'}"),
+        Text(f"nodes: {said}   allocated: {', '.join(amounts) or 'nothing'}"),
     ]
     defects = [f"{row.count} defects about a {kind}" for kind, row in status.defects.items()]
     lines += [Text(safe(f"trouble: {one}"), style="red") for one in (*status.troubles, *defects)]
