@@ -175,7 +175,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # for a type checker, a name that is not above is an error
+if not TYPE_CHECKING:  # a type checker reports a name that is not above as an error
 
     def __getattr__(name):
         """Import a public name, or a module of this package, at its first use."""
@@ -221,7 +221,7 @@ def __dir__() -> list[str]:
 
 find_moved_modules()
 
-# in a worker of Phalanx on Ray, `except` must know Ray's errors from here on
+# In a worker of Phalanx on Ray, `except` clauses must know Ray's errors from here on.
 if "ray" in sys.modules:
     from phalanx.api.session import attached_engine
 

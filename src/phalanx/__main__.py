@@ -2,5 +2,5 @@
 
 from phalanx.cli import main
 
-if __name__ == "__main__":  # and not in what multiprocessing spawns from it
+if __name__ == "__main__":  # not in processes that multiprocessing spawns from this one
     main()

@@ -157,10 +157,10 @@ def _make_derived(kind: type[BaseException]) -> type[TaskError] | None:
         body["args"] = property(lambda self: (self.cause,))
     try:
         bases: tuple[type, ...] = (_Derived, TaskError, kind)
-        # Ray's name for it: programs look for it in texts.
+        # The class has Ray's name, because programs search texts for it.
         cls: type[TaskError] = type(f"RayTaskError({kind.__name__})", bases, body)
     except TypeError:
-        return None  # final classes, layouts that do not mix: plain TaskError then
+        return None  # the class is final, or the layouts do not fit together: use a plain TaskError
     return cls
 
 
@@ -168,8 +168,8 @@ def _blank(cls: type[TaskError], cause: BaseException) -> TaskError | None:
     """Return a new instance of `cls`, for which no constructor was run; None if that is
     impossible.
     """
-    # Groups of exceptions must have their arguments from the start; MemoryError's own __new__
-    # refuses classes with several bases.
+    # Exception groups need their arguments already in __new__. MemoryError's own __new__ refuses
+    # classes with several bases.
     ways = ((cls.__new__, ()), (cls.__new__, cause.args), (BaseException.__new__, ()))
     for new, args in ways:
         try:

@@ -65,7 +65,7 @@ class Finder:
             return None
         from importlib.machinery import ModuleSpec
 
-        loader: Any = _Same(new)  # without its base class, whose module takes long to import
+        loader: Any = _Same(new)  # no base class, because importing the usual one takes long
         return ModuleSpec(fullname, loader, is_package=True)
 
 
@@ -85,7 +85,7 @@ class _Same:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # the import system has overwritten it
+        module.__spec__ = self._spec  # the import system has replaced it
 
 
 def find_moved_modules() -> None:

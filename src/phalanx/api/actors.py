@@ -220,7 +220,7 @@ class ActorClass(Generic[T, P]):
         return getattr(self._definition.cls, name)
 
     def __dir__(self) -> list[str]:
-        # An editor's completion shows, under a dialect, only the names that its system has.
+        # An editor completes only these names. Under a dialect, they are the names of its system.
         spoken = dialect.current()
         hidden = frozenset[str]() if spoken is None else spoken.hidden_methods
         return sorted({*super().__dir__(), *dir(self._definition.cls)} - hidden)

@@ -193,7 +193,7 @@ class Job:
 
     def spec(self) -> JobSpec:
         """Return the job in the form in which the head keeps it."""
-        # `__post_init__` has filled in the fields that were None.
+        # `__post_init__` has replaced every None in these fields.
         assert self.name is not None
         assert self.queue is not None
         assert self.priority is not None

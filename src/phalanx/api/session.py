@@ -198,7 +198,7 @@ def init(
         check_task_options({"runtime_env": runtime_env, "queue": queue, "priority": priority})
         hook: Callable[[], None] | None = None
         preload: tuple[str, ...] = ()
-        if engine_name == engines.EMBEDDED:  # another engine has its own options for the hook
+        if engine_name == engines.EMBEDDED:  # each engine has its own options for the hook
             lifetime = getattr(job_config, "default_actor_lifetime", "non_detached")
             asked = options.get("_tracing_startup_hook") or tracing
             hook = _worker_hook(runtime_env, options.get("logging_config"), lifetime, asked)

@@ -28,8 +28,7 @@ class EventGathering:
         self._own = EventRing()
         self._of_gangs = (
             EventRing()
-            # these events have a ring of their own, because there are many and others must not be
-            # displaced
+            # These events have a ring of their own: they are many, and would displace other events.
         )
         self._rounds: Gathering[Rows] = Gathering()
 

@@ -60,7 +60,7 @@ class KeyValues:
         """
         place = (request.namespace, request.key)
         if asker.is_again and not request.overwrite and self.is_kept(request):
-            return False  # this request stored the value before, and the answer got lost
+            return False  # this request has already stored the value, and its answer was lost
         before = self._rows.get(place)
         if before is not None and not request.overwrite:
             return True

@@ -117,7 +117,7 @@ class NodeMessages:
 
     def take_in(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912, PLR0915
         """Handle a message that the node may send."""
-        # Messages that every job causes stand first, because the cases are tried in order.
+        # Messages that every job causes come first, because the cases are tried in this order.
         head = self._head
         now = head.clock.now()
         match message:
@@ -126,7 +126,8 @@ class NodeMessages:
             case NodeReport():
                 self.report(prefix, message, now)
             case _ if not head.outbox.is_connected(prefix):
-                # the node was given up: messages that it sent before it learned that are void
+                # The head has given up the node. Messages that it sent before it learned this do
+                # not count.
                 return
             case ForwardedAsk():
                 head.answering.answer(prefix, message)

@@ -150,7 +150,7 @@ class StateStore:
         self._reads[number] = action
 
         def written() -> None:
-            waiting = self._reads.pop(number, None)  # None: the query was answered earlier
+            waiting = self._reads.pop(number, None)  # None: the query was answered before
             if waiting is not None:
                 waiting()
 

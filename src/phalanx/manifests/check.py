@@ -236,7 +236,7 @@ def _faults(
     if isinstance(spec, CronSpec):
         return [_inside(f) for f in submit_faults(spec.job.queue, tree)]
     if isinstance(spec, PodGroupSpec):
-        # its tasks come from elsewhere, which may well put them below that queue
+        # Its tasks are not in this file, and may well be below that queue.
         return [f for f in submit_faults(spec.queue, tree) if f.code != "queue_not_leaf"]
     return []
 

@@ -67,7 +67,7 @@ class Schedule(msgspec.Struct, frozen=True):
         try:
             return self._after(moment, zone_of(zone))
         except (CronSimError, OverflowError, ValueError, OSError):
-            return None  # no month has that day, or the date is beyond Python's
+            return None  # no month has that day, or the date is later than Python's last one
 
     def _after(self, moment: float, tz: tzinfo) -> float | None:
         """Return the schedule's next time in a zone whose clocks show some times twice and skip
@@ -157,13 +157,13 @@ def _field(written: str, name: str, low: int, high: int, names: dict[str, int]) 
             is_free |= width == 1
         else:
             begin = _value(first, name, low, high, names)
-            # A number with a step runs to the end: 5/15 is 5-59/15.
+            # A number with a step means a range to the end: 5/15 is 5-59/15.
             end = _value(last, name, low, high, names) if last else high if step else begin
         if begin > end:
             raise ValueError(f"{name}: {part!r} runs backwards")
         numbers |= set(range(begin, end + 1, width))
     if name == "hour" and written.startswith("*"):
-        return written  # it runs in both of two doubled hours
+        return written  # the schedule runs in both hours when the clocks show an hour twice
     if is_free and name != "minute":
         return "*"
     return ",".join(map(str, sorted(numbers)))
@@ -196,5 +196,5 @@ def zone_of(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, OSError, ValueError) as e:
         if name.upper() in ("UTC", "ETC/UTC"):
-            return UTC  # also where a machine has no data on zones
+            return UTC  # UTC must work even on a machine without data on time zones
         raise ValueError(f"{name!r} is not a time zone; write one like Europe/Berlin or UTC") from e

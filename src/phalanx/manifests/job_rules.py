@@ -61,7 +61,7 @@ def job_faults(job: JobSpec) -> list[Fault]:
                 reason = f"each of {group.name!a} would hold {amount:g} of {resource}; allowed: "
                 faults.append(Fault(path, "amount_not_held", reason + allowed))
         if job.plugin("ray") is not None:
-            continue  # the ray plugin's command runs where a process has none
+            continue  # the ray plugin gives a command to processes without one
         if not template.processes:
             reason = f"task {group.name!a} runs nothing: give it a container with a command"
             faults.append(Fault(path, "no_command", reason))

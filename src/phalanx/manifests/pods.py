@@ -85,7 +85,7 @@ def check_budgets(metadata: Fields, annotations: Pairs) -> None:
         metadata.error("annotations", "budget_both", reason)
     for key, value in given:
         number = value.removesuffix("%")
-        # isdecimal also accepts other scripts' digits, which int() reads as well
+        # isdecimal also accepts the digits of other scripts, which int() reads as well.
         amount = int(number) if number.isdecimal() and len(number) < 10 else 0
         if amount < 1 or (value.endswith("%") and amount > 99):
             reason = f"a budget must be a whole number above 0, or 1% to 99%, not {value!r}"

@@ -200,7 +200,7 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def spec(self) -> Fields:
         spec = self.at.fields("spec")
-        spec.raw("name")  # reported already where the object has no other name
+        spec.raw("name")  # already reported for objects that have no other name
         return spec
 
 

@@ -57,7 +57,7 @@ def shape_of(job: JobSpec, group: TaskGroup, partition: int | None = None) -> Sh
     labels = dict(template.labels) | {JOB_LABEL: job.name, GROUP_LABEL: group.name}
     if partition is not None:
         labels[PARTITION_LABEL] = str(partition)
-    # Without the labels, which have the job's name, so that many jobs share a shape.
+    # The labels are left out: they contain the job's name, and many jobs should share a shape.
     asked = {
         "namespace": job.namespace,
         "request": dict(batch_amounts(template.needs)),

@@ -90,7 +90,7 @@ class Text:
     def _named(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node]]:
         known = self._keys.get(id(node))
         if known is None:
-            # Names occur once: a key that is given twice is refused.
+            # Each name occurs once, because a key that is given twice is refused.
             known = self._keys[id(node)] = {str(k.value): (k, v) for k, v in node.value}
         return known
 

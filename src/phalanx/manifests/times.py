@@ -64,9 +64,9 @@ def _length(text: str) -> float | None:
     days, *given = found.groups()
     parts = [int(part) for part in given if part is not None]
     if days is not None:
-        parts = [int(days), *parts, 0, 0][:4]  # hours follow days
+        parts = [int(days), *parts, 0, 0][:4]  # after days come hours
     elif len(parts) < 3:
-        parts = [*parts, 0][:2]  # minutes, and seconds
+        parts = [*parts, 0][:2]  # minutes and seconds
     bounds = (24, 60, 60)[-(len(parts) - 1) :]
     if any(part >= bound for part, bound in zip(parts[1:], bounds, strict=True)):
         return None
@@ -92,7 +92,8 @@ def _moment(text: str, now: float | None) -> Moment | None:
     offset = _OFFSET.fullmatch(text.lower())
     if offset is not None:
         number, unit = offset.groups()
-        short = _WORDS.get(unit, unit) if unit else "s"  # `now+60` is seconds, as in sbatch(1)
+        # `now+60` means 60 seconds, as in sbatch(1)
+        short = _WORDS.get(unit, unit) if unit else "s"
         after_s = float(number or 0) * _UNITS_S.get(short, float("nan"))
         return Moment(after_s=after_s) if 0 <= after_s <= LONGEST_S else None
     if text.lower().startswith("now+"):

@@ -55,7 +55,7 @@ def _read(at: Fields, key: str, code: str, read: Callable[[str], T]) -> T | None
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)  # `time: 90` is 90 minutes, as in Slurm
+        value = str(value)  # `time: 90` means 90 minutes, as in Slurm
     if not isinstance(value, str):
         at.error(key, code, f"{key} must be text, not {type(value).__name__} {value!r}"[:80])
         return None

@@ -17,8 +17,9 @@ FAILED: Final = "FAILED"
 INFEASIBLE: Final = "INFEASIBLE"
 
 TASK: Final[Mapping[str, frozenset[str]]] = {
-    # A retry goes back to PENDING_NODE; so does a task whose worker was lost, from any state. A
-    # task whose argument turned out to be lost when it was read waits for the argument again.
+    # A task that is tried again returns to PENDING_NODE, and so does a task in any state whose
+    # worker was lost. A task whose argument was missing when it was read waits for the argument
+    # again.
     PENDING_ARGS: frozenset({PENDING_NODE, FAILED}),
     PENDING_NODE: frozenset({SUBMITTED, INFEASIBLE, FAILED}),
     INFEASIBLE: frozenset({PENDING_NODE, SUBMITTED, FAILED}),
@@ -46,7 +47,7 @@ ACTOR: Final[Mapping[str, frozenset[str]]] = {
 DRAINING: Final = "DRAINING"
 
 NODE: Final[Mapping[str, frozenset[str]]] = {
-    # A dead node never comes back: a node that was cut off for long joins as a new one.
+    # A dead node never returns: a node that was cut off for a long time joins as a new one.
     ALIVE: frozenset({DRAINING, DEAD}),
     DRAINING: frozenset({ALIVE, DEAD}),
     DEAD: frozenset(),
@@ -59,8 +60,9 @@ REMOVED: Final = "REMOVED"
 RESCHEDULING: Final = "RESCHEDULING"
 
 GROUP: Final[Mapping[str, frozenset[str]]] = {
-    # PREPARED: every bundle is reserved, and the nodes are asked to keep it so. RESCHEDULING: some
-    # bundles lost their node, or a pinned group gets more; CREATED again when that is refused.
+    # PREPARED: every bundle is reserved, and the nodes are asked to keep it. RESCHEDULING: some
+    # bundles have lost their node, or a pinned group gets more bundles; if these are refused, the
+    # group is CREATED again.
     PENDING: frozenset({PREPARED, REMOVED}),
     PREPARED: frozenset({CREATED, RESCHEDULING, REMOVED}),
     CREATED: frozenset({RESCHEDULING, REMOVED}),

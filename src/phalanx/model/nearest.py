@@ -16,7 +16,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """
     if len(word) > MAX_LENGTH:
         return ""
-    import difflib  # every worker would carry it, and few words are mistyped
+    # not at the top: every worker would have it in memory, and few words are mistyped
+    import difflib
 
     by_lower = {name.lower(): name for name in sorted(known)}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)

@@ -408,7 +408,8 @@ def check_method_options(options: Mapping[str, Any]) -> None:
     """Raise TypeError or ValueError for options that an actor's method may not have."""
     unknown = sorted(set(options) - set(_METHOD))
     if unknown:
-        # A TypeError, as for an unknown argument: Ray takes these as keyword arguments.
+        # As for an unknown argument, this is a TypeError, because Ray takes these as keyword
+        # arguments.
         raise TypeError(
             f"Invalid option keyword {unknown[0]!r} for methods"
             f"{nearest(unknown[0], _METHOD) or '.'} Valid ones are: {', '.join(_METHOD)}."

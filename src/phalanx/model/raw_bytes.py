@@ -62,7 +62,7 @@ def _with_texts(value: T, change: Callable[[str], str]) -> T:
     if isinstance(value, str):
         made = change(value)
     elif isinstance(value, list | dict) and _is_ascii(value):
-        pass  # as almost always
+        pass  # the text is ASCII, as almost always
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         made = type(value)(*(_with_texts(one, change) for one in value))
     elif isinstance(value, list | tuple | set | frozenset):

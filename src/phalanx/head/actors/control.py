@@ -277,7 +277,7 @@ class ActorControl:
         record = self.table.get(message.actor)
         node = self._nodes.of_prefix(prefix)
         if record is None or record.state == DEAD or node is None or record.node != node.node_id:
-            return  # the actor is dead, or has been sent elsewhere since
+            return  # the actor has died, or was sent to another node in the meantime
         if message.code == code_of(ActorUnschedulableError):
             home, now = self._home(record), self._clock.now()
             choice = self._node_choice.elsewhere(record, node.node_id, home, now)

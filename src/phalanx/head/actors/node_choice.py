@@ -166,7 +166,7 @@ class ActorNodeChoice:
         for actor, waiting in list(self._waiting.items()):
             if self._starts(actor, waiting, now) or self._is_on_the_only_node(waiting):
                 continue
-            # otherwise the actor's own claim would count as taken room
+            # Otherwise the actor's own claim would count as room that is taken by others.
             inside = self._inside.pop(actor, None)
             choice = self._pick(
                 waiting.record, waiting.owner_node, now, require_available=bool(waiting.node)

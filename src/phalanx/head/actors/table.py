@@ -158,7 +158,7 @@ class ActorTable:
         known = self._actors.get(record.actor)
         if known is not None:
             if known.state != DEPENDENCIES_UNREADY:
-                return  # the actor was killed before its arguments came
+                return  # the actor was killed before its arguments were ready
             known.creation, known.files = record.creation, record.files
             self._move(known, PENDING_CREATION)
             self._effects.place_actor(known)
@@ -300,7 +300,7 @@ class ActorTable:
         if record is None or record.state == DEAD:
             return False
         if node and (record.node != node or record.worker not in (b"", worker)):
-            return False  # an answer of a node that was asked before
+            return False  # this answer is from a node that was asked earlier
         record.worker = worker
         return True
 
@@ -308,7 +308,7 @@ class ActorTable:
         """Note that the constructor returned, and the name that the actor gives itself."""
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state in (ALIVE, DEAD):
-            return  # for example, a repeated report
+            return  # such as a repeated report
         record.pid, record.repr_name, record.is_made = pid, repr_name, True
         self._move(record, ALIVE)
 
@@ -462,7 +462,7 @@ class ActorTable:
     def refuse_new(self, record: ActorRecord, reason: str, code: str) -> None:
         """Report a rejected new actor as dead to its owner and watchers."""
         if record.actor not in self._actors:
-            record.name = ""  # so that the refused actor takes no name
+            record.name = ""  # so that the refused actor does not take the name
             self._add(record)
         self.refused(record.actor, reason.rstrip("."), code)
 
@@ -505,7 +505,7 @@ class ActorTable:
             self._effects.end_worker(record, record.is_ending, True)
         else:
             self._effects.withdraw_actor(record)
-        if record.state != DEAD:  # the effect may already have reported the actor's end
+        if record.state != DEAD:  # the effect may have reported the actor's end already
             self._die(record, record.is_ending)
 
     def _die(self, record: ActorRecord, reason: str) -> None:

@@ -101,7 +101,7 @@ class EventLog:
         for name in _TEXTS & fields.keys():
             if len(fields[name]) > MAX_TEXT:
                 fields[name] = f"{fields[name][: MAX_TEXT - 1]}…"
-        # The next head continues above these numbers, even if it never reads the last events.
+        # The next head continues with higher numbers, even if the last events were never written.
         self._newest = max(self._newest + 1, int(1000 * wall))
         at = wall if at is None else at
         event = EventInfo(number=self._newest, at=at, kind=kind, **fields)

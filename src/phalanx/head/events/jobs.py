@@ -83,7 +83,7 @@ class JobRecorder:
         elif step.old == step.new:
             kind = _KIND_OF_NOTE.get(step.reason, "changed")
         elif step.new not in _KIND_OF_STATE:
-            return  # the job counts as suspended since suspending began
+            return  # the state counts from the time at which suspending began
         else:
             kind = _KIND_OF_STATE[step.new]
         self._event_log.note(

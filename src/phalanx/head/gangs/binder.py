@@ -235,7 +235,7 @@ class GangBinder:
                     self._give_back(gang, members, ending)
 
     def _give_back(self, gang: Gang, indexes: list[int], ending: Ending) -> None:
-        gang.number += 1  # this answer belongs to an earlier request
+        gang.number += 1  # this answers an earlier request
         number = gang.number
         self._lifecycle.handle(gang, indexes, Released(number))
         self._registry.keep(gang)
@@ -298,8 +298,9 @@ class GangBinder:
         gang.is_prepared = False
         on_way, kept = set(gang.within(ON_THE_WAY)), attempt.kept
         following = self._lifecycle.handle(gang, sorted(on_way - kept.keys()), Lost())
-        self._recall_rest(gang)  # before the others start: if too few arrive, none may begin
-        if not self._has_minimum(gang):  # only a job's record says how many members the job needs
+        # before the other members start, because none may start if too few have bundles
+        self._recall_rest(gang)
+        if not self._has_minimum(gang):  # only a job's record has the job's minimum
             self._lifecycle.handle(gang, gang.among(PLACING), Evicted())
         arrived = [index for index in kept if index in on_way]
         if any(gang.members[index].state == PLACING for index in arrived):
@@ -324,8 +325,8 @@ class GangBinder:
         """Free everything that members had on a dead node. `death`: how the node ended."""
         asked = self._lose_node(node_id, death)
         self.attempts.node_gone(node_id, now)
-        # The ends above may have asked the node to free more bundles, and a dead node answers
-        # nothing.
+        # The lines above may have ordered the node to free more bundles, but a dead node does not
+        # answer.
         asked += self._lose_node(node_id, death)
         for gang in [self._registry.gangs[g] for g in asked if g in self._registry.gangs]:
             self._follow(gang, {})

@@ -94,7 +94,7 @@ class CycleLog:
         found: dict[str, tuple[Gang, list[str]]] = {}
         for task, node in plan.binds.items():
             if task not in self._member_of:
-                continue  # carrying the plan out has ended the member
+                continue  # the member has ended while the plan was carried out
             gang, _ = self._member_of[task]
             found.setdefault(gang.uid, (gang, []))[1].append(node)
         return {

@@ -134,7 +134,8 @@ def default_text(placement: PlacementPolicy, *, has_paths: bool = False) -> str:
     if has_paths:
         text = text.replace("  - name: capacity\n", f"{BY_PATHS}  - name: capacity\n")
     if placement.policy == "selector":
-        settings = msgspec.json.encode(placement.selector).decode()  # JSON is YAML
+        # this works because JSON is YAML
+        settings = msgspec.json.encode(placement.selector).decode()
         chosen = f"- name: selector\n    arguments: {settings}"
         text = text.replace("- name: binpack", chosen)
     return text
@@ -190,7 +191,7 @@ class Cycles:
             return
         try:
             self._cycle(now)
-        # a defect in a plugin, for example: running work must not end because of it
+        # Such as a fault in a plugin, which must not end running work.
         except Exception as error:
             self._times.failed()
             self._effects.report_defect(error)
@@ -222,7 +223,8 @@ class Cycles:
         self._effects.apply(plan)
         self._times.decided(plan, waiting, now)
         self._next = min(self._next, self._effects.claim_room(now))
-        if evicts or not may_evict:  # otherwise there may still be room for these gangs later
+        # otherwise there may still be room for these gangs in the next cycle
+        if evicts or not may_evict:
             self._look_for_stranded(waiting, plan, now)
         if plan.binds and self._registry.window.is_holding_back:
             self.request_cycle()  # the gangs that cycles did not look at may find room as well

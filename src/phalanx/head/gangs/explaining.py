@@ -225,8 +225,8 @@ class Explanations:
         before = registry.lines.earlier(gang, any_priority=not is_by_priority)
         if is_by_priority:
             before += registry.lines.of_higher_priority(gang)
-        # A gang that cycles see goes before all unseen gangs of its priority, even if it came
-        # later.
+        # A gang that cycles consider comes before all gangs of its priority that they do not
+        # consider, even if it came later.
         late = (_place(one, is_by_priority) for one in looked_at)
         return 1 + before + sum(one[0] == mine[0] and one >= mine for one in late)
 

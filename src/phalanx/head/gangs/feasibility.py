@@ -108,7 +108,7 @@ def check_sum(
     """
     for name in sorted({name for need in needs for name in need} - TERMS):
         if name == GPU and any(MEMORY in need for need in needs):
-            continue  # memory of GPUs is a share of cards, which differs by node
+            continue  # memory of GPUs is a share of cards, and cards differ from node to node
         asked = sum(need.get(name, 0.0) for need in needs)
         has = sum(node.get(name, 0.0) for node in nodes)
         most = limits.get(name, has)
@@ -131,7 +131,8 @@ def most_members(
     """
     if any(not TERMS.isdisjoint(member) for member in members):
         return _most_on_cards(members, nodes, capability or {})
-    left: dict[int, ResourceSet] = {}  # only of nodes that were looked at: there may be thousands
+    # only of nodes that were tried, because there may be thousands of nodes
+    left: dict[int, ResourceSet] = {}
 
     def room(at: int) -> ResourceSet:
         if at not in left:

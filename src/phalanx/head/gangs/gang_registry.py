@@ -91,7 +91,7 @@ class GangRegistry:
         for index in range(len(gang.members)):
             del self.member_of[gang.task(index)]
         gang.name, gang.job = name, job
-        del gang.uid  # drops the cached value, which has the old name
+        del gang.uid  # this drops the cached value, which has the old name
         self.named[gang.uid] = gang
         self._know_members(gang)
         self.keep(gang)

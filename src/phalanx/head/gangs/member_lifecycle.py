@@ -155,7 +155,8 @@ TABLE: Final[Mapping[str, _Row]] = {
         Refused: (DONE, NOTHING),
         Lost: (DONE, NOTHING),
         Ended: (CANCELLED, NOTHING),
-        Released: (ENDING, NOTHING),  # the whole gang was removed while the member was on its way
+        # the whole gang was removed while the member was being started
+        Released: (ENDING, NOTHING),
     },
     HELD: {
         Wanted: (EVICTED, RELEASE),  # the member starts again elsewhere, once its old place is free

@@ -74,7 +74,7 @@ class PlanApplier:
         for eviction in plan.evictions:
             gang, index = member_of[eviction.task]
             victims.setdefault(gang.gang_id, (gang, []))[1].append(index)
-            # a victim without a claimant makes room for the same gang as the others
+            # A victim without a claimant makes room for the same gang as the other victims.
             if eviction.claimant or gang.gang_id not in actions:
                 actions[gang.gang_id] = eviction.reason
                 claimants[gang.gang_id] = eviction.claimant
@@ -170,7 +170,7 @@ class PlanApplier:
         waiting = all(gang.members[index].state == WAITING for index in choice)
         if gang.is_removed or not waiting:
             self._rejected("changed")
-            return  # the gang is over, or has changed so that the next cycle decides again
+            return  # the gang is over, or has changed, so the next cycle decides again
         if not has_minimum(gang, self._specs, len(choice)):
             self._rejected("too_few")
         elif not self._effects.placing(gang, choice.values()):

@@ -39,7 +39,8 @@ class PodGroups:
             found = podgroup_of(record, gang.priority)
             return msgspec.structs.replace(
                 found,
-                queue=gang.queue,  # not the job's, which may have changed for its next gang
+                # not the job's value, which may already be that for its next gang
+                queue=gang.queue,
                 promised=gang.is_promised,
                 port_count=gang.port_count,
                 ports=tuple(gang.ports),
@@ -122,8 +123,8 @@ class PodGroups:
         if shape is None:
             shape = shape_of(record.spec, group, part)
             if part is None and not group.template.placement and not group.template.labels:
-                # The job's own labels are left out: they would make equal jobs differ, and nothing
-                # asks for them.
+                # The job's own labels are left out: they would make equal jobs differ, and no rule
+                # uses them.
                 shape = msgspec.structs.replace(shape, labels=())
             shape = known[name, part] = self._same.setdefault(shape, shape)
         return shape

@@ -117,7 +117,7 @@ class Rendezvous:
         for index in wanted:
             place = places[ROLE, index]
             env = dict(member_setup(placed, ROLE, index).env)
-            # the worker sets this variable itself, from the devices that its node may use
+            # The worker itself sets this variable, from the devices that its node may use.
             env.pop(DEVICES)
             views[index] = encode_view(
                 GangView(

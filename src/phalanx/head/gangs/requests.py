@@ -75,7 +75,7 @@ class GangRequests:
 
     def _create_gang(self, asker: Asker[str], request: CreateGang) -> str:
         gang = self._registry.gangs.get(request.group)
-        if gang is None:  # otherwise nodes ask again after the head has come back
+        if gang is None:  # otherwise nodes ask again after the head has restarted
             queue = self._queues.require_open(request.queue)
             topology = self._domains.topology(request.topology)
             gang = new_feasible_gang(

@@ -188,7 +188,7 @@ class SchedulerCache:
         times.read(began)
         config = self._config_for(cluster.queues)
         snapshot = self._beside_columns(config if evicts else gentle(config), wall)
-        kept, self._kept = self._kept, None  # a cycle that fails leaves columns that mean nothing
+        kept, self._kept = self._kept, None  # a cycle that fails leaves meaningless columns
         try:
             plan = run_cycle(
                 snapshot, clock=times.now, times_hooks=times.plan_hook_timing(),
@@ -329,7 +329,7 @@ class SchedulerCache:
         for uid, tasks in self._old_names:
             _forget_names(kept, uid, tasks)
         self._old_names.clear()
-        # Gangs that are over come first, because the next gang of a job has the same names.
+        # Gangs that are over come first, because the next gang of a job has the same name.
         changed = sorted(self._gangs_changed.values(), key=lambda one: one[0].gang_id in self._seen)
         for gang, members in changed:
             try:
@@ -353,7 +353,8 @@ class SchedulerCache:
     ) -> None:
         if gang.gang_id not in self._seen:
             self._set_aside.forget(gang)
-            # the end of the rest must not wake the next gang of the job, which has the same name
+            # The ends of its other members must not wake the next gang of the job, which has the
+            # same name.
             self._resting.pop(gang.gang_id, None)
         if gang.gang_id not in self._seen or gang in self._set_aside:
             self._forget_gang(kept, gang)

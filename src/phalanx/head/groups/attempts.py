@@ -191,7 +191,7 @@ class Attempts:
         for node in attempt.bundles:
             is_the_same = self._under_way.get(attempt.group) is attempt
             if not is_the_same or attempt.is_committing is not was_committing:
-                return  # an answer that came at once has ended the attempt or moved it on
+                return  # an answer that came at once has ended the attempt or taken it further
             if node not in attempt.awaiting:
                 continue
             if was_committing:

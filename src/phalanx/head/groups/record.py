@@ -198,7 +198,7 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
                 soft_target=self.soft_target,
                 occupied=frozenset(node for node in self.nodes if node),
                 domain_label=self.domain_label,
-                # Bundles that have nodes fix the domain of the group's other bundles.
+                # The bundles that have nodes decide the domain of the other bundles.
                 domain=self.domain if any(self.nodes) else None,
             )
         return self.asked

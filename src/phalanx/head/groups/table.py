@@ -126,7 +126,8 @@ class GroupTable:
         if self._is_trying:
             self._is_stale = True
         elif group.group in self._unsettled:
-            # earlier groups are not tried again: no resources came free for them
+            # Groups that came earlier are not tried again, because no resources became free for
+            # them.
             self._try(group, now)
 
     def remove(self, group_id: GroupId, now: float) -> KnownGroup | None:
@@ -145,7 +146,7 @@ class GroupTable:
         if attempt is not None and not attempt.is_committing:
             for node in attempt.asked:
                 held[node] = [*held.get(node, ()), *attempt.bundles[node]]
-        group.attempt_number += 1  # from here on, no attempt of the group is under way
+        group.attempt_number += 1  # from here on, no attempt of the group has begun
         group.nodes = [""] * len(group.bundles)
         group.unconfirmed = []
         group.is_under_way = False
@@ -320,7 +321,7 @@ class GroupTable:
     def _try_all(self, now: float, at_once: bool) -> None:
         self._is_stale = True
         if self._is_trying:
-            return  # called from an effect: the loop below runs once more
+            return  # called from an effect of the loop below, which then runs once more
         self._is_trying = True
         try:
             while self._is_stale:

@@ -58,7 +58,7 @@ class JobActions:
         charge: bool,
         lived_s: float | None,
     ) -> None:
-        again = job.state == st.RESTARTING  # further failures belong to the same restart
+        again = job.state == st.RESTARTING  # further failures are part of the same restart
         if charge and not again:
             if job.retries >= job.spec.max_retry:
                 used = _used_up(job.retries)
@@ -69,7 +69,7 @@ class JobActions:
         if not again:
             self.go(job, st.RESTARTING, f"{action}: {reason}", now)
             if lived_s is not None and resting.crashed(job, lived_s, now):
-                # otherwise the members would begin without those that rest
+                # Otherwise the other members would begin without those that rest.
                 self.withdraw(job, reason)
         chosen = judging.targets(job, action, group, index)
         if action == st.RESUME_JOB:

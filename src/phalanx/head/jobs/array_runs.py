@@ -236,7 +236,7 @@ class ArrayRuns:
             self._effects.take_in(ev.ArrayTasksChanged(job=array.uid))
         self._arrays.thin_out(array, self._wall() - WAITS_S, self._effects.has_no_place)
         if self._job_of(gang.job) is not None:
-            return  # the end of the task decides what follows
+            return  # the task's end decides what follows
         if message.returned is None:
             self._refill(gang, array)
         if not run.tasks:

@@ -107,7 +107,8 @@ class Arrays:
             begun.append(position)
         if not begun:
             return
-        # stored before the jobs of the tasks, so the stored state of a task is never outdated
+        # This is stored before the jobs of the tasks, so the stored state of a task is never out of
+        # date.
         self._keep(job.uid, begun)
         job.count_element(st.WAITING, st.PENDING, len(begun))
         for position in begun:

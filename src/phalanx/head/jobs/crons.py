@@ -128,7 +128,7 @@ class CronTable:
         cron = self._crons.get(event.cron)
         if cron is None:
             if isinstance(event, CronJobEnded):
-                return  # the cron job has been deleted since then
+                return  # the cron job was deleted in the meantime
             raise JobCommandError(f"there is no cron job {event.cron!r}")
         if isinstance(event, CronDeleted):
             for known in (self._crons, self._schedules, self._next):
@@ -157,7 +157,7 @@ class CronTable:
     def tick(self, now: float) -> None:
         """Make the jobs that are due."""
         for uid in [uid for uid, at in self._next.items() if at <= now]:
-            del self._next[uid]  # an error of one cron job delays no other cron job
+            del self._next[uid]  # an error of one cron job must not delay the others
             self._check(self._crons[uid], now)
 
     def _submit(self, spec: CronSpec, request: bytes, now: float) -> None:
@@ -178,7 +178,8 @@ class CronTable:
         old, cron.spec = cron.spec, spec
         timing = ("schedule", "time_zone", "suspend")
         if any(getattr(old, f) != getattr(spec, f) for f in timing):
-            # times that passed under the old schedule, or while suspended, are not made up for
+            # No jobs are made for times that passed under the old schedule or while the cron job
+            # was suspended.
             cron.seen, cron.acted = now, []
         if old.suspend != spec.suspend:
             states = {True: "Suspended", False: "Active"}
@@ -254,7 +255,8 @@ class CronTable:
             note(cron.history, now, "", MISSED, f"{now - due:g} s late, past the deadline")
             return
         if cron.active and spec.concurrency == "Forbid":
-            return  # the time stays due until the active job has ended, or another time is due
+            # this time stays due until the active job has ended, or until the next time is due
+            return
         if spec.concurrency == "Replace":
             for name in list(cron.active):
                 cron.active.remove(name)
@@ -345,7 +347,7 @@ class Crons:
     def tick(self) -> None:
         """Make the jobs that are due."""
         if self._state_store.shortage:
-            return  # jobs are made when the store has room again, as after any other delay
+            return  # as after any other delay, jobs are made when the store has room again
         wall = self._jobs.wall()
         while (alarm := self.table.next_alarm()) is not None and alarm <= wall:
             with self._internal_errors.kept_apart("cron"):

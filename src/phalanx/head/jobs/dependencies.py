@@ -69,7 +69,7 @@ def outcome(job: JobRecord, need: Dependency, others: Others, now: float) -> Out
         return Outcome() if began is None else Outcome(state=MET, since=began + need.delay_s)
     if (
         need.kind == AFTER_CORR
-    ):  # such a job waits until each of its array tasks knows the outcome of its counterpart
+    ):  # each of its array tasks waits for the outcome of the same task of the other array
         return Outcome(state=WAITS if job.count(st.BLOCKED) else MET)
     if not is_over(other):
         return Outcome()

@@ -51,7 +51,7 @@ class Dependents:
                 line.setdefault(word)
             if job.queued is None:
                 line.setdefault(job.uid)
-            else:  # the job was first already, even if the clock has been set back since
+            else:  # this job came first already, even if the clock was set back in the meantime
                 self._lines[word] = {job.uid: None, **line}
 
     def is_first(self, uid: str, word: str) -> bool:

@@ -122,7 +122,7 @@ class FlowTable:
         if flow is None:
             if isinstance(event, FlowDeleted):
                 raise JobCommandError(f"there is no flow {event.flow!r}")
-            return  # news of a flow that has been deleted since
+            return  # this is about a flow that was deleted in the meantime
         if isinstance(event, FlowDeleted):
             self._go(flow, st.TERMINATING, "deleted", now)
             self._effects.delete_jobs(flow, [n for n, s in flow.steps.items() if s.state])

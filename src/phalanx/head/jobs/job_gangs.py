@@ -145,7 +145,7 @@ class JobGangs:
         self.handle(ev.Resized(job=job.uid, spec=spec))
         gang = self.members.gangs.get(job.uid)
         if gang is not None:
-            # the gang may have waited only for a smaller minimum
+            # Perhaps the gang was waiting only for a smaller minimum.
             self._gang_news.gang_changed(gang)
 
     def wall(self) -> float:
@@ -392,7 +392,8 @@ class JobGangs:
             place.why_gone = place.gave_way = place.node_death = ""
             if member is None or member.attempt == attempt or member.state != st.PENDING:
                 dismissed += [index] if gang.members[index].state == WAITING else []
-                # Its next attempt may have been meant for this place, and did not begin there.
+                # Its next attempt may have been ordered for this place, and then did not begin
+                # there.
                 attempt = member.attempt if member is not None else attempt
             if job is not None:
                 self.later(
@@ -434,7 +435,7 @@ class JobGangs:
         """Handle a node's report that a member runs or has ended."""
         gang = self._registry.gangs.get(message.group)
         if gang is None or not gang.job or gang.is_removed:
-            return  # another job may have this name by now
+            return  # another job may have this name now
         place = gang.members[message.index]
         if place.node != node_id:
             return  # it was given another place while its node was away
@@ -452,7 +453,7 @@ class JobGangs:
             self.handle(ev.MemberRan(**about, node=node_id, ran_s=message.ran_s))
             return
         if message.is_nodes_fault:
-            if place.state == HELD:  # if not, the member is leaving its place already
+            if place.state == HELD:  # otherwise the member is already giving up its place
                 self._reservations.refused_by_node(gang, message.index, message.reason)
                 self.work_off()
             return
@@ -471,7 +472,7 @@ class JobGangs:
             return
         if (
             place.state == HELD and place.attempt == message.attempt
-        ):  # if not, the member has started again
+        ):  # otherwise the member has started again
             self._reservations.end(gang, [message.index])
 
     def _keeps_place(self, gang: Gang, job: JobRecord | None, message: MemberNews) -> bool:
@@ -484,7 +485,8 @@ class JobGangs:
         member = job.member(place.of_group, place.index)
         if member is not None and member.state in (st.PENDING, st.RUNNING):
             return self.runs.goes_on(gang, job, message.used.ran_s)
-        return self.runs.keeps(gang)  # the task was to end, but the next task of the run has begun
+        # the task was to be ended, but the next task of the run has already begun
+        return self.runs.keeps(gang)
 
     def run_news(self, node_id: str, message: RunNews) -> None:
         """Handle a node's report about the tasks of a run."""

@@ -78,9 +78,9 @@ class JobTable:
             self._dependents.known_again(job)
             self._look_again(job, now, steady)
             if job.count(st.WAITING) and not time_limits.is_held_back(job, now):
-                self._alarms.steady(steady, job.uid)  # a rest ended while no head looked
+                self._alarms.steady(steady, job.uid)  # a rest has ended while no head ran
             if job.spec.array is not None or (job.outcomes and job.queued is None):
-                # takes effect once all jobs are restored
+                # This takes effect when all jobs are restored.
                 self._effects.tell_others([job.uid])
             if job.spec.array is not None and (job.is_held or job.state in st.ENDING):
                 is_suspended = job.state == st.ABORTING
@@ -163,7 +163,7 @@ class JobTable:
                 if st.TERMINATE_JOB in judging.ALLOWED[job.state]:
                     self._actions.act(job, st.TERMINATE_JOB, "the job was deleted", now)
             case ev.OthersChanged() | ev.ArrayTasksChanged():
-                pass  # the job is looked at when it is settled
+                pass  # `settle` takes care of the job later
             case _:
                 self._policies.follow(
                     job, None, st.UNKNOWN_EVENT, "the gang cannot be placed whole", now
@@ -244,7 +244,7 @@ class JobTable:
                 member.started = now
                 self._actions.move(job, member, st.RUNNING, "")
             elif member.state in (st.RUNNING, st.TERMINATING):
-                member.node = event.node  # the next process of its node may go on with it
+                member.node = event.node  # the next process of its node may continue it
         elif member.state == st.TERMINATING:
             self._gone(job, member, now)
         elif member.state not in (st.PENDING, st.RUNNING):
@@ -291,7 +291,7 @@ class JobTable:
         if len(member.node_deaths) < MOST:
             return ""
         why = why_stopped if member.parents_killed else why_not_again
-        member.node_deaths = []  # a user who runs the job again knows about them
+        member.node_deaths = []  # a user who starts the job again knows about these failures
         return why(member.name, reason)
 
     def _exited(

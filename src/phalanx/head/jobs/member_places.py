@@ -86,7 +86,7 @@ class MemberPlaces:
             self._grow(job, gang, new)
             known |= {key: len(known) + i for i, key in enumerate(new)}
         chosen = sorted(known[key] for key in wanted)
-        if self.is_restoring:  # a member's stored place is for the attempt that is wanted now
+        if self.is_restoring:  # the stored place of a member is for the attempt that is wanted now
             held = [index for index in chosen if gang.members[index].state == HELD]
             if held:
                 self.start(job, [key_of(gang, index) for index in held])

@@ -285,7 +285,7 @@ class JobRequests:
                 continue
             check_side_by_side(f"job {spec.name}", spec.queue, [needs] * least, limits, domains)
         begun = [group for group in spec.groups if group.depends_on is None]
-        # Members with equal requests were checked side by side above.
+        # Members with equal requests were already compared above.
         if len(begun) > 1 and spec.min_available >= sum(group.min_available for group in begun):
             together = [g.template.needs for g in begun for _ in range(g.min_available)]
             nodes = [record.whole for record in self._nodes.possible()]
@@ -456,7 +456,7 @@ class JobRequests:
         if job is not None and (pending := self.array_tasks.that_waits(uid)) != uid:
             return self._explanations.explain(pending)
         if job is None and (array_task := self.array_tasks.description(name)) is not None:
-            # the task's former place may belong to another task now
+            # The task's former place may belong to another task now.
             return explain_array_task(array_task)
         if self._explanations.find(name) is not None:
             return self._explanations.explain(name)
@@ -529,7 +529,7 @@ def _read(manifest: Manifest) -> Any:
         raise ValueError(f"cannot read these bytes as a {kind}: {error}") from None
     if kind != "Queue" and (
         found := object_faults(kind, spec)
-    ):  # queues are checked by rules of their own
+    ):  # queues have their own rules, which check them
         raise JobCommandError("; ".join(found))
     return spec
 

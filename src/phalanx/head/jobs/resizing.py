@@ -89,7 +89,7 @@ def fit_members(job: JobRecord, spec: JobSpec) -> list[MemberRecord]:
                 )
         for member in have.values():
             member.retires = member.index >= group.replicas
-            member.comes_back = not halted  # even if the member was about to retire
+            member.comes_back = not halted  # even if the member was about to be removed
         going = [m for m in have.values() if m.retires]
         last = max((m.attempt for m in going), default=0)
         job.retired[group.name] = max(last, job.retired.get(group.name, 0))

@@ -80,7 +80,7 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
 
 
 def _kind(spec: JobSpec) -> str:
-    if not spec.plugins:  # as most jobs, of which there may be thousands
+    if not spec.plugins:  # like most jobs, of which there may be thousands
         return "batch"
     return next((kind for kind in KINDS if spec.plugin(kind) is not None), "batch")
 
@@ -101,7 +101,7 @@ def _may_need_gpus(template: Template) -> bool:
         return True
     for process in (*template.processes, *template.before):
         for name, _ in (*process.requests, *process.limits):
-            if name == GPU or "/" in name:  # a name of Kubernetes may mean GPUs
+            if name == GPU or "/" in name:  # a Kubernetes name may mean GPUs, too
                 return True
     return False
 

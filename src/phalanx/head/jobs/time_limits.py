@@ -69,7 +69,8 @@ def is_held_back(job: JobRecord, now: float) -> bool:
         return job.state in waits
     if dependencies.verdict(job, now) != MET:
         return True
-    # members that were asked for have rested, even if a clock now shows the rest once more
+    # Members that were requested have finished their rest, even if a clock that was set back shows
+    # that they still rest.
     if resting.left_s(job, now) and job.count(st.WAITING):
         return True
     begin = begins(job)

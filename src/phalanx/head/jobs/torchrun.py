@@ -51,7 +51,7 @@ def _own(gang: PlacedGang, group: str, index: int) -> dict[str, str]:
         "TORCHELASTIC_RUN_ID": f"{gang.job.namespace}.{gang.job.name}",
         "TORCHELASTIC_RESTART_COUNT": str(gang.restarts or 0),
         "TORCHELASTIC_MAX_RESTARTS": str(gang.job.max_retry),
-        # Rank 0 hosts the store at which the members meet; no agent does.
+        # Rank 0 runs the store through which the members meet, instead of torchrun's agent.
         "TORCHELASTIC_USE_AGENT_STORE": "False",
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
     }

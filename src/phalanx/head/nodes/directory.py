@@ -155,7 +155,7 @@ class NodeDirectory:
             self._follow_health(record, report)
         if not (is_news or self.cluster.is_counted(node_id)):
             return False
-        # The report brings no news, but amounts that were counted as taken here may never have been
+        # The report is not new, but amounts that the head counted as taken may never have been
         # taken on the node.
         return self._put(record)
 
@@ -180,7 +180,7 @@ class NodeDirectory:
         """Declare nodes dead that have been silent for too long."""
         self.expected.tick(now)
         for node_id in self._alive.overdue(now):
-            # otherwise an effect of another death has ended this node
+            # Otherwise an effect of another node's death has ended this node, too.
             if self.is_alive(node_id) and not self._awaits_next(node_id, now):
                 self._die(node_id, self._alive.overdue_text(node_id), LOST)
 
@@ -430,7 +430,7 @@ class NodeDirectory:
 
     def _die(self, node_id: str, reason: str, death: str) -> None:
         record = self._records[node_id]
-        # A node that is held was expected to end.
+        # The end of a node with a hold was expected.
         record.death = ORDERLY if record.holds.keys() - {RESTART} else death
         self._alive.on_dead(node_id)
         self._reports[node_id] = NodeReport(available={})

@@ -164,8 +164,8 @@ class AdmissionTable:
 
     def _turn(self, batch: Batch) -> tuple[float, float, int]:
         queue = batch.queue
-        # The queue's current holdings count as had already, because many batches may be admitted at
-        # one time.
+        # The queue's current holdings count as if it had always had them, because many batches may
+        # be admitted at one time.
         had = self._had.get(queue, 0.0) + self._share(queue) * self._hold_s
         return -batch.priority, had, self._arrivals[batch.ticket]
 

@@ -265,7 +265,7 @@ class UserLimitsControl:
 
 def _load(job: JobRecord, queues: tuple[str, ...]) -> _Load:
     spec = job.spec
-    # an array counts in place of its tasks
+    # An array counts instead of its tasks.
     if spec.element is not None or job.state in st.FINISHED:
         return _Load(queues, spec.user, 0, 0)
     waits, runs = job.state == st.PENDING, job.state == st.RUNNING

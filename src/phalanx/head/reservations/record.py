@@ -60,8 +60,7 @@ def windows(record: ReservationRecord, now: float) -> list[Window]:
     assert length_s is not None, "what recurs has a length"
     found: list[Window] = []
     last = record.last if record.last is not None else 0.0
-    # If the clock was ahead when the last window began, the windows up to that time are still to
-    # come.
+    # If the clock was ahead when the last window began, the windows until then have not come yet.
     after = max(now - length_s, record.created, last if last <= now else 0.0)
     if record.begun is not None:
         found.append((min(record.begun, now), record.begun + length_s))

@@ -137,8 +137,8 @@ class Rights:
 
     def _needs(self, asking: Asking, request: Request[Any]) -> list[Need]:
         if _is_free(asking) and request.verb is not Verb.JOIN:
-            # The object does not matter for a principal that may do everything to all objects; only
-            # the audit log names it.
+            # For a principal that may do everything to all objects, the object does not matter,
+            # except in the audit log.
             name = next((getattr(request, at) for at in _NAMES if hasattr(request, at)), "")
             thing = Object(kind="", name=name) if isinstance(name, str) else EVERYTHING
             return [(request.verb, thing)]
@@ -269,7 +269,8 @@ class Asked:
         """Raise NotAllowedError if the asker may not make this request."""
         is_change = request.verb in CHANGING and type(request).effect is not Effect.READS
         if not is_change and request.verb is not Verb.JOIN and _is_free(self.asking):
-            return  # allowed and not recorded, like nearly all requests in the mode *mine*
+            # allowed and not recorded, like nearly all requests if each user owns their work
+            return
         names, why = self._rights.refusal(self.asking, request)
         self._has_names = bool(names)
         self._what = described(request, names)

@@ -81,7 +81,8 @@ class NodeKeys:
         name = self._tokens.node_of(key)
         if name is None:
             return NotAllowedError("the key of this node was revoked, or has expired")
-        if isinstance(message, Join):  # drop reports about others: dead nodes, drivers' actors
+        # drop reports about other things: dead nodes, and actors of drivers
+        if isinstance(message, Join):
             message.given_up, message.actors = [], {}
         return (
             None if _is_its_own(name, prefix, message) else NotAllowedError(_REFUSED.format(name))

@@ -207,7 +207,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
         """Return the number of members of a group in any of `states`."""
         tallies = (self.tally.get(group, {}),) if group else self.tally.values()
         found = 0
-        for tally in tallies:  # asked so often that a generator costs time
+        for tally in tallies:  # called so often that a generator would cost too much time
             for state in states:
                 found += tally.get(state, 0)
         return found

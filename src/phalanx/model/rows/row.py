@@ -101,7 +101,8 @@ def _cell(value: Any) -> str:
 
 
 def _escape(text: str) -> str:
-    from html import escape  # a table of all of HTML's names, which every worker would carry
+    # imports a table of all HTML names, which every worker would have in memory
+    from html import escape
 
     return escape(text)
 
