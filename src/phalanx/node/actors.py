@@ -142,7 +142,7 @@ class NodeActors:
         try:
             self._want(order, place)
         except Exception:
-            self._orders.pop(order.actor, None)  # the head is told that the actor was not made
+            self._orders.pop(order.actor, None)  # the head learns that the actor was not made
             raise
 
     def _want(self, order: PlaceActor, place: BundleId | None) -> None:
@@ -180,7 +180,7 @@ class NodeActors:
         """End the actor's process."""
         worker = self._leases.workers.get(message.worker)
         if worker is not None:
-            # when the same order is repeated later, it makes a new actor
+            # When the same order comes again later, it makes a new actor.
             self._made.pop(worker.lease, None)
             self._workers.end_worker(worker, message.reason, message.force)
 

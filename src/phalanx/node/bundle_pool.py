@@ -29,14 +29,15 @@ class BundlePool:
         shares: dict[str, int] = {}
         for name, taken in _items(reservation):
             whole[name] = float(len(taken))
-            is_by_memory = name == GPU and MEMORY in whole  # then its parts count as whole cards
+            # parts of a split card count as whole cards then
+            is_by_memory = name == GPU and MEMORY in whole
             if len(taken) == 1 and taken[0][1] < SCALE and not is_by_memory:
                 shares[name] = SCALE - taken[0][1]
         for term in _OF_CARDS:
             whole.pop(term, None)
         self._inner = NodeResources(whole, frozenset(self._numbers))
         if shares:
-            # The part of a shared device that is not the bundle's is taken for good.
+            # The part of a shared device that is not the bundle's counts as taken for ever.
             self._inner.acquire(ResourceSet(shares))
         self._takers = 0
 

@@ -154,8 +154,7 @@ class BundleTable:
         """
         group, index = place
         for at, held in sorted(self._groups.get(group, {}).items()):
-            # One bundle must provide all of a task's resources (Ray may combine bundles by
-            # resource).
+            # A single bundle must hold all resources of a task, while Ray may combine bundles.
             if held.is_committed and (index < 0 or index == at):
                 yield held.pool
 

@@ -124,7 +124,7 @@ class Drivers:
             )
             if (
                 self._setup.prestart
-            ):  # reply when the first worker is ready: the first task need not wait
+            ):  # the answer waits for the first worker, so that the first task need not
                 self._warming[job] = lambda: asker.reply(introduction)
             else:
                 asker.reply(introduction)

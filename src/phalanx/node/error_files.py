@@ -18,7 +18,7 @@ def told_in(data: bytes) -> str:
         found = json.loads(data)
     except (ValueError, RecursionError):
         return ""
-    # the file has torchrun's own failure, and that failure contains the failure of a process
+    # The file has torchrun's own failure, which contains the failure of a process.
     for _ in range(2):
         found = found.get("message") if isinstance(found, dict) else found
     if not isinstance(found, str):

@@ -77,7 +77,7 @@ class GroupPlaces:
         group_id, index = place
         known = self._known.get(group_id)
         if known is None:
-            # the demand is that of an owner on another node
+            # The demand is from an owner on another node.
             return self._bundles.refusal(place, request)
         if known.state == REMOVED:
             return ("its placement group was removed", code_of(TaskPlacementGroupRemoved))

@@ -133,7 +133,7 @@ class NodeGroups:
     def prepare(self, message: PrepareBundles) -> None:
         """Set bundles aside, all or none. They may use the room that is kept for their gang."""
         self._leases.end_claim(message.group)
-        self.settle()  # the head must be told what is free before it is told who gets it next
+        self.settle()  # the head must learn what is free before it learns who gets it next
         bundles = {i: ResourceSet.from_mapping(b) for i, b in message.bundles.items()}
         busy = [port for port in message.ports if not self._is_port_free(port)]
         ok = not (busy or self._leases.is_draining) and self._bundles.prepare(
@@ -182,8 +182,8 @@ class NodeGroups:
         settled = self._bundles.settle()
         if not settled:
             return False
-        # The report of free resources goes first: otherwise the head would take the bundles' room
-        # for used by others.
+        # The report of free resources goes first. Otherwise the head would count the bundles' room
+        # as used by others.
         self._report_changed()
         for group, attempt in settled:
             self._head.notify(BundlesGone(group, attempt))

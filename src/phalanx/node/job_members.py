@@ -80,7 +80,8 @@ class JobMembers:
         self._checks = checks or NoMemberChecks()
         self._runs = MemberRuns()
         self._admission = MemberAdmission(effects, bundles, directories, shortage, gpus)
-        # Members that go on when this node ends are recorded, and their commands started apart.
+        # Members that continue when this node ends are recorded, and their commands are started
+        # separately.
         self._records = MemberRecords(keeping or NotKeeping(), bundles, effects.commands, note)
         self._reports = MemberReports(head, clock, self._runs, self._records, report)
         self._processes = MemberProcesses(effects, self._records, self._admission.shortage, devices)
@@ -152,7 +153,7 @@ class JobMembers:
         report at once.
         """
         while place not in self._members and (order := self._runs.next(place)) is not None:
-            if self._admission.pool(place) is None:  # the place is gone
+            if self._admission.pool(place) is None:  # the place no longer exists
                 self._runs.put_back(order)
                 self._reports.stop_run(place)
                 return
@@ -164,7 +165,7 @@ class JobMembers:
         place = (order.group, order.index)
         pool = self._admission.pool(place)
         if pool is None:
-            return  # the member's place is being taken away: the head did that, so it knows
+            return  # the head is taking the member's place away, so it knows
         is_taken = place in self._members
         member = TAKEN if is_taken else self._admission.admit(order, pool, is_quiet)
         if isinstance(member, Refused):
@@ -382,7 +383,7 @@ class JobMembers:
             member.reason = member.reason or end.reason
             member.is_parent_killed = end.is_parent_killed
             if not member.is_ending:
-                # the member's other commands are useless without this one
+                # The member's other commands are useless without this one.
                 self._end(member, member.order.grace_s)
                 return True
         is_through = member.is_ending or not (member.waiting or member.order.commands)
@@ -448,5 +449,5 @@ class JobMembers:
             self._processes.kill(member.processes)
         if member.is_quiet and now >= member.began_at + SHOWN_S:
             self._reports.running(member)
-        if now >= member.began_at + HELD_S:  # the tasks behind a long task are returned
+        if now >= member.began_at + HELD_S:  # the tasks behind a long task are returned to the head
             self._reports.stop_run(member.place)

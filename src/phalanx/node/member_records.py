@@ -37,7 +37,8 @@ class MemberRecords:
         ends.
         """
         order = member.order
-        # A member that shares a GPU ends with its node, which holds it to its part of the memory.
+        # A member that shares a GPU ends with its node, because the node enforces the member's
+        # memory limit.
         if member.variables or not all(map(self._keeping.runs_on, order.before + order.commands)):
             return
         bundle = self._bundles.holding(member.place)

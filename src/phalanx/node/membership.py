@@ -284,8 +284,8 @@ class ClusterMembership:
         if self._is_over:
             return
         if message.is_foreign:
-            # Most likely the head's store was lost or exchanged: the work here waits for the right
-            # head.
+            # Most likely the head's store was lost or exchanged, so the work here waits for the
+            # right head.
             self._refusal = message.reason
             if self._headless_since is None:
                 self._headless_since = self._clock()

@@ -428,7 +428,7 @@ class Node(Generic[M_co]):
         self.jobs.handle_from_nodes_in(self.others.from_nodes)
 
     def _device_use(self) -> dict[int, Device]:
-        return self.devices.use()  # a method, since the devices are made after the members
+        return self.devices.use()  # a method, because the devices are made after the members
 
     def _end_holder(self, holder: Holder, reason: str, is_for_memory: bool) -> None:
         """End the holder of a shared GPU, because it uses too much memory or because the GPU's MPS
@@ -464,7 +464,7 @@ class Node(Generic[M_co]):
             self.membership.heard()
             try:
                 self.from_head.handle(message)
-            except Exception as error:  # the head would repeat its order to a node that comes back
+            except Exception as error:  # the head repeats its order to a node that comes back
                 self._report_defect(error)
                 answer = refusal(message, error)
                 if answer is not None:
@@ -532,7 +532,7 @@ class Node(Generic[M_co]):
         self.groups.settle()
         self.reports.round()
         self.membership.round()
-        has_settled = self.groups.settle()  # a head in this process may have given bundles back
+        has_settled = self.groups.settle()  # a head in this process may have freed bundles
         if self.planner.round() or has_settled:
             self.membership.round()
 

@@ -112,7 +112,7 @@ class ObjectRoom:
                     self._waiting.popleft()
                     wish.then(error)
                 elif missing == before:
-                    break  # the objects that could be freed are pinned, and pins end
+                    break  # the objects that could be freed are pinned now, but will not always be
         finally:
             self._is_serving = False
 

@@ -243,7 +243,7 @@ class ObjectStore:
     def kept(self, name: str, process: bytes) -> None:
         """Count the file of a dropped object, which `process` keeps for its next object."""
         if not self._files.is_in_memory(name):
-            self.dropped(name, 0, process)  # the file was spilled, or holds another object by now
+            self.dropped(name, 0, process)  # the file was spilled, or contains another object now
             return
         self.accounting.kept(name, process)
         self._drop_at_holders(name)
@@ -310,7 +310,7 @@ class ObjectStore:
         if name not in self._copies:
             return False
         self.evictions += 1
-        self.copy_dropped(name, may_keep=False)  # the object's own node still has it
+        self.copy_dropped(name, may_keep=False)  # the object's own node still has the object
         return True
 
     def free_pooled_files(self, needed_bytes: int) -> None:
@@ -337,8 +337,8 @@ class ObjectStore:
                 continue
             if self._files.is_here(name):
                 self._events.record(ArgumentPresent, object=name, bytes=size)
-            # otherwise the object is lost, which its reader will report
             elif prefix_of_name(name) != self._prefix:
+                # An object with the prefix of this node would be lost, which its reader reports.
                 self._pulls.want_ahead(name, size)
 
     def pull(self, name: str, size: int, asker: bytes, done: Done, will_map: bool = True) -> None:
@@ -405,7 +405,7 @@ class ObjectStore:
         promised = self._promised.pop(message.name, 0)
         if promised and message.ok and message.size:
             self.accounting.sealed(message.name, message.size, _COPIES)
-        else:  # the copy lies on disk, was here and counted before, or did not come
+        else:  # the copy is on disk, was here and counted before, or did not come
             self.accounting.withdraw(_COPIES, promised)
         writer = prefix_of_name(message.name)
         source = self.questions.ended(message.name, message.ok)

@@ -72,7 +72,7 @@ class OtherNodes:
 
     def view(self, message: View) -> None:
         """Store the rows of nodes that the head has sent."""
-        if message.is_whole:  # a restarted head may not know all nodes that the last head knew
+        if message.is_whole:  # a restarted head may not know all nodes that the previous head knew
             known = {row.prefix for row in message.rows}
             for prefix in [p for p in self._links.known() if p not in known]:
                 self._cut(prefix, "the head does not know its node", is_dead=True)
@@ -117,7 +117,8 @@ class OtherNodes:
         if node_id:
             forget = self._spilling.remove if is_dead else self._spilling.forget
             forget(node_id)
-        if is_dead:  # otherwise the next tick asks: a question now would dial a dead node in a loop
+        # otherwise the next tick asks, because asking now would dial a dead node again and again
+        if is_dead:
             self._plans.request()
 
     def _process_gone(self, process: bytes) -> None:

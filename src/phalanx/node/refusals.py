@@ -98,7 +98,8 @@ class Refusals:
         if not TERMS.isdisjoint(lacking):
             asks = ", ".join(amount_text(*one) for one in lacking.items())
             here = ", ".join(amount_text(*one) for one in has.items())
-            # Waiting does not make cards larger. A node without cards says nothing about others.
+            # Cards do not grow while work waits. A node without cards tells nothing about other
+            # nodes.
             is_known = is_alone or MEMORY in total
             return (
                 f"it asks for {asks} and {where} has {here}",

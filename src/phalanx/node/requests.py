@@ -80,7 +80,7 @@ class NodeRequests:
             return
         trouble = self._head.trouble
         if trouble and not peer.peer:
-            # A person waits for the answer: an error now is better than an answer much later.
+            # A person waits for the answer, and an error now is better than an answer much later.
             where = f"The head at {self._address}"
             error = to_wire(SystemFailureError(f"{where} cannot be reached: {trouble}."))
             peer.post(Reply(ask.token, NOTHING, error))

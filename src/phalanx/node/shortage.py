@@ -32,7 +32,7 @@ class Shortage:
         """Note that a command could not be started because something had run out. Returns the
         trouble.
         """
-        # all commands that were ordered before the rest fail together, and count once
+        # All commands that were ordered before the pause fail together, and count as one failure.
         if not self.trouble:
             self._failures += 1
             rest_s = pause_s(self._failures + 1, FIRST_REST_S, LONGEST_REST_S)

@@ -123,7 +123,7 @@ class SingleNodeMembership:
             if is_idle:
                 self._warm_up()
         elif is_idle:
-            self._make()  # done now, so that the first user of the head need not wait
+            self._make()  # done in advance, so that the first user of the head need not wait
 
     def round(self) -> None:
         """Handle the end of a round: pass on the messages in both directions."""
@@ -155,7 +155,7 @@ class SingleNodeMembership:
             case JobKnown() | EnvironmentKnown() | ProcessEnded(is_driver=True):
                 self._kept.append(message)
             case NodeReport() | DevicesSeen() | MachineSeen() | ProcessEnded() | NodeNumbers():
-                # the head learns these when it is made, and no actor or group has an owner yet
+                # The head reads these when it is made. No actor or group has an owner yet.
                 pass
             case _:
                 self._make().on_message(self._prefix, message)

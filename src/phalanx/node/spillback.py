@@ -330,8 +330,8 @@ class Spillback:
             asked = {node: place.times(n) for node, n in targets.items() if node != self._me}
             self._tried.asked(key, asked, now)
         if not targets and demand.count and (must_plan or not demand.can_run_here):
-            # No node has room: the whole demand waits where the wait is shortest, or where it must
-            # run.
+            # No node has room, so the whole demand waits where the wait is shortest, or where it
+            # must run.
             patient = replace(asking, require_available=False)
             outcome = pick_node(
                 self.view,

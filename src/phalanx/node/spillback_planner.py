@@ -81,9 +81,8 @@ class ViewRefresh:
             except PhalanxError:
                 return
             self._version = changes.version
-            # The answer may have waited at the head, so this node's later news is newer than the
-            # answer. News of other nodes comes again with the next answer, which has a later
-            # version.
+            # The answer may have waited at the head, so this node's own news is newer. Newer news
+            # of other nodes comes with the next answer, which has a later version.
             own = self._node[:PREFIX_BYTES]
             self._changed(View([row for row in changes.rows if row.prefix != own]))
 
@@ -123,8 +122,8 @@ class SpillbackPlanner:
         if self._spilling.is_alone:
             for demand in self._leases.waiting.all():
                 demand.here = -1
-        # otherwise the new view requests a plan when it arrives
         elif not self._view.is_awaited(now):
+            # If a new view is awaited, it starts a plan when it arrives.
             self._spilling.put(self._own_row())
             self._spilling.plan(self._leases.waiting.all(), now, self._view.is_blind)
         self._leases.dispatch(now)

@@ -71,7 +71,7 @@ class StateReports:
         self._events = events
         self._history = history
         self._rounds: Gathering[_Answer] = Gathering()
-        history.when_ended = self._rounds.gone  # an ended process will not answer any more
+        history.when_ended = self._rounds.gone  # an ended process does not answer
 
     def handle_in(self, from_head: MessageTable, from_processes: PeerMessageTable) -> None:
         """Register the handlers for the head's questions and the answers of processes."""
@@ -93,8 +93,8 @@ class StateReports:
             for row in part.rows:
                 self._complete(row, pids)
             unheard = [self._named(process) for process in silent]
-            # Tasks of owners on other nodes, and their arguments, need the pids of the workers here
-            # too.
+            # Tasks of owners on other nodes, and their arguments, need the pids of this node's
+            # workers, too.
             living = self._history.living() if query.kind in ("tasks", "objects") else []
             theirs = {worker_id_of(record.process): record.pid for record in living}
             self._head.report(StateReported(message.number, part, unheard, theirs))

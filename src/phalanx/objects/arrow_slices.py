@@ -51,8 +51,8 @@ def _trimmed(value: Any) -> Any:
         if value.get_total_buffer_size() - value.nbytes <= _WASTE_BYTES:
             return value
         copied = _copied(value)
-    # types of other libraries may raise an error when they are counted or written
     except Exception:
+        # Types of other libraries may raise an error when they are counted or written.
         return value
     return copied if _kind(copied) == _kind(value) else value
 

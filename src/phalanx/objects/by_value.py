@@ -74,7 +74,7 @@ def _slotted(slots: Any, make: Callable[..., type], arguments: tuple[Any, ...]) 
     )
     try:
         return make(*with_slots)
-    except (AttributeError, TypeError):  # NamedTuple and msgspec take no slots from outside
+    except (AttributeError, TypeError):  # no slots can be added to NamedTuple and msgspec structs
         cls = make(*arguments)
         setattr(cls, _SLOTS, slots)
         return cls

@@ -35,7 +35,7 @@ def describe(
     number of Phalanx's own frames to leave out.
     """
     if isinstance(error, TaskError):
-        # A failed dependency, read inside the task: show the first failure.
+        # If a dependency failed and was read inside the task, show the first failure.
         text, cause = error.traceback_str, error.cause
         function_name, pid = error.function_name, error.pid or pid
     else:
@@ -172,7 +172,7 @@ def cancelled(task_id: str, name: str) -> Value:
     as in Ray.
     """
     error = TaskCancelledError(task_id, None)
-    text = f"TaskCancelledError: {error}"  # programs look for this word
+    text = f"TaskCancelledError: {error}"  # programs search for this word
     described = ("task", name, text, pickle.dumps(error, 5), None, None)
     return Value(FAILED, pickle.dumps(described, 5))
 

@@ -52,7 +52,7 @@ class FileHold:
         self.name = ""
 
     def __del__(self) -> None:
-        # This may run at any moment, under any lock, so it only notes the release.
+        # This may run at any time, while any lock is held, so it only records the release.
         if self.name:
             self.store.dropped.append((self.name, self.extent, self.seen))
 

@@ -33,7 +33,7 @@ class FilePool:
         """Keep a file. Returns the files to delete: older ones, or the file itself if it is too
         large or too small.
         """
-        self._remove(name)  # an earlier copy of the same object, which this one replaces
+        self._remove(name)  # an earlier copy of the same object, which this copy replaces
         if not MIN_BYTES <= size <= self._most_bytes:
             return [name]
         gone = []

@@ -126,7 +126,7 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         if not isinstance(id_bytes, bytes):
             raise TypeError(f"ObjectRef takes 28 bytes, got {type(id_bytes).__name__}.")
         owner, number = split_object_id(id_bytes)
-        if process.hooks is None or number >> 63:  # no process ever reaches this number
+        if process.hooks is None or number >> 63:  # no process ever counts this far
             return _by_value(owner, number)
         return process.hooks.adopt(owner, number)
 

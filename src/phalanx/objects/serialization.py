@@ -186,7 +186,7 @@ def deserialize(
         if buffers:
             return _loads(data, buffers=buffers)
         return _loads(data)
-    except PhalanxError:  # raised by a class that calls Phalanx while it is loaded
+    except PhalanxError:  # raised by a class that calls Phalanx while it is unpickled
         raise
     except Exception as error:
         raise UnserializableException(
@@ -260,7 +260,7 @@ def _children(value: Any) -> list[tuple[str, Any]]:
             try:
                 found.append((f".<closure {name}>", cell.cell_contents))
             except ValueError:
-                continue  # a cell that is not filled yet
+                continue  # a cell without a value so far
         for name in code.co_names:
             if name in value.__globals__ and not isinstance(
                 value.__globals__[name], type(sys) | type

@@ -68,7 +68,7 @@ class Stream:
         """Note that item `index` has its value."""
         if index == self.arrived_to + 1:
             self.arrived_to = index
-        if self.arrived_to < self.taken_to:  # abandoned
+        if self.arrived_to < self.taken_to:  # the stream was abandoned
             self.abandon()
         self._wake()
 
@@ -168,7 +168,7 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
             stream.waiters.append(wake)
             if stream.arrived_to >= index or stream.is_ended:
                 break
-            self._hooks.wait_stream(stream, 0, 0)  # this sends posted messages
+            self._hooks.wait_stream(stream, 0, 0)  # this sends the messages that wait to be sent
             await future
         if stream.arrived_to < index:
             raise StopAsyncIteration
@@ -179,7 +179,8 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
 
         After the last item, return a reference that is complete.
         """
-        ref = self._stream.slot(self._next_index)  # first, since the end completes awaited slots
+        # this comes first, since the end completes awaited slots
+        ref = self._stream.slot(self._next_index)
         return self.completed() if self.is_finished() else ref
 
     def next_ready(self) -> bool:
@@ -190,7 +191,7 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
         """Whether the last item has been taken."""
         return self._stream.is_ended and self._stream.arrived_to < self._next_index
 
-    _stream_exhausted = is_finished  # this name is used by Ray Data
+    _stream_exhausted = is_finished  # Ray Data uses this name
 
     def completed(self) -> ObjectRef[Any]:
         """Return a reference that completes when the task ends, and fails when the task does."""

@@ -41,7 +41,7 @@ class _Ring:
             self._append(begun, value)
             self._count = 1
             return
-        # A clock that is set back changes the open step, and none before it.
+        # After the clock was set back, values go into the open step, and no earlier step changes.
         self._count += 1
         self._means[-1] += (value - self._means[-1]) / self._count
 

@@ -186,7 +186,7 @@ class TaskJournal:
         """
         number, template, began, ended = task.number, task.template, answer.started, answer.ended
         if RUNNING not in TASK[task.state]:
-            self.move(task, RUNNING, began)  # raises the error that tells the task's story
+            self.move(task, RUNNING, began)  # raises the error with the task's story
         state = task.state = FINISHED if error is None else FAILED
         self._transitions += ((began, number, RUNNING, ""), (ended, number, state, ""))
         about = template.about
@@ -194,7 +194,8 @@ class TaskJournal:
             number, template.name, state, began, ended, worker, task.attempt, about, task.created,
             task.parent, error or "", summary,
         )  # fmt: skip
-        if about.is_listed:  # as add_run does, without its call: every task comes here
+        # the same as add_run, but without a call, because every task comes here
+        if about.is_listed:
             self._runs.append(run)
         self._uncounted.append(run)
 

@@ -42,8 +42,8 @@ class Children:
         numbers = siblings.numbers
         numbers.append(number)
         if len(numbers) >= siblings.look_at:
-            # Most children of a long-running parent have ended. If they have not, the next removal
-            # waits until there are twice as many.
+            # Most children of a long-running parent have ended. If not, the next removal waits
+            # until there are twice as many.
             numbers[:] = [n for n in numbers if self._is_pending(n)]
             siblings.look_at = max(_KEPT, 2 * len(numbers))
 

@@ -256,7 +256,7 @@ class OwnerCore:
 
     def handle(self, connection: Connection, message: Message, now: float) -> bool:  # noqa: PLR0912
         """Handle a message other than Done. Returns False if the message is not for an owner."""
-        # One line for each message, where possible.
+        # One line for each message, if possible.
         match message:
             case Failed():
                 if not self.calls.failed(connection, message):

@@ -88,7 +88,7 @@ class StateRows:
             selection.offer_all(self._row_of(work, sites) for work in pending)
             selection.offer_all(self._ended(run, sites) for run in runs)
             return
-        # Only the first rows are shown, so rows for the other 100,000 need not be made.
+        # Only the first rows are shown, so the rows for perhaps 100,000 others need not be made.
         first = heapq.nsmallest(selection.limit, pending, key=lambda work: work.number)
         left = selection.limit - len(first)
         if selection.is_latest:

@@ -51,7 +51,7 @@ def encode_frame(messages: list[msgspec.Struct]) -> bytes:
             _encoder.encode_into(messages, buffer, HEADER_BYTES)
         except UnicodeEncodeError:
             _encoder.encode_into(all_writable(messages), buffer, HEADER_BYTES)
-    except (ValueError, OverflowError) as error:  # bytes that msgpack cannot count
+    except (ValueError, OverflowError) as error:  # bytes whose number msgpack cannot represent
         raise ProtocolError(f"a frame that cannot be encoded: {error}") from None
     length = len(buffer) - HEADER_BYTES
     if length > MAX_FRAME_BYTES:

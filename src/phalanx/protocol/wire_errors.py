@@ -136,7 +136,7 @@ def from_wire(error: WireError) -> Exception:
         return errors.PhalanxError(f"{error.message} (an error of the unknown code {error.code!r})")
     try:
         return made(**error.details) if error.details else made(error.message)
-    except TypeError:  # the sender's class has other fields than this one
+    except TypeError:  # in the sender's version, the class has other fields
         return errors.PhalanxError(f"{error.code}: {error.message}")
 
 

@@ -64,7 +64,8 @@ def registered() -> list[Registered]:
             try:
                 with open(path, "rb") as file:
                     seen = os.fstat(file.fileno())
-                    if seen.st_uid != os.getuid():  # sudo keeps the home directory of another user
+                    # under sudo, the home directory is that of another user
+                    if seen.st_uid != os.getuid():
                         continue
                     one = msgspec.json.decode(file.read(), type=Registered)
             except (OSError, msgspec.MsgspecError):

@@ -123,7 +123,7 @@ class SqliteLedger:
         if version and (application, version) != (_APPLICATION, 1):
             raise sqlite3.DatabaseError(f"{self.path} is not a history that this version can read")
         self._db.execute("PRAGMA journal_mode = WAL")
-        # Confirmed records are deleted from the store, so they must outlive a power cut.
+        # Confirmed records are deleted from the store, so they must survive a power cut here.
         self._db.execute("PRAGMA synchronous = FULL")
         if version == 0:
             self._db.executescript(_SCHEMA)
@@ -167,7 +167,7 @@ class SqliteLedger:
                 last = (now - self._limits.sum_days * _DAY_S) // HOUR_S
                 self._db.execute("DELETE FROM hours WHERE hour < ?", (last,))
         except BaseException:
-            self._names = known  # names added in this transaction are not there
+            self._names = known  # names that were added in this transaction do not exist then
             raise
         self._counts = counts
 
@@ -275,7 +275,8 @@ class SqliteLedger:
                 where.append(_among(column, self._ids(names), words))
         if query.job:
             where.append("(job = ? OR (job > ? AND job < ?))")
-            words += [query.job, f"{query.job}[", f"{query.job}\\"]  # \ follows [
+            # a backslash before a letter; [ begins a set
+            words += [query.job, f"{query.job}[", f"{query.job}\\"]
         return self._db.execute(
             f"SELECT {columns} FROM {table} {_by(table, query)} WHERE {' AND '.join(where)}"
             " ORDER BY ended DESC LIMIT ?",

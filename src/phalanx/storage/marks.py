@@ -89,7 +89,7 @@ class FileMark:
     def write(self, head: Head, is_durable: bool = False) -> None:
         """Write the head into the file."""
         text = b"%s %020d %020d" % (head.cluster.encode(), head.epoch, head.sequence)
-        # On a full disk that copies on writing, the mark stays behind, which is harmless.
+        # On a full disk with copy-on-write, the mark is not updated, which is harmless.
         with contextlib.suppress(OSError):
             os.pwrite(self._fd, text + b" " + _checksum(text) + b"\n", 0)
             if is_durable:

@@ -85,7 +85,8 @@ class FileLock:
                 "store. Stop that one first, or name another file."
             ) from None
         holder = f"{os.getpid()}\n"
-        with contextlib.suppress(OSError):  # a full disk; the number is only for display
+        # the disk may be full, and the number is only for display
+        with contextlib.suppress(OSError):
             os.pwrite(self._fd, holder.encode(), 0)
             os.ftruncate(self._fd, len(holder))
         _held.add(self)
@@ -107,7 +108,8 @@ _held: set[FileLock] = set()
 
 
 def _forget_in_child() -> None:
-    # A forked child shares the lock; one that outlives the head would keep the next head out.
+    # A forked child has the lock, too. A child that outlives the head would keep the next head from
+    # starting.
     for lock in list(_held):
         lock.close()
 

@@ -61,7 +61,7 @@ class RedisAddress:
 
 def parse_redis_url(url: str) -> RedisAddress:
     """Return the address in a URL of one of FORMS. Errors for other URLs hide the password."""
-    # A password may contain an @ by mistake; the place is what follows the last one.
+    # A password may contain an @ by mistake, so the host begins after the last @.
     scheme, _, rest = url.partition("://")
     credentials, at, place = rest.rpartition("@")
     shown = f"{scheme}://{'***@' if at else ''}{place}"

@@ -141,7 +141,8 @@ class RedisConnection:
                 role, _, replicas, *_ = ask(candidate, "ROLE")
                 if role != b"master":
                     raise TryAgain(f"{_place(server)} is a replica; its primary must be named too")
-                # A primary that was cut off may hold more than its successor, all unconfirmed.
+                # A primary that was cut off may have more than its successor, but nothing of that
+                # was confirmed.
                 rank = (len(replicas) >= self._address.replicas, self._state_of(candidate))
             except redis.exceptions.AuthenticationError:
                 candidate.disconnect()

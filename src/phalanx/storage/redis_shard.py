@@ -30,7 +30,8 @@ FLOOR_BYTES = 64 * 2**20
 eighth of `maxmemory` if that is less.
 """
 
-# The token tells a repeated claim, whose answer was lost, from another head's claim.
+# By the token, a claim that is repeated because its answer was lost differs from another head's
+# claim.
 _CLAIM = """
 local epoch, token = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'token'))
 if token == ARGV[3] then
@@ -84,7 +85,7 @@ class RedisShard:
 
     def __init__(self, address: RedisAddress) -> None:
         self._address = address
-        # The braces keep all keys of a store in one slot, in case the server is part of a cluster.
+        # With the braces, all keys of a store are in the same slot of a Redis cluster.
         self._prefix = f"phalanx:{{{address.name}}}:"
         self._head_key = f"{self._prefix}head"
         self._token = secrets.token_hex(16)

@@ -43,7 +43,8 @@ MARK = ".mark"
 _KEEP_SIZE = 1
 """The mode of fallocate that gives blocks to a file without changing its length."""
 
-# Not WITHOUT ROWID: there each comparison of keys reads the whole row, megabytes of a function.
+# Without WITHOUT ROWID, because there each comparison of keys would read the whole row, with
+# perhaps megabytes.
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL, layout TEXT);
@@ -55,7 +56,8 @@ PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = 1;
 COMMIT;
 """
-# A row's checksum is NULL where format 1 wrote it. The log has its own checksums, the file none.
+# A row's checksum is NULL if format 1 wrote it. The log has its own checksums, but the file has
+# none.
 _FROM_1_TO_2 = f"""
 BEGIN IMMEDIATE;
 ALTER TABLE head ADD COLUMN cluster TEXT NOT NULL DEFAULT '';
@@ -241,7 +243,7 @@ class SqliteShard:
             return Head(*db.execute(f"SELECT {columns} FROM head").fetchone())
 
     def _open(self) -> None:
-        # The journal's thread writes after another thread has opened and loaded.
+        # The journal's thread writes, although another thread has opened and loaded the store.
         self._opened = db = sqlite3.connect(
             self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
         )

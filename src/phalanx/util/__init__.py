@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.objects.serialization import deregister_serializer, register_serializer
 
-# Imported at once, because of its name: as in Ray, `placement_group` is both a module of this
-# package and a function of that module, and the package's attribute must stay the function.
+# Imported at once, because as in Ray, `placement_group` is both a module of this package and a
+# function of that module, and the package's attribute must be the function.
 from phalanx.util.placement_group import (
     get_current_placement_group,
     get_placement_group,

@@ -82,7 +82,7 @@ class Executor(concurrent.futures.Executor):
         self._lock = threading.Lock()
         self._is_shut_down = False
         self._broken = ""
-        # A function is pickled once, as a remote function, and not with each of its calls.
+        # A function is pickled once, as a remote function, instead of with each of its calls.
         self._remote_of = functools.lru_cache(maxsize=FUNCTIONS_KEPT)(
             functools.partial(_as_remote, fixed={}, options=options)
         )
@@ -181,7 +181,8 @@ class Executor(concurrent.futures.Executor):
             concurrent.futures.wait(pending)
 
     def _done(self, future: Any) -> None:
-        # the reference would keep the result alive, which now belongs to its reader
+        # The reference would keep the result in memory, although the result now belongs to its
+        # reader.
         future.ref = None
         with self._lock:
             self._pending.discard(future)
@@ -275,7 +276,7 @@ def _finish_all() -> None:
         executor.shutdown()
 
 
-# Register the end of all executors before the session ends: at the moment when the standard
-# library's executors wait, too.
+# Register the end of all executors before the session ends, when the standard library's executors
+# wait, too.
 threading._register_atexit(_finish_all)  # type: ignore[attr-defined]
 os.register_at_fork(after_in_child=_executors.clear)

@@ -158,7 +158,7 @@ class _OnceWhole(PlacementGroupSchedulingStrategy):
         return {**wire, "bundle": WHOLE_GROUP} if wire else wire
 
 
-@remote(num_cpus=0, max_retries=0, enable_task_events=False)  # not a task of the program
+@remote(num_cpus=0, max_retries=0, enable_task_events=False)  # this is no task of the program
 def _itself(group: PlacementGroup, proof: object = None) -> PlacementGroup:
     return group
 
@@ -200,7 +200,7 @@ def placement_group(
     group.ask_created()
     group.may_be_used = bool(name)
     if name or bundle_label_selector or not _is_plain(bundles):
-        made.result()  # the head's refusal is raised here
+        made.result()  # this raises the error with which the head refused the group
     return group
 
 

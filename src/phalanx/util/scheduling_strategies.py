@@ -43,7 +43,7 @@ class PlacementGroupSchedulingStrategy:
         placement_group_bundle_index: int = -1,
         placement_group_capture_child_tasks: bool | None = None,
     ) -> None:
-        # as on Ray, None means no group, even when the parent is in one
+        # As with Ray, None means no group, even if the parent is in one.
         if placement_group is not None:
             placement_group.may_be_used = True
         self.placement_group = placement_group

@@ -242,7 +242,7 @@ class WorkerCore:
             return
         running = self.running
         is_running = running is not None and (running.owner, running.number) == key
-        # The work is cancelled before its children, so that it sees its own end and not theirs.
+        # The work is cancelled before its children, so that it sees its own end before theirs.
         if running is not None and is_running:
             running.is_cancelled = True
             self._effects.interrupt(running)

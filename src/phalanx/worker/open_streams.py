@@ -22,7 +22,7 @@ class OpenStreams:
         would wait for its reader.
         """
         self._contexts[connection, number] = context
-        if connection.closed:  # `lost` looks at the entries after the connection was closed
+        if connection.closed:  # `lost` reads the entries after the connection was closed
             context.is_cancelled = True
 
     def end(self, connection: Connection, number: int) -> None:

@@ -100,8 +100,8 @@ class TaskReferences:
 
     def taken(self, reader: bytes, number: int) -> None:
         """Release the references in a result whose reader has registered with their owners."""
-        # A task may give many results, and their readers' registrations end in any order. So all
-        # references are kept until each result has been taken.
+        # A task may have many results, and their readers register in any order. So all references
+        # are kept until each result has been taken.
         found = self._kept.get((reader, number))
         if found is None:
             return

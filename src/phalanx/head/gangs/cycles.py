@@ -191,8 +191,8 @@ class Cycles:
             return
         try:
             self._cycle(now)
-        # Such as a fault in a plugin, which must not end running work.
         except Exception as error:
+            # For example, a plugin has a fault, which must not end running work.
             self._times.failed()
             self._effects.report_defect(error)
             self.request_cycle(AFTER_DEFECT_S)

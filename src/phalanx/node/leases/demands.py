@@ -83,7 +83,7 @@ class Demands:
         """
         key = demand.key
         if key not in self._made:
-            return  # the owner is gone, or its class is over
+            return  # the owner or the class no longer exists
         self._made[key] -= 1
         if demand.actor:
             count = 0 if demand.is_withdrawn else 1

@@ -118,7 +118,7 @@ class LeaseMachine:
             raise ValueError("the held resources are not part of those that must be free")
         starting = self._starting_for(fields["actor"]) if "actor" in fields else None
         if starting is not None:
-            # the worker starts already, and is the one that is wanted
+            # The worker is already starting, and is the one that is wanted.
             starting.is_withdrawn = False
             return None
         demand = self.waiting.want(now, seen, **fields)
@@ -164,7 +164,7 @@ class LeaseMachine:
 
     def _dispatch_stale(self, now: float) -> None:
         if self._is_dispatching:
-            return  # an effect gave something back: the loop below looks again
+            return  # called from an effect that freed something: the loop below runs once more
         self._is_dispatching = True
         try:
             while self._is_stale or self._changed:
@@ -189,7 +189,7 @@ class LeaseMachine:
                 continue
             try:
                 self._meet(demand, now, kept)
-            except Exception as error:  # an error of one demand must not hold up the others
+            except Exception as error:  # an error of one demand must not delay the others
                 self.waiting.remove(demand)
                 text = f"an internal error on the node: {type(error).__name__}: {error}"[:300]
                 demand.asker.refused(demand, text, code_of(SystemFailureError))
@@ -231,7 +231,7 @@ class LeaseMachine:
         if demand.group is None:
             yield self.resources
         else:
-            # Bundles with devices that the demand does not use are left to demands that use them.
+            # Bundles with devices that the demand does not use are left for demands that use them.
             pools = self.groups.pools(demand.group)
             yield from sorted(pools, key=lambda p: any(x not in demand.place for x in p.devices))
 
@@ -256,7 +256,7 @@ class LeaseMachine:
                 continue
             demand.lacks_worker = not self._has_worker(demand, now)
             if demand.lacks_worker:
-                return False  # looked at again when a worker is ready, or a tick later
+                return False  # this is tried again when a worker is ready, or at the next tick
             cpus, rest = _split(demand.hold)
             held_cpus, held_rest = pool.acquire(cpus), pool.acquire(rest)
             assert held_cpus is not None
@@ -448,7 +448,7 @@ class LeaseMachine:
         self.waiting.owner_gone(owner)
         mine = [x for x in self.leases.values() if x.demand.owner == owner and not x.demand.actor]
         for lease in mine:
-            lease.worker.is_leaving = True  # the worker serves no other owner until it has ended
+            lease.worker.is_leaving = True  # the worker serves no other owner before it has ended
             self._effects.stop_worker(lease.worker, "its owner died", True)
         return mine
 

@@ -102,7 +102,7 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     """The kind of workers that the demand needs."""
 
     def __post_init__(self) -> None:
-        # Computed once, because every round looks at every demand that waits.
+        # Computed only once, because every round examines every waiting demand.
         has_devices = any(name in self.hold for name in ACCELERATORS)
         self.kind = (self.job, self.environment, has_devices)
 

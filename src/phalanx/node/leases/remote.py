@@ -176,7 +176,7 @@ class BorrowedLeases:
     def _granted(self, prefix: bytes, owner: bytes, message: Granted) -> None:
         peer = self._peers.get(owner)
         if peer is None or not self._waiting.is_known(owner, message.scheduling_class):
-            # The grant was on its way when the class ended or the owner's process ended.
+            # The class or the owner's process ended while the grant was on its way.
             self._links.send_to(prefix, owner, LeaseReturned(message.lease))
             over = LeaseWanted(message.scheduling_class, {}, OVER)
             self._links.send_to(prefix, owner, over)

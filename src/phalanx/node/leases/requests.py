@@ -100,7 +100,7 @@ class OwnerLeases:
             return
         lease = self._leases.leases.get(message.lease)
         if lease is not None and lease.demand.owner == peer.peer:
-            # if the lease is given back first, no other owner is served
+            # If the lease is given back before, no other owner is served.
             lease.worker.is_leaving = True
             self._kill_worker(lease.worker.worker_id)
 

@@ -136,7 +136,7 @@ def _add_use(parts: Mapping[int, HourSum], attempt: Attempt, used: Used) -> None
         one.cpu_known_s += attempt.cpus * share_s
         one.cpu_idle_s += min(used.cpu_idle_s * part, share_s) * attempt.cpus
         if used.gpus:
-            # A shared device counts by the part of it that was held.
+            # A shared device counts by the part that was held.
             of_device = attempt.gpus / used.gpus
             one.gpu_used_s += used.gpu_mean * attempt.gpus * share_s
             one.gpu_known_s += attempt.gpus * share_s

@@ -112,7 +112,7 @@ class RecordedMetrics:
 
     def _set(self, name: str, family: Family, sample: Sample, process: bytes) -> None:
         if len(family.samples) >= MOST_SETS and sample.labels not in family.samples:
-            return  # beyond the bound it is unknown which was set last
+            return  # above the bound it is unknown which process set the gauge last
         merge(family, sample)
         self._set_by[name, sample.labels] = process
 

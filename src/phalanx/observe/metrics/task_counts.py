@@ -38,7 +38,7 @@ def count_runs(meter: Meter, runs: Sequence[RunFields]) -> None:
         left -= times
         _, _, _, started, ended, worker, _, about, created, *_ = run
         if not worker:
-            continue  # it failed without having run
+            continue  # the attempt failed without having run
         kind = ACTOR if about.actor else TASK
         meter.observe("phalanx_task_run_seconds", max(ended - started, 0.0), kind, times=times)
         if created:

@@ -109,7 +109,8 @@ def order_of(kind: str, row: Row) -> tuple[Any, ...]:
     before smaller ones. Among equal rows, the order is that of their ids. The latest attempt of a
     task comes first.
     """
-    own = str(row.get(id_column(kind)))  # rows come from other processes: nothing is certain
+    # rows come from other processes, so any value may be missing
+    own = str(row.get(id_column(kind)))
     if kind == "tasks":
         attempt = row.get("attempt_number")
         return (row.get("state") in _OVER, own, -attempt if isinstance(attempt, int) else 0)

@@ -124,9 +124,7 @@ class Selection:
         if query.count_by:
             amount = row.get(query.sum_of) if query.sum_of else 0
             key = tuple(row.get(name) for name in query.count_by)
-            self._count(
-                key, 1, max(amount or 0, 0)
-            )  # -1 stands for an object that is not there yet
+            self._count(key, 1, max(amount or 0, 0))  # -1 means that the object does not exist yet
         else:
             self._keep([row])
 
@@ -217,6 +215,6 @@ def _is_same(name: str, have: Any, wanted: Value) -> bool:
         except ValueError:
             return False
     mine = str(have).lower()
-    if name == "node_id":  # processes know only the beginning of other nodes' ids
+    if name == "node_id":  # processes know only the beginnings of other nodes' ids
         return bool(mine) and mine[:_PREFIX_DIGITS] == text[:_PREFIX_DIGITS]
     return mine == text

@@ -314,8 +314,8 @@ class Calls:
         if message.kind == "cancelled":
             self._end(call, self._cancelled(call))
         elif message.kind == "exit":
-            # The actor is leaving. The news of its end is on its way, and fails this call with the
-            # reason.
+            # The actor is leaving. The news of its end will arrive soon, and then this call fails
+            # with the reason.
             call.retries = 0
             call.actor.inflight[call.number] = call
         elif message.kind == "lost":

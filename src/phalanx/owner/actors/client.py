@@ -218,9 +218,9 @@ class ActorClient:
     def submit(self, call: PendingCall) -> None:
         """Queue the call. If the actor is dead, fail the call at once."""
         if self.state == DEAD or (self.state == RESTARTING and call.retries == 0 and self.worker):
-            # As in Ray: a call that may not be sent twice does not wait for the actor to come back.
-            # Such a call does wait for an actor that was never there, because nothing can have run
-            # on it.
+            # As in Ray, a call that may not be sent twice does not wait for an actor to come back.
+            # It does wait for an actor that has not existed before, because nothing can have run on
+            # it.
             self.effects.fail_call(call, self)
             return
         self.queue.append(call)
@@ -271,7 +271,7 @@ class ActorClient:
         call = self.inflight.pop(number, None)
         if not self.inflight:
             self._goes_alone = False
-            if self.queue:  # calls that must go alone, or that waited for such a call
+            if self.queue:  # calls that must be sent alone, or that waited for such a call
                 self.pump()
         return call
 

@@ -61,7 +61,8 @@ class ActorClients:
         client.incarnation = message.incarnation
         if client.actor in self._astray:
             if message.state == ALIVE and message.worker == client.worker:
-                self._peers.peer(message.worker)  # `tick` sees whether this leads to a connection
+                # `tick` decides whether this leads to a connection
+                self._peers.peer(message.worker)
                 return
             del self._astray[client.actor]
             if message.state == ALIVE:
@@ -83,7 +84,8 @@ class ActorClients:
     def _came_up(self, client: ActorClient, worker: bytes) -> None:
         self._held_back.pop(client.actor, None)
         if client.worker != worker and (client.connection is not None or client.inflight):
-            # This process has not noticed the end of the actor's old process, or the news was lost.
+            # Either this process has not noticed the end of the actor's old process, or the news
+            # was lost.
             _interrupt(client, "it was restarted")
         client.state = ALIVE
         client.worker = worker

@@ -150,7 +150,7 @@ class Registration:
     ) -> RegisterActor:
         """Return the request that creates the actor. All inputs must be here."""
         for ref in inputs or ():
-            self._references.export(ref)  # the actor may have to fetch this input again
+            self._references.export(ref)  # the actor may fetch this input again
         creation.inputs = [self._objects.for_sending(ref) for ref in inputs or ()]
         creation.sources = [(ref._owner, ref._number) for ref in inputs or ()]
         large = [v for v in (creation.args, *creation.inputs) if type(v) is Value]

@@ -328,7 +328,7 @@ def _source(owner: bytes, ref: ObjectRef[Any]) -> Source:
     if payload is None:
         return Awaited(ref)
     if hold is not None:
-        # The reference behind an actor's handle: a remembered task keeps no actor alive.
+        # This is the reference behind an actor's handle. A remembered task keeps no actor alive.
         return Fleeting(ref, Unmakeable("actor", "the last handle of its actor has gone."))
     return Small(ref, payload)
 
@@ -443,7 +443,7 @@ class Remembered:
         self.kept_bytes = 0
 
     def __del__(self) -> None:
-        # This may run at any moment, so it only notes the number.
+        # This may run at any time, so it only records the number.
         self._released.append(self.number)
 
 

@@ -140,7 +140,7 @@ class Reconstruction:
         late = self.running[work.number].late
         for ref in work.stream.left():
             if ref in late:
-                continue  # the item came, and was lost again
+                continue  # the item has come, and was lost again
             why = Unmakeable("items", "its generator gave fewer items when it ran again.")
             failure = error or failures.failed(lost_error(ref._owner, ref._number, why))
             ref._hold = None
@@ -156,14 +156,14 @@ class Reconstruction:
         """
         if not is_in_file(ref, name):
             return
-        ref._hold.seen = True  # a reader may have found the file at the last moment
+        ref._hold.seen = True  # a reader may still have found the file
         maker: Maker = ref._hold.lineage or put_by(ref._owner)
         self._objects.forget_value(ref)
         if isinstance(maker, Unmakeable):
             self._give_up(ref, maker)
         elif maker.number not in self.running and (why := maker.why_not()) is not None:
             self._give_up(ref, why)
-        else:  # a run that is under way may still make the object, even if no retries are left
+        else:  # a run that has begun may still make the object, even if no retries are left
             ref._hold = LostHold(maker)
             note_lost(ref, maker)
 
@@ -178,7 +178,9 @@ class Reconstruction:
         """Make this object again if it is lost, because somebody waits for it."""
         self._needed.append(ref)
         if self._is_busy:
-            return  # needed by work being run again: no recursion, lineages may be long
+            # an input of work that is run again; there is no recursion, because lineages may be
+            # long
+            return
         self._is_busy = True
         try:
             while self._needed:

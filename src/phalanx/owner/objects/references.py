@@ -34,7 +34,7 @@ class BorrowHold:
         self.released = released
 
     def __del__(self) -> None:
-        # This may run under any lock, so it only notes the release.
+        # This may run while any lock is held, so it only records the release.
         self.released.append((self.owner, self.number, self.count))
 
 
@@ -109,8 +109,8 @@ class References:
         already.
         """
         if ref._hold is None and ref._owner != self._me:
-            # Done before the hold is set: a connection made now begins with a declaration of all
-            # holds.
+            # This comes before the hold is set, because a connection that is made now begins with a
+            # declaration of all holds.
             connection = self._peers.peer(ref._owner)
             ref._hold = BorrowHold(ref._owner, ref._number, 1, self.released)
             if connection is not None:
@@ -186,8 +186,8 @@ class References:
         new connection.
         """
         process = connection.peer
-        held = self._held_of(process)  # these references stay alive from here on
-        for _ in range(len(self.released)):  # objects that have gone are not declared at all
+        held = self._held_of(process)  # from here on, these references stay alive
+        for _ in range(len(self.released)):  # objects that no longer exist are not declared at all
             entry = self.released.popleft()
             if entry[0] != process:
                 self.released.append(entry)

@@ -68,7 +68,7 @@ class Streams:
         """Add one value to the stream of its work."""
         stream = work.stream
         if type(stream) is Stream and message.index <= stream.taken_to:
-            # A retry produces the same items again, and waits for the reader in the same way.
+            # A retry produces the same items again, and waits for the reader just as before.
             self._objects.discard(message.value, source, message.number)
             if stream.on_taken is not None:
                 stream.on_taken()

@@ -136,7 +136,8 @@ class ObjectTable:
         those of its own objects that are in the value. `maker` can make the value again.
         """
         if ref._value is not None:
-            if source and type(payload) is not bytes:  # the value came twice: the first one stays
+            # the value came twice, and the first one stays
+            if source and type(payload) is not bytes:
                 self.discard(payload, source, ref._number >> INDEX_BITS)
             return
         if type(payload) is not bytes:
@@ -243,7 +244,7 @@ class ObjectTable:
         stale = ref._value
         assert isinstance(stale, Value)
         self._stale[ref] = stale
-        # this comes first: threads that read without the lock look at this field last
+        # This comes first, because threads that read without the lock read this field last.
         ref._value = None
         ref._cached = None
         ref._inner = None

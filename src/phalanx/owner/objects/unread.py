@@ -28,7 +28,7 @@ class UnreadFailure:
         self.is_read = False
 
     def __del__(self) -> None:
-        # This may run at any moment, under any lock, so it only notes the failure.
+        # This may run at any time, while any lock is held, so it only records the failure.
         if not self.is_read:
             self.dropped.append(self.failure)
 

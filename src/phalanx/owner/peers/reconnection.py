@@ -83,8 +83,8 @@ class Reconnection:
         before = self._peers.known(process)
         if message.again:
             self._ended.add(process)
-        # A process dials only without a connection. So it has seen the end of the connection that
-        # it had made before, and this process has not noticed that end yet.
+        # A process dials only when it has no connection. So it has seen the end of its earlier
+        # connection, which this process has not noticed yet.
         has_ended = message.again or self._peers.was_made_by(process)
         is_other = before is not None and before is not connection and not before.is_dialling
         if before is not None and is_other and has_ended:
@@ -92,7 +92,7 @@ class Reconnection:
         if self._peers.adopt(connection):
             is_unsure = process in self._ended and not message.again
             self._begin(connection)
-            if is_unsure:  # the other side has forgotten that there was a connection before
+            if is_unsure:  # the other side does not remember that there was a connection before
                 connection.post(self._hello(again=True))
 
     def _hello(self, again: bool) -> Hello:
@@ -138,7 +138,7 @@ class Reconnection:
         if connection.is_dialling:
             self._redialling.refused(process, unsent, connection.refusal, now)
         elif wants:
-            # Each side may hold objects of the other, and they should not dial at the same time.
+            # Each side may hold objects of the other. The two must not dial at the same time.
             is_first = self._me < process
             self._redialling.ended(process, now + (DIAL_AGAIN_S if is_first else 3 * DIAL_AGAIN_S))
         else:

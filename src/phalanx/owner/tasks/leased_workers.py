@@ -166,8 +166,8 @@ class LeasedWorkers:
                 self._machine.unreached(worker, f"not sent: {connection.refusal}")
                 continue
             elif worker.died is None and not self._peers.is_here(connection.peer):
-                # Perhaps only the connection has ended. The worker must end before others do its
-                # work.
+                # Perhaps only the connection has ended. The worker must end before others can do
+                # its work.
                 self._node.send(KillWorker(worker.lease))
             self._bury(worker)
         self._functions.pop(connection, None)

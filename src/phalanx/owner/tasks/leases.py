@@ -190,8 +190,8 @@ class TaskMachine:
             if not queue:
                 return
             if worker.recalled:
-                # this worker is busy with something slow: it gets no more tasks until it is done
-                # with that
+                # This worker is busy with a slow task, so it gets no more tasks until that task is
+                # done.
                 continue
             room = self._room(queue[0], worker)
             if room > 0:
@@ -214,7 +214,8 @@ class TaskMachine:
             task = queue[0]
             alone = task.template.function is not function or task.retries == 0
             if inflight and alone:
-                break  # another function's mean does not hold; a task without retries goes alone
+                # the mean of another function does not apply; a task without retries is sent alone
+                break
             queue.popleft()
             task.worker = worker
             inflight[task.number] = task
@@ -229,7 +230,7 @@ class TaskMachine:
             mean = queue[0].template.function.mean_s
             moving = [w for w in scheduling_class.workers if not (w.recalled or w.is_stopping)]
             if mean is not None and moving and not scheduling_class.key.each:
-                # Workers that keep moving will get to most of the tasks anyway.
+                # Workers that make progress will get to most of the tasks anyway.
                 count = min(count, int(count * mean / WORTH_A_WORKER_S))
         announced = scheduling_class.announced
         is_fewer = announced >= FEWER_MATTER_FROM and count <= announced // 2
@@ -378,7 +379,7 @@ class TaskMachine:
         """
         scheduling_class = self._numbered.get(class_number)
         if scheduling_class is None:
-            return []  # the class is over
+            return []  # the class no longer exists
         scheduling_class.refusal = reason
         if not fatal:
             return [task for task in scheduling_class.queue if task.state == PENDING_NODE]
@@ -418,7 +419,7 @@ class TaskMachine:
         """Queue tasks again that were not started, except those that were cancelled meanwhile."""
         for task in tasks:
             if task.cancelled == TIMED_OUT:
-                task.cancelled = ""  # the task did not run, so it did not run for too long
+                task.cancelled = ""  # the task did not run, so it cannot have run for too long
         self._requeue((t for t in tasks if not t.cancelled), "not started where it was sent")
         for task in tasks:
             if task.cancelled:

@@ -146,8 +146,8 @@ class Locality:
         return self._node if node != self._node and self._is_here(name) else node
 
     def _key(self, base: ClassKey, near: str, size: int) -> ClassKey:
-        # The size is rounded to a power of two: with a class for each size, each class would have
-        # one task.
+        # The size is rounded to a power of two, because otherwise nearly every task would have a
+        # class of its own.
         rounded = 1 << (size - 1).bit_length()
         found = self._keys.get((base, near, rounded))
         if found is None:

@@ -46,7 +46,8 @@ class FunctionRecord:
         if mean is None:
             self.mean_s = seconds
         elif seconds > 4 * mean:
-            # a much longer run counts at once, because it limits what may be queued behind it
+            # A much longer run counts at once, because it limits how many tasks may be queued
+            # behind it.
             self.mean_s = seconds
         else:
             self.mean_s = mean + _WEIGHT * (seconds - mean)
@@ -119,7 +120,7 @@ class TaskRecipe:
         self.returns = template.returns
         self.allowed = template.max_retries
         if template.returns < 0:
-            # Nobody takes the items in order, so nothing may hold the generator back.
+            # Nobody reads the items in order, so the generator must not be held back.
             template = msgspec.structs.replace(template, backpressure=-1)
         self._template = template
 

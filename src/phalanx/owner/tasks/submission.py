@@ -110,7 +110,7 @@ class Submission:
         if parent is not None:
             task.parent = parent
             self._children.add(parent, task.number)
-        if task.inputs is None and not self._is_closed:  # as `start` does, without its call
+        if task.inputs is None and not self._is_closed:  # the same as `start`, but without a call
             self.machine.pending[task.number] = task
             self.machine.enqueue(task)
         else:
@@ -312,7 +312,7 @@ class Submission:
         task = self.workers.finished(connection, message.number, now)
         if task is not None and task.deadline is not None:
             self._timeouts.forget(message.number)
-        # the task is over, for instance because its gang is
+        # The task is over, for instance because its gang is.
         if task is None or task.state == STATE_FAILED:
             self._results.discard(message, connection.peer)
             return
@@ -437,7 +437,9 @@ class Submission:
         """End the task. The failure becomes the value of all its results."""
         self._ending.append((task, error))
         if len(self._ending) > 1:
-            return  # another task's failed input: no recursion, since chains of tasks may be long
+            # an input of another task has failed; there is no recursion, because chains of tasks
+            # may be long
+            return
         while self._ending:
             try:
                 self._end(*self._ending[0])

@@ -59,8 +59,8 @@ class Timeouts:
                 self._outbox.post(worker.connection, Cancel(task.number, True, "timeout"))
                 task.deadline = now + KILL_GRACE_S
             else:
-                # The task did not stop when asked to, so its process is ended, and the task is
-                # answered now.
+                # The task did not stop when it was asked to. So its process is ended, and the task
+                # fails now.
                 self.forget(task.number)
                 self._node.send(KillWorker(worker.lease))
                 worker.inflight.pop(task.number, None)

@@ -31,7 +31,7 @@ def reach_streams(address: str | None, process: bytes) -> Connection:
             if os.path.exists(path):
                 return Connection(connect(path).sock, decode=decode_body)
             if daemon.kind == "head":
-                continue  # a head has no gate to nodes
+                continue  # a head does not let nodes in
             sock = request_dial(session, process)
         except OSError as error:
             troubles.append(error.strerror or str(error))

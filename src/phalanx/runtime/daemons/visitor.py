@@ -38,7 +38,7 @@ def ask_daemon(session: Session, daemon: Announcement, request: Request[R], time
     if daemon.kind == REMOTE:
         from phalanx.runtime.daemons.personal_token import own_token
 
-        # imports TLS, which most commands do not need
+        # Imports TLS, which most commands do not need.
         from phalanx.runtime.daemons.remote import ask_remote
 
         token = own_token()
@@ -76,7 +76,7 @@ class _Visit:
     def send(self, message: Ask) -> None:
         body = encoded(msgspec.msgpack.encode, [message])
         self._wait()
-        # the next read reports the end
+        # The next read reports the end.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._sock.sendall(len(body).to_bytes(HEADER_BYTES, "big") + body)
 
@@ -94,7 +94,7 @@ class _Visit:
             except msgspec.MsgspecError as error:
                 raise ProtocolError(f"a frame that is not of the protocol: {error}") from None
             for message in messages:
-                # this message is of another kind
+                # This message is of another kind.
                 with contextlib.suppress(msgspec.ValidationError):
                     return msgspec.msgpack.decode(message, type=Reply)
 

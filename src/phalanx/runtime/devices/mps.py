@@ -52,7 +52,8 @@ class MpsControl:
         try:
             pid = int((place / _PID_FILE).read_text())
             self._running[number] = os.pidfd_open(pid)
-            note_helper(self._directory, pid)  # the daemon would outlive a node that is killed
+            # otherwise the daemon would outlive a node that is killed
+            note_helper(self._directory, pid)
         except ValueError as error:
             raise OSError(f"{PROGRAM} wrote no pid into {place}: {error}") from None
         return str(place)

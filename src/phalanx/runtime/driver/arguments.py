@@ -60,5 +60,5 @@ def pack_arguments(
     if hold is None and refs is None:
         return payload, inputs, None
     if hold is not None:
-        hold.seen = True  # the function that is called may keep the memory that it maps
+        hold.seen = True  # the called function may keep the memory that it maps
     return payload, inputs, [hold, refs]

@@ -77,8 +77,8 @@ class ActorMaker:
             options.get(k) is not None
             for k in ("num_cpus", "num_gpus", "gpu_memory", "resources", "accelerator_type")
         )
-        # As in Ray: an actor without resources, or with memory alone, needs one CPU to be placed,
-        # and holds none.
+        # As in Ray, an actor with no resources, or only memory, needs one CPU to be placed, but
+        # holds none.
         place = required_resources(options, default_cpus=1)
         hold = required_resources(options, default_cpus=1 if explicit else 0)
         is_async = definition.is_async

@@ -200,7 +200,7 @@ class RuntimeEngine:
         interrupts.unguard()
         interrupts.end_by_signal()
         if not runtime.is_closed:
-            # this shows what the workers have printed until now
+            # This shows what the workers have printed so far.
             with contextlib.suppress(PhalanxError):
                 self._requests.ask(DrainOutput(), DRAIN_S)
             with contextlib.suppress(OSError):
@@ -269,7 +269,7 @@ class RuntimeEngine:
         if self.runtime.is_closed:
             raise LocalNodeDiedError("The node process of this machine has ended.")
         owner = self.runtime.owner
-        # as when a task returns an error: readers of the object get it raised
+        # As when a task returns an error: reading the object raises it.
         if isinstance(value, TaskError):
             data = failures.describe(value, value.function_name, os.getpid())
             return owner.objects.put(owner.next_object(), Value(FAILED, data), None, None)

@@ -239,7 +239,7 @@ def _record(definition: FunctionDefinition, options: Mapping[str, Any]) -> Funct
     data = dumps_definition(function, f"The remote function {definition.name}")
     max_calls = options.get("max_calls")
     if max_calls is None:
-        # As in Ray: a worker that has used a GPU ends, because many libraries keep the GPU's
+        # As in Ray, a worker that has used a GPU ends, because many libraries keep the GPU's
         # memory.
         max_calls = 1 if required_resources(options, default_cpus=1).get("GPU") else 0
     digest = hashlib.sha256(data + str(max_calls).encode()).digest()[:12]

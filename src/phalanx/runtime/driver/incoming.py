@@ -112,13 +112,13 @@ class Incoming:
             kind = type(message)
             if connection is not node and (
                 kind in _NODE_ONLY or not (connection.peer or kind is Hello)
-                # other peers give no orders, and must introduce themselves first
+                # Other peers may not give orders, and must introduce themselves first.
             ):
                 raise ProtocolError(f"{kind.__name__} from a process that may not send it")
             if kind is Done:
-                # The lock is taken once for all results. If it were taken for each result, it would
-                # alternate between this thread and one that submits, with a thread switch for every
-                # message.
+                # The lock is taken once for all results. If it were taken for each result, this
+                # thread and one that submits would take it alternately, with a thread switch for
+                # every message.
                 with lock:
                     while type(message) is Done:
                         owner.done(connection, message, now)

@@ -88,7 +88,7 @@ def _on_termination(signum: int, frame: FrameType | None) -> None:
     if in_runtime(frame):
         come_again(lambda: True, signum)
         return
-    # a second signal ends a program that the first did not end
+    # A second signal ends a program that the first signal did not end.
     signal.signal(signum, signal.SIG_DFL)
     raise SystemExit(128 + signum)
 

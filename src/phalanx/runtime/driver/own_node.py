@@ -88,7 +88,7 @@ class OwnNode:
         current directory is in the session, the program returns to the directory in which it began.
         """
         if _is_below(self.session.directory):
-            # that directory may have been removed, too
+            # That directory may have been removed, too.
             with contextlib.suppress(OSError):
                 os.chdir(self._directory)
         try:

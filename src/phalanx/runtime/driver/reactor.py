@@ -157,7 +157,7 @@ class Reactor:
 
     def _note_unsendable(self, connection: Connection, message: Unsendable) -> None:
         self._not_sent.append((connection, message))
-        self.wake()  # always: even the leader may be about to sleep
+        self.wake()  # always, because even the leader may be about to sleep
 
     # ---- leading -----------------------------------------------------------------------------
 
@@ -168,12 +168,13 @@ class Reactor:
         `is_awaited`: whether this thread has nothing to do until an event comes.
         """
         try:
-            # Unread events are reported again: an interrupt in either loses nothing.
+            # Events that were not read are reported again, so an interrupt in either loop loses
+            # nothing.
             look = self._epoll.poll
             events = self._spin.poll(look, timeout_s) if is_awaited else self._sleep(timeout_s)
         except InterruptedError:
             return
-        # Looked up before any event is handled, because handlers may close the others.
+        # All are looked up before any event is handled, because a handler may close the others.
         connections = list(map(self._connections.get, map(itemgetter(0), events)))
         for (fd, mask), connection in zip(events, connections, strict=True):
             if connection is not None:
@@ -221,7 +222,7 @@ class Reactor:
         connection.is_switched = False
         with contextlib.suppress(FileExistsError):
             self._epoll.register(connection.fileno, select.EPOLLIN)
-        # this backlog is left from a flush before the descriptor was watched again
+        # This entry was made by a flush before the descriptor was watched again.
         if connection.has_backlog:
             self._want_writable(connection, True)
         connection.flush()
@@ -233,7 +234,8 @@ class Reactor:
                 sock, _ = self._listener.accept()
             except BlockingIOError:
                 return
-            except OSError:  # no descriptor is left, for example; peers wait in the kernel's queue
+            except OSError:
+                # for example, no descriptor is left; meanwhile peers wait in the kernel's queue
                 self.failed_accepts += 1
                 self._epoll.unregister(self._listener.fileno())
                 self._is_accepting = False
@@ -302,7 +304,7 @@ class Reactor:
             after_s = _IDLE_S
             try:
                 after_s = max(self._tick_if_due(own_time()), 0.01)
-            finally:  # the event loop reports an error; the next tick comes all the same
+            finally:  # the event loop reports an error, and the next tick comes nevertheless
                 timers[:] = [loop.call_later(after_s, tick)]
 
         tick()
@@ -333,7 +335,8 @@ class Reactor:
         self._next_tick = 0.0
 
     def _nested_wait(self, waiter: Waiter, deadline: float | None) -> bool:
-        # A handler that the leader calls waits in turn (for example, a finalizer that calls get).
+        # A handler that the leader calls may wait itself (for example, in a finalizer that calls
+        # get).
         self._lead_until(waiter, deadline)
         return waiter.done
 
@@ -346,7 +349,7 @@ class Reactor:
         self._wanted += 1
         self.wake()
         try:
-            # Another thread may have been quicker. It may then lead for as long as it waits itself.
+            # Another thread may have been faster, and leads for as long as it waits itself.
             while self._background_leads:
                 left_s = _NAP_S if deadline is None else deadline - own_time()
                 if self._lead.acquire(timeout=min(max(left_s, 0.0), _NAP_S)):
@@ -430,8 +433,8 @@ class Reactor:
             if self._resting_long:
                 self._rest.set()
         elif leader != threading.get_ident() and not self._kicked:
-            # The leader is woken once until it has looked: a write for each of a thousand tasks
-            # costs more than the tasks.
+            # The leader is woken only once until it has looked. Writing once for each of a thousand
+            # tasks would cost more than the tasks.
             self._kicked = True
             self.wake()
 
@@ -440,13 +443,14 @@ class Reactor:
         while not self._stopped:
             recent = time.monotonic() - self._last_led < _NAP_S
             if self._wanted or recent or not self._lead.acquire(blocking=False):
-                # Another thread leads or did just now: sleep, longer and longer while that goes on.
+                # Another thread leads, or led just now. So sleep, and longer each time that this
+                # happens.
                 if not recent and not self._wanted:
                     nap = min(nap * 2, _LONG_NAP_S)
                     self._resting_long = nap > 2 * _NAP_S
                 else:
                     nap = _NAP_S
-                # otherwise that leader has just left
+                # Otherwise that leader has just left.
                 if self._leader is not None or not self._resting_long:
                     self._rest.wait(nap)
                 self._rest.clear()

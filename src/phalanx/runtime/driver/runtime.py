@@ -160,7 +160,8 @@ class Runtime:
             process_id, self.lock, owner.calls, self.packer.pack, self.hooks
         )
         self._incoming = Incoming(owner, node, self.lock, self._on_other, self._drop)
-        self.reactor.handle = self._incoming.handle  # with no call of a function in between
+        # without a function call between these statements
+        self.reactor.handle = self._incoming.handle
         self._executor: LocalExecutor | None = None
         self._on_log = on_log
 
@@ -278,12 +279,12 @@ class Runtime:
             self.owner.drop(connection)
 
     def _node_lost(self) -> None:
-        with self.lock:  # a thread that sees this asks nothing more of workers that still run
+        with self.lock:  # a thread that sees this does not ask workers that still run any more
             self.node.is_gone = True
             self.owner.node_lost()
         if self._executor is not None:
-            # This is done at once, so that no task takes the end of its node for its own failure
-            # and reports that.
+            # This is done at once, so that no task mistakes the end of its node for its own
+            # failure.
             os._exit(1)
 
     def _tick(self, now: float) -> float:

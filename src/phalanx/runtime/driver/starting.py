@@ -47,7 +47,7 @@ def start(options: EngineOptions, output: Output) -> Engine:
         # talk to a node.
         from phalanx.runtime.driver.job_settings import with_absolute_paths
 
-        with_absolute_paths(options.runtime_env)  # refuse missing paths before anything starts
+        with_absolute_paths(options.runtime_env)  # fail for missing paths before anything starts
     if (head := head_to_visit(options.address, options.more.get("_temp_dir"))) is not None:
         from phalanx.runtime.driver.visiting import visit
 
@@ -60,7 +60,8 @@ def start(options: EngineOptions, output: Output) -> Engine:
         _check_connecting(options)
         return _join(found, _connect(found), None, options, hook, output)
     own = OwnNode(_start_options(options))
-    # Imported only now: a new node starts while this process imports the modules that talk to it.
+    # Imported only now, because a new node starts while this process imports the modules that talk
+    # to it.
     from phalanx.runtime.os.connection import Connection
 
     try:
@@ -187,7 +188,7 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
         here = (one for one in wanted if local_nodes(one, temp_dir))
         return _node_of(next(here, wanted[0]), temp_dir)
     private = os.environ.get(PRIVATE_ADDRESS)
-    # the Cluster that this program has made, if no address was given
+    # If no address was given: the Cluster that this program has made.
     if private and spoken is not None:
         return _node_of(private, temp_dir)
     nodes = local_nodes(None, temp_dir)

@@ -59,7 +59,7 @@ class VisitingEngine:
     def ask(self, request: Request[R]) -> R:
         """Send a request to the head, and wait. Raises any error with which the head answers."""
         if isinstance(request, AdmitQueue):
-            # if a queue takes no work of this program, the queue refuses the program's jobs
+            # If a queue takes no work of this program, the queue itself refuses the program's jobs.
             return cast("R", None)
         return ask_cluster(self._address, request, ANSWER_S)
 

@@ -94,7 +94,7 @@ class Waiting:
         deadline = None if timeout_s is None else own_time() + timeout_s
         missing = [ref for ref in refs if ref._value is None]
         if missing and len(missing) < len(refs):
-            # an object that has failed already ends the wait for the others
+            # An object that has failed already ends the wait for the others.
             self._raise_first(refs, deadline)
         if missing and not self._wait(missing, len(missing), timeout_s, fail_fast=True):
             left = [ref for ref in refs if ref._value is None]
@@ -112,7 +112,7 @@ class Waiting:
                 for ref in refs
             ]
         except BaseException:
-            for ref in refs:  # one error is raised, which stands for all objects
+            for ref in refs:  # one error is raised for all objects
                 mark_read(ref)
             raise
 

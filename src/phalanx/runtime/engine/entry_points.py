@@ -21,7 +21,7 @@ def own(group: str) -> list[EntryPoint]:
 
     try:
         return list(distribution("phalanx").entry_points.select(group=group))
-    except PackageNotFoundError:  # Phalanx runs from a checkout
+    except PackageNotFoundError:  # Phalanx runs from a source directory that was not installed
         return []
 
 

@@ -61,7 +61,8 @@ def names() -> tuple[str, ...]:
 def engine_of(address: str) -> str | None:
     """Return the engine that an address like `ray:auto` names; None for Phalanx's own addresses."""
     scheme, colon, _ = address.partition(":")
-    is_name = bool(colon) and scheme.isidentifier()  # an address with a port names no engine
+    # an address with a port belongs to no other engine
+    is_name = bool(colon) and scheme.isidentifier()
     return scheme if is_name and entry_points.find(GROUP, scheme) is not None else None
 
 
@@ -92,7 +93,7 @@ def is_hosted() -> str | None:
     """Return the system in whose worker this process may run; None in any other process."""
     for name in HOSTS:
         module = sys.modules.get(name)
-        # A module of that name without a file is the stand-in that Phalanx's dialect installs.
+        # A module of that name without a file is the replacement that Phalanx's dialect installs.
         if module is not None and module.__name__ == name and getattr(module, "__file__", None):
             return name
     return None

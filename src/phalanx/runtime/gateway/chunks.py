@@ -56,7 +56,7 @@ def blocking(sock: socket.socket) -> Iterator[None]:
     """Prepare the socket for a thread that may wait for at most STALL_S in each operation."""
     if isinstance(sock, ssl.SSLSocket):
         sock.settimeout(STALL_S)
-    else:  # the kernel's own limit, so that a chunk is one system call
+    else:  # the kernel's own limit, so that each chunk is one system call
         limit = _TIMEVAL.pack(STALL_S, 0)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)

@@ -58,7 +58,7 @@ class Delivery:
         with process:
             await link.send(handshake.verdict(Status.OK))
             with self._relays.open_end(link) as end:
-                # A few bytes are written to an empty socket, so the kernel takes them at once.
+                # The socket is empty and the bytes are few, so the kernel takes them at once.
                 handed = encode_frame([Handed(address, token, is_node)])
                 socket.send_fds(process, [handed], [end.fileno()])
 

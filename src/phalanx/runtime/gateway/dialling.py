@@ -99,7 +99,7 @@ class Dialler:
             if target == CONTROL:
                 self._refusal = error
                 await self._knock()
-                # the head may be another one by now: the next dialling finds out
+                # The head may have been replaced by now, which the next dialling finds out.
                 self._refusal = None
             raise
 

@@ -91,7 +91,7 @@ class Listener:
         while True:
             try:
                 sock, address = await self._loop.sock_accept(listening)
-            except OSError:  # the peer has left again, or descriptors have run out
+            except OSError:  # the peer has already left, or no descriptors are left
                 await asyncio.sleep(0.05)
                 continue
             arrival = _Arrival(sock, address)
@@ -183,7 +183,7 @@ class Listener:
     def _handshake(self, hello: ClientHello, nonce: bytes, binding: bytes) -> GatewaysHandshake:
         if hello.role in (Role.CLIENT, Role.NODE_KEY):
             is_right_kind = (hello.target in self.node_keys) == (hello.role is Role.NODE_KEY)
-            # an unknown token fails as late as a wrong one does
+            # An unknown token must fail as late as a wrong one.
             keys = self.tokens.get(hello.target, []) if is_right_kind else []
             return ClientAtGateway(keys, hello, nonce=nonce, binding=binding)
         return GatewaysHandshake(self._of_cluster.accepted(), hello, nonce=nonce, binding=binding)

@@ -69,7 +69,7 @@ class ObjectFiles:
     def open(self, name: str) -> int:
         """Return a descriptor of an object's file. Raises FileNotFoundError."""
         assert is_object_name(name)
-        # The node may move the file to disk between two looks.
+        # The node may move the file to disk between these two checks.
         for directory in (self._shared, self._spill):
             with contextlib.suppress(FileNotFoundError):
                 return os.open(name, _READ, dir_fd=directory)

@@ -142,15 +142,14 @@ class Gateway:
             return
         ended = self._loop.create_future()
         self._loop.add_reader(self._channel.fileno, self._receive, ended)
-        self._receive(ended)  # read the addresses that came before, ahead of the first dial
+        self._receive(ended)  # read the addresses that have already come, before the first dial
         ended_work = {asyncio.ensure_future(work) for work in serving}
         await asyncio.wait({ended, *ended_work}, return_when=asyncio.FIRST_COMPLETED)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(gate_of(self._session))
         for work in ended_work:
             if work.done():
-                # this is a fault in Phalanx: it is raised, and the node sees that the channel
-                # closes
+                # This is a fault in Phalanx: it is raised, and the node sees the channel close.
                 work.result()
 
     def _start(self) -> list[Any]:

@@ -69,7 +69,7 @@ class TokenFile:
             try:
                 self._tokens = cluster_token.read_all(self.path)
             except AuthenticationError:
-                return self._tokens  # it is read again at the next look
+                return self._tokens  # it is read again at the next check
             self._seen = state
         return self._tokens
 

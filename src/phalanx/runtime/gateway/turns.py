@@ -67,7 +67,7 @@ class Turns(Generic[_One]):
             return None
         one = self._take(address, first=False)
         if address in self._waiting:
-            self._waiting[address] = self._waiting.pop(address)  # this address is now the last
+            self._waiting[address] = self._waiting.pop(address)  # this address comes last now
         self._begun.setdefault(address, {})[one] = now
         self._busy += 1
         return one

@@ -99,7 +99,7 @@ class HeadProcess:
         self._beats = needs_beats(config.store)
         self._beat_at = 0.0
         storage = _open(config)
-        with made_to_stay():  # stored rows are many, and are kept in a queue for long
+        with made_to_stay():  # the stored rows are many, and stay in a queue for a long time
             stored = NOTHING_STORED if storage is None else _read(storage)
             self._journal = None if storage is None else Journal(storage)
             history = config.history or os.path.join(config.session.directory, "history.db")
@@ -168,8 +168,8 @@ class HeadProcess:
         if self._journal is not None:
             try:
                 self._journal.close()
-            # changes that were not written were not confirmed either
             except StorageFullError as error:
+                # Changes that were not written were not confirmed, either.
                 say(f"the head ends while its store is full: {error}")
             except LOST_TO_ANOTHER:
                 self.has_lost_store = True
@@ -232,7 +232,7 @@ class HeadProcess:
         if connection.token:
             try:
                 connection.act_as(self._control.tokens.principal(connection.token))
-            except AuthenticationError:  # the token was revoked a moment ago
+            except AuthenticationError:  # the token was revoked just now
                 self._loop.lose(connection)
                 return
             self._with_tokens[connection.fileno] = connection

@@ -314,7 +314,7 @@ def execute(account: pwd.struct_passwd, passed: int, program: list[str]) -> NoRe
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)
     kept = os.dup(passed)
-    while kept <= SOCKET:  # this descriptor must be above the numbers that are overwritten
+    while kept <= SOCKET:  # this descriptor must be above the numbers that will be overwritten
         kept = os.dup(passed)
     for number in range(3):
         os.dup2(null, number)
@@ -343,7 +343,7 @@ def watch(connection: socket.socket, pid: int) -> None:
         poll.register(connection, select.POLLIN)
         if ended not in dict(poll.poll()):
             poll.unregister(connection)
-            poll.poll(PATIENCE_S * 1000)  # the program ends by itself when its node is gone
+            poll.poll(PATIENCE_S * 1000)  # the program ends by itself when its node has ended
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(ended, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
@@ -557,7 +557,7 @@ def serve(door: socket.socket, options: Options) -> NoReturn:
     while True:
         try:
             connection, _ = door.accept()
-        except OSError:  # the peer has left again, or descriptors have run out
+        except OSError:  # the peer has already left, or no descriptors are left
             time.sleep(0.05)
             continue
         while running and (ended := os.waitpid(-1, os.WNOHANG)[0]):
@@ -569,7 +569,7 @@ def serve(door: socket.socket, options: Options) -> NoReturn:
             peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
             _, uid, _ = struct.unpack("3i", peer)
             if uid != options.node_uid or len(running) >= MOST_RUNNING:
-                continue  # strangers get no reply
+                continue  # strangers get no answer
             with contextlib.suppress(OSError):
                 pid = os.fork()
                 if pid == 0:

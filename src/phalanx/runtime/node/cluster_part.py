@@ -70,7 +70,7 @@ class ClusterReach:
     def _use(self, channel: socket.socket) -> None:
         self.channel = Connection(channel, decode=decode_body)
         self._loop.watch(self.channel)
-        # Sent before any process can ask for a connection.
+        # Sent before any process can request a connection.
         self.channel.send(AddressBook(self._book))
 
     @property

@@ -161,14 +161,14 @@ class EmbeddedNode:
 
     def _owned_work(self) -> tuple[UserForks, OwnedJobDirectories]:
         """Return the parts that run jobs under the accounts of their submitters."""
-        # Not where jobs run as the node.
+        # This is not needed where jobs run as the node's account.
         from phalanx.runtime.daemons.shared_sockets import SHARED_DIR
         from phalanx.runtime.node.user_forks import UserForks
         from phalanx.runtime.os.owned_job_files import OwnedJobDirectories
 
         files = OwnedJobDirectories(self._config.session.jobs)
         config, variables = self._config, {}
-        if config.shared_dir:  # commands in jobs find the head there, as their accounts
+        if config.shared_dir:  # there, commands in jobs find the head by their accounts
             variables = {SHARED_DIR: config.shared_dir}
         users = UserForks(
             self.loop, config.launch, files, own_time, self._command_exited, say, variables

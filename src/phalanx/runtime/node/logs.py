@@ -42,7 +42,7 @@ class NodeLogFiles:
             text=line.line,
         )
         data = encoded(msgspec.json.encode, record) + b"\n"
-        # the disk is full, but drivers get the line all the same
+        # The disk is full, but drivers still get the line.
         with contextlib.suppress(OSError):
             log_files.append(self._path(worker), data, WORKER_LOG_BYTES)
         self._count(worker, len(data))
@@ -51,7 +51,7 @@ class NodeLogFiles:
         """Return a part of a worker's log, or of the node's own log when `worker` is empty."""
         if not worker:
             return LOG.read(file, offset, limit)
-        if not worker.isalnum():  # the id comes from another machine, and becomes a part of a path
+        if not worker.isalnum():  # the id comes from another machine, and becomes part of a path
             return LogPiece()
         return log_files.read_on(self._path(worker), file, offset, limit)
 

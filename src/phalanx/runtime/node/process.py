@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def main() -> NoReturn:
     """Read the configuration from standard input, fork the fork server, and serve."""
     keep_private()
-    gc.disable()  # no collection before all modules are imported, because they stay
+    gc.disable()  # no collection before all modules are imported, because they stay in memory
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     driver_fd = int(sys.argv[1])
     config = msgspec.convert(json.loads(sys.stdin.readline()), NodeConfig)
@@ -55,7 +55,7 @@ def main() -> NoReturn:
         fork_server.run(server_end, config.session, config.preload, lifeline)
     server_end.close()
     name_process(NODE)
-    keep_descendants()  # those of the fork server come here if it is killed
+    keep_descendants()  # if the fork server is killed, its children become children of this process
     driver = None
     if driver_fd >= 0:
         driver = Connection(socket.socket(fileno=driver_fd))
@@ -65,7 +65,7 @@ def main() -> NoReturn:
     try:
         if config.keeps_commands:
             begin_keeping(config, fork_server_pid)
-        # Done only now: the fork server imports its modules while this process imports the
+        # Done only now, because the fork server imports its modules while this process imports the
         # machines.
         from phalanx.runtime.node.composition import EmbeddedNode
 

@@ -45,7 +45,7 @@ class EarlierProcesses:
         """
         path = self._records.exit_file(process)
         while (ending := read_exit_file(path)) is None and is_held(path):
-            time.sleep(_WAIT_S)  # its shield is about to write its pid
+            time.sleep(_WAIT_S)  # its shield will write its pid soon
         if ending is None:
             return UNBEGUN
         self._endings[process] = ending

@@ -227,7 +227,7 @@ class UserForks:
         """Handle the end of a connection to a fork server of an account."""
         server = self._of(connection)
         if server is not None and not server.why:
-            self._end(server)  # before the fork server has begun, phalanx-launch tells the reason
+            self._end(server)  # before the fork server has begun, phalanx-launch says why it failed
 
     def _of(self, connection: Connection) -> _Server | None:
         servers = self._servers.values()

@@ -118,11 +118,11 @@ class AdoptedCommands:
         written = read_exit_file(one.exit_file)
         code = None if written is None else written.code
         if code is None and one.is_known:
-            _go_on(one.shield)  # the command may have stopped it
-            return  # its shield writes it now
+            _go_on(one.shield)  # the command may have stopped its shield
+            return  # the shield is just writing it
         left = one.left()
         if left and one.is_asked and not one.is_killed:
-            return  # they have the rest of the grace
+            return  # they get what is left of the grace
         self._kill(one)
         if one.left() or (one.group is not None and not one.group.end()):
             return

@@ -122,7 +122,7 @@ class _Stand:
         if begin is None:
             return NOT_STARTED, 0
         self._start(begin)
-        self._close_input()  # the end of the input may have come with the beginning
+        self._close_input()  # the end of the input may have come together with its beginning
         pidfd = os.pidfd_open(self._pid)
         while pidfd not in self._round(pidfd):
             pass
@@ -319,7 +319,7 @@ class _Stand:
             sent = os.write(self._input, self._unread[:_CHUNK])
         except BlockingIOError:
             return
-        except OSError:  # the program does not read any more
+        except OSError:  # the program has stopped reading
             sent = len(self._unread)
         del self._unread[:sent]
         self._close_input()

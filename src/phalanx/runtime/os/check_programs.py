@@ -15,9 +15,9 @@ from phalanx.runtime.os.file_modes import mask_of_work
 _NICE = 10
 _MOST_OUTPUT = 1 << 20
 _TAIL = 4096
-# The child sets this limit itself, before the check begins. If the limit were set from outside,
-# processes that a check had forked before could print without a limit. A shell counts the limit in
-# blocks of 512 bytes.
+# The child sets this limit itself, before the check begins. If it were set from outside, processes
+# that the check had started before could print without a limit. A shell counts the limit in blocks
+# of 512 bytes.
 _LIMITED = f'ulimit -f {_MOST_OUTPUT // 512} && exec nice -n {_NICE} /bin/sh -c "$1"'
 
 

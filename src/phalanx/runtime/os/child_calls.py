@@ -56,7 +56,7 @@ class Chain:
     def __init__(self, length: int) -> None:
         self.length = length
         """The largest number of calls that the chain can have."""
-        # pages that nothing touches take no memory
+        # Pages that are never used take no memory.
         self._memory = mmap.mmap(-1, (length + 1) * (_CONTEXT_BYTES + _ROOM))
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
 

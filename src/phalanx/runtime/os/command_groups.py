@@ -210,7 +210,7 @@ class Cgroup:
         with contextlib.suppress(OSError), open(events) as file:
             while _fields(events).get("populated", 0):
                 file.seek(0)
-                file.read()  # the kernel only signals changes that come after a read
+                file.read()  # The kernel only signals changes that come after a read.
                 if not wait_for(file.fileno(), select.POLLPRI, _EMPTY_S):
                     return
 

@@ -79,7 +79,7 @@ class CommandStart:
         written to the file.
         """
         given = command_variables(variables)
-        self.shield = ctypes.c_int(0)  # the last shield may not have read its own yet
+        self.shield = ctypes.c_int(0)  # perhaps the previous shield has not read its own yet
         paths = _encoded(_paths(argv[0], given))
         words = _strings(_encoded(argv))
         environment = _strings(_encoded([f"{name}={value}" for name, value in given.items()]))
@@ -142,7 +142,7 @@ class CommandStart:
         zero, has_failed = ctypes.c_char_p(b"0"), ctypes.create_string_buffer(1)
         calls: list[Call] = [
             *tie_to_parent(),
-            # This has no effect if the group is gone.
+            # This has no effect if the group does not exist any more.
             (function("write"), (ends.entrance, address_of(zero), 1)),
             (function("setsid"), ()),
             (function("dup2"), (ends.null, 0)),
@@ -186,7 +186,8 @@ class CommandStart:
         if pid == 0:
             try:
                 keep_descendants()
-                with contextlib.suppress(OSError):  # the group is gone, or the command has none
+                # the group no longer exists, or the command has none
+                with contextlib.suppress(OSError):
                     os.write(ends.entrance, b"0")
                 os.setsid()
                 for to, end in enumerate((ends.null, ends.out, ends.out)):
@@ -232,7 +233,7 @@ def _paths(name: str, variables: Mapping[str, str]) -> list[str]:
 
 
 def _encoded(texts: Sequence[str]) -> list[bytes]:
-    if "\0" in "".join(texts):  # C would read this byte as the end of the text
+    if "\0" in "".join(texts):  # in C, this byte would end the text
         raise OSError(errno.EINVAL, "there is a null byte in the command's words or variables")
     return os.fsencode("\0".join(texts)).split(b"\0") if texts else []
 

@@ -97,7 +97,7 @@ class CommandStarters:
     def close_in_child(self) -> None:
         """Close the threads' descriptors in a fork of this process, which has no such threads."""
         for fd in {fd for start in self._starts for fd in start.opened if fd >= 0}:
-            # this descriptor is closed and not yet removed from the set
+            # This descriptor is closed, but has not been removed from the set yet.
             with contextlib.suppress(OSError):
                 os.close(fd)
 
@@ -130,8 +130,8 @@ class CommandStarters:
                 )
             except OSError as error:
                 starting.error = error
-            # this is a fault in Phalanx: the node is told of it, and the next command can begin
             except Exception as error:
+                # This is a fault in Phalanx. The node learns of it, and the next command can begin.
                 starting.error = OSError(errno.EIO, f"{type(error).__name__}: {error}")
             self._since[me] = _IDLE
             self._begun.append(starting)

@@ -129,7 +129,7 @@ class Connection:
         self._decode = decode
         first_limit = STRANGERS_FRAME_BYTES if is_stranger else None
         self._reader = FrameReader(limit, first_limit, decode)
-        # Never replaced by another deque: threads post without a lock.
+        # This is never replaced by another deque, because threads append to it without a lock.
         self._outbox: deque[msgspec.Struct] = deque()
         self._backlog: deque[memoryview] = deque()
         self._lock = threading.RLock()
@@ -221,7 +221,7 @@ class Connection:
             if self.on_unsendable is None:
                 print(f"phalanx: a message was not sent: {message.reason}", file=sys.stderr)
                 with contextlib.suppress(OSError):
-                    # the reader sees the end of the connection, and reports it
+                    # The reader sees the end of the connection, and reports it.
                     self.sock.shutdown(socket.SHUT_RDWR)
             else:
                 self.on_unsendable(self, message)
@@ -298,7 +298,7 @@ class Connection:
         self._takes_socket = False
         data, sockets = _receive_with_sockets(self.sock, _RECV_BYTES)
         if sockets:
-            # the stranger would pass for the gateway
+            # Otherwise the stranger would count as the gateway.
             if self.is_of_daemon and self.principal.kind == JOB:
                 os.close(sockets[0])
                 return None
@@ -325,7 +325,7 @@ class Connection:
         self._switch(sockets[0])
         with self._lock:
             self.is_dialling = False
-            if self._outbox:  # the Hello alone: only a short frame is accepted from strangers
+            if self._outbox:  # only the Hello, because strangers may send only a short frame
                 self._write(encode_frame([self._outbox.popleft()]))
         self.flush()
         return []

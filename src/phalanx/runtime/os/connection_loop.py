@@ -190,7 +190,8 @@ class ConnectionLoop:
         while True:
             try:
                 sock, _ = listener.accept()
-            except OSError:  # no peer is left, or no descriptor: the next tick is early enough
+            except OSError:
+                # there is no peer or no descriptor any more; the next tick is early enough
                 return
             uid = peer_of(sock).uid
             theirs = sum(one.uid == uid for one in self._connections.values())
@@ -207,7 +208,7 @@ class ConnectionLoop:
         If no descriptor is free for them, the loop would otherwise only try again and again.
         """
         self.failed_accepts += 1
-        # logged after 1, 2, 4, 8 and so on failures
+        # Logged after 1, 2, 4, 8 and so on failures.
         if self.failed_accepts & (self.failed_accepts - 1) == 0:
             say(f"no connection could be accepted ({self.failed_accepts} times): {error}")
         self._loop.unregister(self._listener.fileno())
@@ -228,7 +229,7 @@ class ConnectionLoop:
         if connection.is_switched:
             connection.is_switched = False
             self._loop.renew(connection.fileno)
-            # this entry is left from a flush before the connection was watched again
+            # This entry was made by a flush before the connection was watched again.
             if connection.has_backlog:
                 self._want_writable(connection, True)
         if messages is None:

@@ -20,8 +20,8 @@ _pool: tuple[int, ThreadPoolExecutor] | None = None
 def copy(target: memoryview, source: memoryview) -> None:
     """Do `target[:] = source`. Both must consist of bytes and have the same length."""
     count = min(len(source) // _WORTH_BYTES + 1, _threads_allowed())
-    # NumPy releases the interpreter lock while it copies; if NumPy is not loaded, threads gain
-    # nothing
+    # NumPy releases the interpreter lock while it copies; without NumPy, threads would gain
+    # nothing.
     if count < 2 or "numpy" not in sys.modules:
         target[:] = source
         return
@@ -46,7 +46,7 @@ def _copy_piece(numpy: Any, target: memoryview, source: memoryview) -> None:
 
 
 def _threads() -> ThreadPoolExecutor:
-    # this import is slow, and few copies are large
+    # This import is slow, and few copies are large.
     from concurrent.futures import ThreadPoolExecutor
 
     global _pool

@@ -43,8 +43,8 @@ class _Debugger(pdb.Pdb):
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        # Two file objects are used: one for both directions would lose what it has read ahead when
-        # it writes.
+        # There are two file objects, because a single one would lose what it has read ahead when it
+        # writes.
         typed, shown = connection.makefile("r"), connection.makefile("w")
         super().__init__(stdin=typed, stdout=shown, nosigint=True, readrc=False)
         self.use_rawinput = False
@@ -150,6 +150,6 @@ def attach(row: Breakpoint, typed: Any, shown: Any) -> None:
                 line = os.read(typed.fileno(), _CHUNK)
                 if line:
                     connection.sendall(line)
-                else:  # the user has left, so the program goes on
+                else:  # the user has left, so the program continues
                     connection.shutdown(socket.SHUT_WR)
                     sources = [connection]

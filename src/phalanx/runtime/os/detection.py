@@ -205,7 +205,7 @@ def mig_profile(name: str) -> str:
 
 def _topology(nvml: Any, handles: Sequence[Any], root: Path) -> Topology | None:
     if len(handles) < 2:
-        return None  # with one device there is nothing to choose between
+        return None  # with only one device there is no choice
     buses = [_text(nvml.nvmlDeviceGetPciInfo(handle).busId).lower() for handle in handles]
     links = [_nvlinks(nvml, handle) for handle in handles]
     count = len(handles)
@@ -215,14 +215,14 @@ def _topology(nvml: Any, handles: Sequence[Any], root: Path) -> Topology | None:
         try:
             level = nvml.nvmlDeviceGetTopologyCommonAncestor(handles[i], handles[j])
         except nvml.NVMLError:
-            # some virtual machines report such a wiring: no wiring is better than a wrong one
+            # Some virtual machines report such a wiring, which is wrong. No wiring is better.
             return None
         levels[i][j] = levels[j][i] = _LEVEL_WORDS.get(int(level), "SYS")
         direct = links[i].count(buses[j])
         switched = min(links[i].count("switch"), links[j].count("switch"))
         lanes = direct or switched
         rows[i][j] = rows[j][i] = f"NV{lanes}" if lanes else levels[i][j]
-    # this imports NumPy, which is needed only if there are GPUs
+    # This imports NumPy, which is needed only if there are GPUs.
     from phalanx.scheduler.devices.topology import from_rows
 
     return from_rows(rows, [_numa_node(bus, root) for bus in buses], levels)

@@ -21,13 +21,13 @@ def is_ours_alone(fd: int) -> bool:
     if fd < 0:
         return False
     try:
-        # Otherwise the signal about a broken lease would be SIGIO, which would end the process.
+        # Otherwise the signal for a broken lease would be SIGIO, which would end the process.
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
     except OSError:
         return False
-    # This comes last: a process that sent the file and has closed it since has marked the file
-    # before that.
+    # This comes last. A process that has sent the file and closed it since then has marked the file
+    # before.
     was_sent = not os.fstat(fd).st_mode & stat.S_IWUSR
     fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return not was_sent

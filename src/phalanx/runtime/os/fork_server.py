@@ -149,7 +149,8 @@ class ForkServer:
         keeps = os.path.isdir(self._session.kept)
         for number in PASSED_OVER:
             if signal.getsignal(number) == signal.SIG_DFL:
-                signal.signal(number, lambda *_: None)  # a program that is started has the default
+                # a program that is started has the default handler
+                signal.signal(number, lambda *_: None)
         while self.round(self.patience_s()):
             pass
         self.end_everything()
@@ -394,7 +395,7 @@ class ForkServer:
 
     def _on_end(self, pidfd: int, child: Child) -> None:
         if not wait_for(pidfd, select.POLLIN, 0):
-            return  # the event belonged to another descriptor, which had this number until just now
+            return  # the event was for another descriptor, which had this number until just now
         self.stop_reading(pidfd)
         child.has_ended = True
         self._follow_end(child)
@@ -437,7 +438,7 @@ class ForkServer:
         """
         if child in self._lingering:
             self._lingering.remove(child)
-        # no other process can get this process group before the child is reaped
+        # No other process can use this process group before the child is reaped.
         if child.is_command:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
@@ -461,8 +462,8 @@ class ForkServer:
         self._end_orphans()
         self.before_end(child)
         code = os.waitstatus_to_exitcode(status)
-        # Before the child became a program, it was a copy of this process, so a size up to that of
-        # this process says nothing about the program.
+        # Before the child became a program, it was a copy of this process. So a size up to that of
+        # this process tells nothing about the program.
         is_more = used.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         cpu_s, memory = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 if is_more else 0
         self.node.post(
@@ -488,7 +489,7 @@ class ForkServer:
 
     def _known(self) -> set[int]:
         """Return the children that are no orphans, and the orphans with a grace period."""
-        # taken before the children that begin from now on are known
+        # Taken before the children that begin from now on are known.
         there = own_children() if self._lingering else []
         known = {child.pid for child in self._children.values()}
         known |= {c.shield.pid for c in self._children.values() if c.shield is not None}

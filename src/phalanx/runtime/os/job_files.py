@@ -89,7 +89,7 @@ class JobDirectories:
         """Return a member's command with the directories of this node filled in."""
         directory = self._directory(order.job)
         if not command.directory:  # a step may be the first process that runs on this node
-            # the log of the command reports it if the directory does not exist
+            # If the directory does not exist, the command's log reports it.
             with contextlib.suppress(OSError):
                 self._make_home(order)
         files = os.path.join(directory, "files")
@@ -122,7 +122,7 @@ class JobDirectories:
         """Return the error that a member has written, at most `limit` bytes."""
         path = f"{_below(order.job)}/{_error(directory_name(order.name), _number(order))}"
         with contextlib.suppress(OSError):
-            # a pipe may exist at this path
+            # A pipe may be at this path.
             fd = open_below(self.root, path, os.O_RDONLY | os.O_NONBLOCK)
             try:
                 return os.read(fd, limit)
@@ -187,7 +187,7 @@ class JobDirectories:
                 if before is not None and before < end:
                     _punch(fd, before & -_HOLE_ALIGN)
                 elif not _punch(fd, end & -_HOLE_ALIGN if limit_bytes else end):
-                    os.ftruncate(fd, 0)  # appending continues at the file's beginning
+                    os.ftruncate(fd, 0)  # appending continues at the beginning of the file
             finally:
                 os.close(fd)
 
@@ -232,5 +232,5 @@ def _fallocate() -> Callable[[int, int, int, int], int]:
 def _length_of_hole(fd: int, offset: int) -> int:
     try:
         return os.lseek(fd, offset, os.SEEK_DATA) - offset
-    except OSError:  # no data follows this offset
+    except OSError:  # there is no data after this offset
         return max(os.fstat(fd).st_size - offset, 0)

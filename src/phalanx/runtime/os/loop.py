@@ -103,7 +103,7 @@ class Loop:
             events = self._spin.poll(self._epoll.poll, wait_s)
             for fd, mask, ready in [(fd, mask, self._ready.get(fd)) for fd, mask in events]:
                 # An earlier event may have closed this descriptor, and its number may belong to
-                # another one.
+                # another one now.
                 if ready is not None and self._ready.get(fd) is ready:
                     try:
                         ready(mask)

@@ -37,7 +37,7 @@ def map_file(fd: int, size: int, is_writable: bool) -> mmap.mmap:
 
 
 def _map_over(mapping: mmap.mmap, size: int, prot: int, fd: int) -> None:
-    import ctypes  # not at the top: many programs have no large object
+    import ctypes  # not at the top, because many programs have no large object
 
     address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
     if _libc_mmap()(address, size, prot, mmap.MAP_SHARED | _MAP_FIXED, fd, 0) != address:

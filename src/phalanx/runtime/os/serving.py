@@ -89,7 +89,7 @@ def start(directory: Path, module: str, arguments: list[str]) -> Serving:
         reason = line.decode().strip() or f"see {log}"
         process.wait()
         raise SystemFailureError(f"The server did not start: {reason}")
-    process.returncode = 0  # the server goes on, and nobody waits for its end
+    process.returncode = 0  # the server runs on, and nobody waits for its end
     return msgspec.json.decode(line, type=Serving)
 
 

@@ -174,7 +174,7 @@ def create(base: str | None = None, has_users: bool = False) -> Session:
     if has_users:
         disk_root = _open_disk_root()
     sweep(root)
-    import secrets  # a command that only asks makes no session
+    import secrets  # a command that only asks should make no session
 
     name = secrets.token_hex(8)
     directory = os.path.join(root, name)

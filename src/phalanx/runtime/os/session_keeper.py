@@ -75,7 +75,7 @@ class SessionKeeper:
             path = os.path.join(self._session.directory, name)
             with contextlib.suppress(OSError), open(path, "rb") as file:
                 text = file.read()
-                if text:  # otherwise the file is being written
+                if text:  # otherwise the file is just being written
                     self._texts[name] = text
 
     def _make_again(self) -> None:

@@ -89,7 +89,7 @@ class Extent:
 
     def forget_descriptor(self) -> None:
         """Close the descriptor. The mapping stays."""
-        fd, self.fd = self.fd, -1  # done in one step, because two threads may do this
+        fd, self.fd = self.fd, -1  # in one step, because two threads may do this at the same time
         if fd >= 0:
             os.close(fd)
 
@@ -157,12 +157,13 @@ class SharedStore:
                 if extent is not None:
                     return self._fill(extent, data, header, offset, raws)
                 missing = _in_pages(total) - self._credit
-            # Without the lock: the answer may have to wait for a thread that must write first.
+            # The lock is not held here, because the answer may have to wait for a thread that must
+            # write first.
             try:
                 credit = self._reserve(missing)
             except ObjectStoreFullError:
-                # More than memory may hold, and nothing left to spill: the object goes to disk at
-                # once.
+                # Memory may not hold more, and nothing is left to spill, so the object goes to disk
+                # at once.
                 with self._lock:
                     extent = self._create(self._next_name(), _in_pages(total), self.spill_directory)
                     return self._fill(extent, data, header, offset, raws)
@@ -184,7 +185,7 @@ class SharedStore:
         view.release()
         self._lent[extent.name] = extent
         if len(self._lent) > WRITTEN_MAPPINGS:
-            # this is the oldest one, and only its reuse is lost
+            # This is the oldest one. It just cannot be used again.
             self._unmap(next(iter(self._lent)))
         if extent.is_shared:
             self._sealed(extent.name, extent.capacity)
@@ -418,7 +419,7 @@ class SharedStore:
         if len(self._watched) > self._most_watched:
             oldest = self._watched.popleft()
             oldest.forget_descriptor()
-            # the kernel cannot be asked about this file any more
+            # The kernel can no longer be asked about this file.
             if oldest.may_be_read and oldest in self._kept:
                 self._kept.remove(oldest)
                 self._discard(oldest)

@@ -147,7 +147,7 @@ def start_shielded(
         return made
     made.end()
     gone, pid.value = pid.value, 0
-    if gone:  # the shield was killed before it was the parent of a program
+    if gone:  # the shield was killed before it had started the program
         with contextlib.suppress(ProcessLookupError):
             os.kill(gone, signal.SIGKILL)
         reap(gone)
@@ -320,7 +320,7 @@ def stand_kept(pid: int, exit_file: int) -> NoReturn:
     _close_all_but({0})
     write_pids(0, os.getpid(), pid)
     ended = os.waitid(os.P_PID, pid, _EXITED_AND_STAYS)
-    assert ended is not None  # the shield waits here
+    assert ended is not None  # the shield waits in this call
     code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
     write_ending(0, pid, code, 0.0, 0)
     while True:

@@ -47,7 +47,8 @@ def boot_id() -> str:
 
 def unforeseeable() -> random.Random:
     """Return a source of randomness that cannot be predicted."""
-    # Imported here because a fork server starts without it, and a command waits for that.
+    # Not imported at the top, because a fork server starts without it, and a command waits for that
+    # start.
     import random
     import secrets
 

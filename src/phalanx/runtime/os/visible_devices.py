@@ -162,7 +162,7 @@ def _listed(variable: str, text: str) -> list[str]:
         )
     alike = sorted(name.lower() for name in names)
     for one, other in pairwise(alike):
-        # A UUID may be shortened to its beginning; a number may not.
+        # A UUID may be cut to its beginning; a number may not.
         if one == other or (not one.isdecimal() and other.startswith(one)):
             raise ValueError(f"{variable}={text} lists a device twice: {other}")
     return names

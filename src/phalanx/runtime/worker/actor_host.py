@@ -148,7 +148,7 @@ class ActorHost:
                 return False
             name = f"{creation.class_name}.__init__"
             data = failures.describe(error, name, os.getpid(), None)
-            # A call that would raise the error may never come, so the error is also printed.
+            # Perhaps no call comes that would raise the error, so it is also printed.
             print(f"The actor cannot be made: {failures.told(data)}", file=sys.stderr, flush=True)
             self._node.send(ActorFailed(self.actor, data))
             return False
@@ -253,7 +253,7 @@ class ActorHost:
                 return
             waiter = Waiter()
             self._waiter = waiter
-            # A thread of the actor's own may have ended the actor before there was a waiter to
+            # A thread that the actor started may have ended the actor before there was a waiter to
             # wake.
             if not (received or self._draining or self._exit_reason):
                 self._reactor.wait(waiter)
@@ -286,7 +286,8 @@ class ActorHost:
             del args, kwargs
             if context.leaves:  # user code caught the error that exit_actor raised
                 raise WorkerExit
-            # the method may have looked, and ended early: the result is not wanted
+            # The method may have noticed the cancellation and ended early, so its result is not
+            # used.
             if context.is_cancelled:
                 raise KeyboardInterrupt
             if call.returns == 1 and not inspect.isgenerator(result):
@@ -347,7 +348,7 @@ class ActorHost:
         self._leave(_EXIT_ACTOR)
         if is_inside_loop():
             raise AsyncioActorExit("exit_actor() was called.")
-        # this is a thread of the actor's own: a plain SystemExit ends the thread in silence
+        # This is a thread that the actor started, where a plain SystemExit ends only the thread.
         if context is None:
             raise SystemExit(0)
         raise WorkerExit(0)

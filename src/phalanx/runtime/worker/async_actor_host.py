@@ -117,7 +117,7 @@ class AsyncActorHost(ActorHost):
 
     def _spawn(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
         connection, call = parts_of(entry)
-        # done now, because the call may be cancelled before it begins
+        # Done now, because the call may be cancelled before it begins.
         context = self._context(connection, call)
         loop.create_task(self._run_async(entry, (connection.peer, call.number), context))
 
@@ -136,7 +136,7 @@ class AsyncActorHost(ActorHost):
             args, kwargs = values.arguments(call.args, call.inputs, context)
             run = watched(method, context.name, kwargs, context)
             result = run(*args, **kwargs)
-            # the reference is dropped so that an ending actor releases its instance at once
+            # The reference is dropped, so that an ending actor releases its instance at once.
             del args, kwargs, run, method
             # A reference can be awaited, too, but if a method returns a reference, the method
             # passes it on.

@@ -265,8 +265,8 @@ class WorkerExecutor:
             self._outbox.flush()
             if core.stopping != SPENT or not (self._references.lending or self._task_references):
                 return 0
-            # Other processes refer to objects of this process, and the objects would end with it.
-            # As on Ray, the process stays until no references are left. It holds no lease in that
+            # Other processes refer to objects of this process, which would be lost if it ended. As
+            # with Ray, the process stays until no references are left. It holds no lease in that
             # time.
             self._reactor.wait(waiter, own_time() + _LOOK_AGAIN_S)
 
@@ -309,8 +309,8 @@ class WorkerExecutor:
         seconds = started.seconds()
         if context.adopted is not None:
             self._values.settle_borrows(context, connection)
-        # Done before the result is sent: an owner that has the result gives the lease back, and
-        # others may then get it while this goes on.
+        # This comes before the result is sent: an owner that has the result gives the lease back,
+        # and others may then get it while this code still runs.
         core.ended(connection, definition, seconds)
         self._outbox.post(connection, message)
         self._children.forget((connection.peer, task.number))
@@ -351,7 +351,8 @@ class WorkerExecutor:
             finally:
                 self._interruptible = False
         except KeyboardInterrupt:
-            # Requested by cancel, or raised by the task: never an interrupt of the reading thread.
+            # Requested by `cancel`, or raised by the task itself, but never an interrupt of the
+            # reading thread.
             return Failed(task.number, b"", started.wall, started.ended(), "cancelled")
         except SystemExit as error:
             self._exit(connection, error)

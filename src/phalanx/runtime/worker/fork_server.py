@@ -57,7 +57,7 @@ def run(
     for module in preload:
         try:
             __import__(module)
-        except Exception as error:  # a task that needs the module gets the error
+        except Exception as error:  # the task that needs the module gets the error
             say(f"{module} could not be imported beforehand: {error}", level=WARNING)
     # This is prepared once for all children.
     import phalanx.runtime.worker.actor_host
@@ -161,7 +161,7 @@ class WorkerForkServer(ForkServer):
         forking = self._forking.pop(worker)
         self.leave(told)
         try:
-            # this descriptor is closed: another one watches the process
+            # The descriptor is closed here, because another one watches the process.
             pid, shield = told_by(forking.shield, told)
         except OSError as error:
             for fd in forking.output:
@@ -295,7 +295,8 @@ class WorkerForkServer(ForkServer):
         for pipe in self.pipes_of(child.pid):
             while pipe.fd in self._pipes and wait_for(pipe.fd, select.POLLIN, 0):
                 self._read_output(pipe)
-            # a process that the worker started holds the pipe open: its output is no longer read
+            # A process that the worker started still has the pipe open, but its output is no longer
+            # read.
             if pipe.fd in self._pipes:
                 self._close(pipe)
                 self._pass_on_partial(pipe)

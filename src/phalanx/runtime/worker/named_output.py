@@ -22,7 +22,7 @@ class NamedOutput(io.TextIOBase):
         """Whether unsent text may be at the beginning of a line."""
         self.default_name = default_name
 
-    @interruptible  # this waits at the place where the user's code prints
+    @interruptible  # waits here, where the user's code prints
     def write(self, text: str) -> int:
         """Write text. Flush at the end of each line, so that a killed worker loses no output."""
         if not text:

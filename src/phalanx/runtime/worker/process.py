@@ -28,7 +28,7 @@ def main(worker_id: bytes, session: Session, devices: Mapping[str, str]) -> int:
     outputs = NamedOutput(sys.stdout, ""), NamedOutput(sys.stderr, "")
     sys.stdout, sys.stderr = outputs
     if "numpy" in sys.modules:
-        # Forked siblings must not draw the same random numbers.
+        # Forked sibling processes must not draw the same random numbers.
         sys.modules["numpy"].random.seed()
     node = connect(session.socket_of(b"node"))
     runtime = Runtime(session, worker_id, "worker", node)

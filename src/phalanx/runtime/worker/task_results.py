@@ -187,7 +187,7 @@ class TaskResults:
         self, number: int, error: BaseException, name: str, started: Began, actor: str | None = None
     ) -> Failed:
         """Return the message for an exception."""
-        if type(error) is InputsLost:  # not the program's fault: the owner tries again
+        if type(error) is InputsLost:  # this is no fault of the program, so the owner tries again
             return Failed(
                 number, " ".join(error.names).encode(), started.wall, started.ended(), "lost"
             )

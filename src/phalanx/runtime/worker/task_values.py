@@ -149,7 +149,7 @@ class TaskValues:
         if result is None:
             return NONE_PICKLE
         if isinstance(result, TaskError):
-            raise result  # as in Ray, a returned failure is raised for the reader
+            raise result  # as in Ray, a failure that is returned is raised for the reader
         try:
             payload, hold, refs = self._pack(result)
         except PhalanxError:

@@ -35,7 +35,7 @@ def traced(
     """
     carrier = kwargs.pop(tracing.CARRIED)
     if tracing.active is None:
-        return function  # this is an actor of an untraced program, called by a traced program
+        return function  # an actor of an untraced program was called by a traced program
     attributes: dict[str, Any] = {
         "phalanx.job.id": context.lease.job.hex(),
         "phalanx.task.attempt": context.attempt,

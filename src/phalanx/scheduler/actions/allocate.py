@@ -74,7 +74,8 @@ def _take_turns(
         if not len(heap) or session.overused(queue):
             continue
         version = session.cluster.version
-        while len(heap) and session.cluster.version == version:  # a move may change the order
+        # a move may change the order of jobs
+        while len(heap) and session.cluster.version == version:
             job = heap.pop()
             stopped = ceilings.stop(job)
             if stopped and not job.spec.promised:

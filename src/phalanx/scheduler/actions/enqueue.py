@@ -12,7 +12,8 @@ from phalanx.scheduler.cycle.session import Session
 
 def run(session: Session) -> None:
     pending = [job for job in session.cluster.jobs if job.is_pending()]
-    if all(job.min_resources is None for job in pending):  # no votes, so the order does not matter
+    # there are no votes, so the order does not matter
+    if all(job.min_resources is None for job in pending):
         for job in pending:
             _let_in(session, job)
         return

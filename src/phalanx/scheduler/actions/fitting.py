@@ -194,7 +194,7 @@ class _Filling:
             alike = self._tasks.run_length(cluster.eq_class)
             admitted = session.room(self._job, eq_class, min(alike, session.shortfall(self._job)))
             if admitted < 1:
-                self._tasks.take(alike)  # equal tasks have no room either
+                self._tasks.take(alike)  # there is no room for equal tasks, either
                 if self._failed < 0:
                     self._failed = t
                     if session.explains:

@@ -87,7 +87,8 @@ class _Preemption:
             if not self._for_task(statement, t, within=True):
                 return
             if not (statement.has_evictions() or session.job_pipelined(job)):
-                statement.discard()  # the room was idle anyway, and too little to start
+                # this room was free anyway, but too little for the job to start
+                statement.discard()
                 return
             statement.commit()
 

@@ -79,7 +79,8 @@ def seconds(written: Any) -> float | None:
     if not isinstance(written, str) or not written:
         return None
     written = written.replace("\u00b5s", "us").replace("\u03bcs", "us")
-    if len(written) > MAX_DURATION:  # the search would take quadratic time on longer texts
+    # for longer texts, the search would take too long, as its time is quadratic
+    if len(written) > MAX_DURATION:
         return None
     parts = re.findall(r"([0-9]{1,15}\.?[0-9]*|\.[0-9]+)(ms|us|ns|h|m|s)", written)
     if "".join(n + u for n, u in parts) != written:

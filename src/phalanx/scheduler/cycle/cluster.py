@@ -446,7 +446,8 @@ class Cluster:
             often: dict[int, int] = {}
             for node in nodes:
                 often[node] = often.get(node, 0) + 1
-            at = np.array(list(often), dtype=np.int64)  # all books below use these rows
+            # these rows are the basis of all counts below
+            at = np.array(list(often), dtype=np.int64)
             times = np.array(list(often.values()), dtype=np.int64) * sign
             load = times[:, None] * eq_class.request
             weight = times[:, None] * eq_class.weighed

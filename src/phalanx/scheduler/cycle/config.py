@@ -108,7 +108,7 @@ class PluginOption(msgspec.Struct, frozen=True, kw_only=True):
         if self.enabled is None:
             return switch not in OFF_BY_DEFAULT
         if switch == "nodeOrder" and "batchNodeOrder" in self.enabled:
-            return True  # scorers answer for all nodes at once, so both switches are one
+            return True  # a scorer scores all nodes at once, so both switches mean the same
         return switch in self.enabled
 
 

@@ -280,7 +280,8 @@ def _of_gang(session: Session, job: Job, kinds: Sequence[_Kind]) -> list[Rejecti
     if attempt is None:
         return [] if job.uid in session.refusals else [Rejection(reason="not-tried")]
     bound = job.is_hard() and job.has_topology()
-    if len(job.tasks) == 1 and attempt.failed >= 0 and not bound:  # its task's reasons suffice
+    # the reasons of its task are enough
+    if len(job.tasks) == 1 and attempt.failed >= 0 and not bound:
         return _quotas(session, job, attempt, kinds)
     out = []
     if attempt.placed < job.min_available and (attempt.failed >= 0 or not bound):

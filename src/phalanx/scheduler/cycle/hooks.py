@@ -121,7 +121,7 @@ class HookRegistry:
         self._config = config
         self._tier_of = {p.name: i for i, tier in enumerate(config.tiers) for p in tier}
         self._options = {p.name: p for tier in config.tiers for p in tier}
-        # Entries are made when a hook is first used, since every cycle makes a registry.
+        # Entries are made when a hook is first used, because every cycle makes a registry.
         self._added: dict[str, list[tuple[int, str, Callable[..., Any]]]] = defaultdict(list)
         """The functions of each hook, each with its tier and its plugin."""
         self._flat: dict[str, list[Callable[..., Any]]] = defaultdict(list)
@@ -144,7 +144,8 @@ class HookRegistry:
             is_last = not added or added[-1][0] <= tier
             added.append((tier, plugin, fn))
             self._flat[hook].append(fn)
-            if not is_last:  # rare: plugins usually open in the order of their tiers
+            # this is rare, because plugins usually register in the order of their tiers
+            if not is_last:
                 added.sort(key=_tier)
                 self._flat[hook] = [fn for _, _, fn in added]
             if self._tiers:

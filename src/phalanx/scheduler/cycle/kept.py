@@ -119,7 +119,7 @@ class KeptCluster(Cluster):
             setattr(other, name, dict(getattr(self, name)))
         other.tasks = other._specs
         other.jobs = [job.copy() for job in self.jobs]
-        other.answers = {}  # only the original keeps its answers up to date
+        other.answers = {}  # only the original object keeps its answers up to date
         other._on_node = None
         return other
 
@@ -247,7 +247,7 @@ class KeptCluster(Cluster):
         self._on_node = None
 
     def _likeness(self, standing: Standing) -> tuple[int, int, int, int]:
-        # A leaving task may have left before the last plan evicted others of the same state.
+        # A leaving task may have left before the last plan evicted other tasks of the same state.
         t = self._row_of[standing.task]
         return self.eq_class[t].index, self.status[t], self._stood[t], standing.status
 
@@ -318,7 +318,7 @@ class KeptCluster(Cluster):
             job.eq_class = None
         job.tasks += rows
         if len(job.tasks) > len(rows):
-            job.tasks.sort()  # the order that reading gives: by name
+            job.tasks.sort()  # the order in which they are read: by name
         job.total_request += eq_class.request * len(rows)
         for t in rows:
             self.job_of[t] = job.index

@@ -242,7 +242,8 @@ class Placer:
             return fixed
         moving = scorers[0].score(rows, ask)
         for s in scorers[1:]:
-            moving = moving + s.score(rows, ask)  # a scorer may keep its array, so += is forbidden
+            # a scorer may keep the array that it returned, so += is forbidden
+            moving = moving + s.score(rows, ask)
         fixed += moving
         return fixed
 
@@ -509,7 +510,7 @@ def _top(heads: Vector, count: int) -> tuple[Indexes, int]:
     if len(heads) <= count:
         return np.arange(len(heads)), -1
     left = heads.copy()
-    if count <= _FEW:  # a few searches for the highest cost less than a partition
+    if count <= _FEW:  # a few searches for the highest score cost less than a partition
         chosen = np.empty(count, dtype=np.intp)
         for i in range(count):
             chosen[i] = top = left.argmax()

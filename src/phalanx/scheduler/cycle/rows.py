@@ -86,7 +86,7 @@ class Rows:
         """Return one row of `capacities`: the capacity of each node for this resource."""
         taken = self._taken.get("capacity")
         column: Counts
-        if taken is None:  # a row alone, as the other resources may never be needed
+        if taken is None:  # one row at a time, because the other resources may never be needed
             column = self._cluster.capacity[:, resource].take(self.index)
         else:
             column = taken[resource]

@@ -243,7 +243,8 @@ class Session:
         columns = [map(fn, jobs) for fn in self.hooks.all("job_order")]
         ages = [_age(job.spec.created) for job in jobs]
         uids = [job.uid for job in jobs]
-        rows = zip(*columns, ages, uids, jobs, strict=True)  # uids differ, so no jobs are compared
+        # no two uids are equal, so jobs themselves are never compared
+        rows = zip(*columns, ages, uids, jobs, strict=True)
         return [row[-1] for row in heapq.nsmallest(most, rows)]
 
     def subjob_key(self, sub: SubJob) -> tuple[Any, ...]:

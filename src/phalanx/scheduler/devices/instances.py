@@ -57,9 +57,10 @@ class NodeResources:
         self._unit_resources = unit_resources
         self._chooser: DeviceChooser = topology if topology is not None else _LOWEST
         self._total: dict[str, int] = {}
-        self._left: dict[str, int] = {}  # divisible; below 0 is owed to a lower total (set_total)
-        self._devices: dict[str, dict[int, int]] = {}  # units left on each device present
-        self._counts: dict[str, int] = {}  # the number of devices to have, closed ones included
+        # may be divided; negative after the total was lowered (set_total)
+        self._left: dict[str, int] = {}
+        self._devices: dict[str, dict[int, int]] = {}  # the free units of each present device
+        self._counts: dict[str, int] = {}  # the wanted number of devices, with closed ones
         self._closed: dict[str, frozenset[int]] = {}
         self._cards = cards
         self._modes: dict[int, str] = {}
@@ -310,7 +311,7 @@ class NodeResources:
         for name, units in amounts.items():
             self._left[name] = self._left_of(name) - units
             if name.startswith(IMPLICIT_PREFIX):
-                self._total.setdefault(name, SCALE)  # now reported like any other
+                self._total.setdefault(name, SCALE)  # now reported like any other device
 
     def _check_return(self, allocation: Allocation) -> None:
         for name, taken in allocation.instances.items():

@@ -83,7 +83,7 @@ class PackTables:
         kept = kept[worth == worth.max()]
         worth = inside[kept]
         kept = kept[worth == worth.max()]
-        kept_and_rest = inside[kept] + inside[free ^ kept]  # large where the cut is small
+        kept_and_rest = inside[kept] + inside[free ^ kept]  # large where few links are cut
         return int(kept[kept_and_rest.argmax()])
 
     def _sets_of(self, count: int) -> Masks:
@@ -104,12 +104,12 @@ class PackTables:
         size = 1 << self._count
         if count == 1:
             return np.zeros(size, np.int64)
-        exact = np.full(size, _NEVER)  # the best sum over sets that are used up entirely
+        exact = np.full(size, _NEVER)  # the best sum over all sets that use up the devices exactly
         exact[0] = 0
         every = np.arange(size, dtype=np.int64)
         for whole in range(count, self._count + 1, count):
             targets = every[self._popcount == whole]
-            # One group holds the lowest device; its other devices are any of the rest.
+            # One group contains the lowest device; its other devices are any of the rest.
             lowest = targets & -targets
             members = _bits(targets ^ lowest, whole - 1)
             others = _choices(whole - 1, count - 1)
@@ -123,8 +123,8 @@ class PackTables:
                 for at, target in enumerate(targets):
                     groups = lowest[at] | members[:, at][others].sum(axis=1)
                     exact[target] = (self._inside[groups] + exact[target ^ groups]).max()
-        # Left-over devices do not count: the best value of X is that of its best subset of the
-        # largest full size, since a larger full size is never worth less.
+        # Devices that are left over do not count. The best value of X is that of its best subset of
+        # the largest full size, because another full size is never better.
         for bit in range(self._count):
             without = exact.reshape(-1, 2, 1 << bit)
             np.maximum(without[:, 1], without[:, 0], out=without[:, 1])
@@ -181,7 +181,7 @@ def _sums_inside(affinity: tuple[tuple[int, ...], ...]) -> Masks:
     """Return, for each set, the sum of `affinity` over the pairs in the set."""
     sums = np.zeros(1, np.int64)
     for i, row in enumerate(affinity):
-        to_new = np.zeros(1, np.int64)  # what device i adds to each set
+        to_new = np.zeros(1, np.int64)  # the gain of each set when device i is added
         for j in range(i):
             to_new = np.concatenate([to_new, to_new + row[j]])
         sums = np.concatenate([sums, sums + to_new])

@@ -66,7 +66,7 @@ class Ports:
         return Ports.of((*self.ranges, *other.ranges))
 
     def __and__(self, other: Ports) -> Ports:
-        if self is other:  # all ports, as on nodes that declare none
+        if self is other:  # all ports, as on nodes whose configuration names none
             return self
         return Ports.of(
             (max(a[0], b[0]), min(a[1], b[1]))

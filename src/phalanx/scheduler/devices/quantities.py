@@ -36,7 +36,7 @@ def to_units(x: float | int) -> int:
         raise ValueError(f"a resource amount must be a finite number, not {x}")
     if x < 0:
         raise ValueError(f"a resource amount must be 0 or more, not {x}")
-    if x.is_integer():  # also every double of 2**52 and above, whose product would be inexact
+    if x.is_integer():  # this includes every double from 2**52 on, whose product would be inexact
         return int(x) * SCALE
     scaled = x * SCALE
     dust = max(_DUST, math.ulp(scaled) * 2)

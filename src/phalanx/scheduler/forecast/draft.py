@@ -117,7 +117,7 @@ class Draft:
         taking = self._earliest(before.demand, before.first) if before.first else None
         if taking is None:
             return before
-        self._found.clear()  # another podgroup may not have found room because of this one's
+        self._found.clear()  # another podgroup may have found no room because of this one
         return taking
 
     def alone(self, jobs: Iterable[Job]) -> dict[str, float]:

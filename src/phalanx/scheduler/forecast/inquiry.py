@@ -134,7 +134,8 @@ def _starts(ahead: TimePlan) -> dict[str, ExpectedStart]:
     return {
         one.podgroup: _expected(one, ahead.now)
         for one in ahead.starts
-        if one.at_s > ahead.now  # plans do not know the reasons that turned other podgroups away
+        # plans do not know the reasons for which other podgroups were refused
+        if one.at_s > ahead.now
     }
 
 

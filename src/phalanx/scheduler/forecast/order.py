@@ -69,7 +69,7 @@ def in_order(session: Session, jobs: Iterable[Job], before: Mapping[str, int]) -
             zip(by_queue[queue], _places(by_queue[queue], before), strict=True)
         )
     ]
-    out.sort()  # rank and turn differ, so jobs are never compared
+    out.sort()  # no two (rank, turn) pairs are equal, so jobs themselves are never compared
     return [one[-1] for one in out]
 
 

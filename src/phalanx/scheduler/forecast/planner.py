@@ -81,7 +81,7 @@ class Planner:
         """
         draft.add(
             jobs, self._kept, improves=False
-        )  # otherwise this plan would report places that no cycle keeps
+        )  # otherwise this plan would show places that no cycle keeps
         if not draft.snapshot.rests_on_learnt:
             return {}
         early = Draft(ClusterSnapshot(draft.session, self._learnt, EARLY))

@@ -73,7 +73,7 @@ class LearntRunTimes:
     def add(self, kind: bytes, run_time_s: float) -> None:
         """Add the run time of work of this kind that ended successfully."""
         runs = self._runs.pop(kind, None) or PastRuns()
-        self._runs[kind] = runs  # moves the kind to the end, as the most recent one
+        self._runs[kind] = runs  # moves the kind to the end, because it is the most recent one
         runs.add(run_time_s)
         if len(self._runs) > KINDS:
             del self._runs[next(iter(self._runs))]

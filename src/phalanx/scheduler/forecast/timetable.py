@@ -117,7 +117,8 @@ class Timetable:
         self._total: Vector = np.einsum(
             "tnr->tr", nodes
         )  # three times as fast as a sum over axis 1
-        # Such sums may exceed the range in which doubles are exact; they only rule out.
+        # These sums may exceed the range in which doubles are exact, but they are only used to rule
+        # times out.
         self._total += self._total.max(axis=0) * 2.0**-36
         self._lasts: dict[float | None, Indexes] = {}
         self._clipped: dict[tuple[float | None, int], Indexes] = {}
@@ -163,7 +164,8 @@ class Timetable:
             return None
         last = int(self._lasts_of(demand)[first])
         if not _are_apart(demand, places):
-            return None  # an earlier plan did not know that the tasks must stay apart
+            # an earlier plan did not consider that the tasks must be on different nodes
+            return None
         parts = zip(demand.parts, places, strict=True)
         if last == first or not all(part.nodes[nodes].all() for part, (nodes, _) in parts):
             return None

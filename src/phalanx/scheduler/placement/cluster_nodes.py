@@ -62,7 +62,7 @@ class ClusterNodes:
         self._backlogs: dict[str, Backlog] = {}
         self._rows: dict[str, NodeRow] = {}
         self._counted: set[str] = set()
-        self._rng = Seeded(0)  # required, but least-waiting draws no number
+        self._rng = Seeded(0)  # the caller requires one, but least-waiting draws no number
 
     def put(self, row: NodeRow, load: ResourceSet = EMPTY) -> bool:
         """Replace a node's row, or forget the node if it is dead. Returns whether the node's

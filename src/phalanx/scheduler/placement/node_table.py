@@ -145,8 +145,9 @@ class NodeTable:
         self.total: dict[str, Amounts] = {}
         self.available: dict[str, Amounts] = {}
         self.load: dict[str, Amounts] = {}
-        self.whole: dict[str, Amounts] = {}  # units on devices that are free as a whole
-        self.share: dict[str, Amounts] = {}  # most units on one device that shares time
+        self.whole: dict[str, Amounts] = {}  # the units on completely free devices
+        # the largest number of units on one device that can be shared
+        self.share: dict[str, Amounts] = {}
         self.is_schedulable: Flags = np.zeros(len(self.states), np.bool_)
         self.utilization = np.zeros(len(self.states))
         for row, node in enumerate(self.states):

@@ -166,7 +166,7 @@ class CalendarPlugin:
             on_top = future[rows.index, r] - rows.free(r)
             left = self._left[:until, rows.index, r].min(axis=0) - on_top
             has_room &= left >= ask.eq_class.request[r]
-        # Where nothing is reserved, a full node may still get room by evictions.
+        # Where nothing is reserved, a full node may still have room after evictions.
         return good & (has_room | ~self._reserved(until)[rows.index])
 
     def _is_inside(self, rows: Rows, ask: Ask) -> Flags:

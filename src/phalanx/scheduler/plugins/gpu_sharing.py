@@ -179,7 +179,7 @@ class GpuSharing:
         for t, node in zip(change.tasks, change.nodes, strict=True):
             book = self._books.get(node)
             if book is None:
-                continue  # the book is filled from the columns when it is asked for
+                continue  # the rest is filled from the columns when it is needed
             if change.sign > 0 and t not in self._held:
                 self._held[t] = book.take(ask)
             elif change.sign < 0 and (taken := self._held.pop(t, None)) is not None:

@@ -95,7 +95,7 @@ class NetworkTopologyAware:
         session.add("subjob_gradient", self.name, self._subjob_levels)
         scorer = Scorer(name=self.name, score=self._score, changes=always, scope="job")
         if not is_asked and not (self._plain and self._tree.given):
-            # Then all scores are 0, so the combined scores may be kept beyond the cycle.
+            # Then all scores are 0, so the combined scores may be used in later cycles, too.
             scorer = Scorer(name=self.name, score=self._score, changes=never, lasting=True)
         session.add("scorer", self.name, scorer)
 

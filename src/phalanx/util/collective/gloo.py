@@ -65,7 +65,7 @@ class GlooGroup(BaseGroup):
 
     def reduce(self, tensor: list[Any], reduce_options: ReduceOptions) -> None:
         is_root = self.rank == reduce_options.root_rank
-        # gloo writes partial sums into the other members' tensors. A copy keeps those unchanged.
+        # gloo writes partial sums into the other members' tensors, so these pass a copy.
         used = _target(tensor[0]) if is_root else _source(tensor[0]).clone()
         root, op = reduce_options.root_rank, _torchs(reduce_options.reduceOp)
         self._gloo.reduce(used, root, op).wait()
@@ -122,7 +122,7 @@ def _connected(world_size: int, rank: int, group: str, limit: timedelta) -> Any:
     rendezvous.put("address", group, (host, port))
     try:
         return _process_group(store, world_size, rank, host, limit)
-    finally:  # all members have joined, or none will join any more
+    finally:  # all members have joined, or no further member can join
         rendezvous.drop("address", group)
 
 
@@ -133,7 +133,7 @@ def _joined(world_size: int, rank: int, group: str, limit: timedelta, until: flo
         host, port = rendezvous.wait_for("address", group, until)
         try:
             store = _store(host, port, limit)
-        except DistNetworkError:  # the address of a first member that ended before all joined
+        except DistNetworkError:  # the address of a first member that ended before all had joined
             if time.monotonic() > until:
                 raise TimeoutError(
                     f"member 0 of the collective group '{group}' has ended"

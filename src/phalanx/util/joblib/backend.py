@@ -97,7 +97,7 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         cpus = int(cluster_resources().get("CPU", 1))
         return max(1, cpus + 1 + n_jobs)
 
-    def configure(  # joblib's signature
+    def configure(  # the signature is joblib's
         self,
         n_jobs: int = 1,
         parallel: Any = None,
@@ -122,8 +122,8 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         )
         self._workers = self._start_workers()
         if self._callbacks is None:
-            # joblib's callbacks dispatch more work, and read the caller's iterator to do so. That
-            # is too much for the engine's thread that announces results.
+            # joblib's callbacks start more work, for which they read the caller's iterator. That
+            # takes too long for the engine's thread, which reports results.
             self._callbacks = ThreadPoolExecutor(1, thread_name_prefix="phalanx-joblib")
         return self.effective_n_jobs(n_jobs)
 
@@ -248,7 +248,7 @@ def _size_bytes(argument: Any) -> int:
     return 0
 
 
-# Tasks import this module, so joblib calls inside them find the backend by its name too.
+# Tasks import this module, so that joblib calls inside them find the backend by its name, too.
 BACKENDS.setdefault("phalanx", PhalanxBackend)
 if (spoken := dialect.current()) is not None:
     BACKENDS.setdefault(spoken.backend_of_joblib, PhalanxBackend)

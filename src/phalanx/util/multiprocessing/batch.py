@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from phalanx.errors import NotPicklableError
 from phalanx.objects import by_value
 
-# typeshed does not know these two classes
+# typeshed does not know these two classes.
 RemoteTraceback: type[Exception] = getattr(multiprocessing.pool, "RemoteTraceback")  # noqa: B009
 MaybeEncodingError: type[Exception] = getattr(multiprocessing.pool, "MaybeEncodingError")  # noqa: B009
 

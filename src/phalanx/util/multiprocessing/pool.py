@@ -48,11 +48,13 @@ class _Process:
             ref = send()
         except NotPicklableError as error:
             said, error.__cause__ = error.__cause__, None
-            raise said or error from error  # pickle's own error first, as in multiprocessing
+            # before that, pickle's own error is raised, as in multiprocessing
+            raise said or error from error
         if self._left is not None:
             self._left -= 1
             if not self._left:
-                # The actor ends after the batch just sent; the next batch goes to its successor.
+                # The actor ends after the batch that was just sent; the next batch goes to its
+                # successor.
                 self.actor.__ray_terminate__.remote()
                 self.actor, self._left = self._create(), self._batches
         return ref
@@ -317,7 +319,7 @@ def _start(cpus: int | None, address: str | None) -> None:
     if cpus is not None:
         try:
             init(address=address, num_cpus=cpus)
-        except ValueError:  # a cluster runs here: it has its CPUs already
+        except ValueError:  # a cluster runs here, which has CPUs of its own
             pass
         else:
             return

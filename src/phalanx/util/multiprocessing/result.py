@@ -94,7 +94,7 @@ class AsyncResult:
         left = itertools.count(len(self._batches) - 1, -1)
 
         def one_done(_: Batch) -> None:
-            if next(left) == 0:  # next() on a count is atomic: exactly one callback sees zero
+            if next(left) == 0:  # next() on a count is atomic, so exactly one callback sees zero
                 self._call_back()
 
         for batch in self._batches:
@@ -170,7 +170,7 @@ class ResultIterator(Iterator[Any]):
     def _start_next(self) -> None:
         try:
             batch = next(self._batches, None)
-        except Exception as error:  # an error of the input takes its place among the results
+        except Exception as error:  # an error of the input appears at its place among the results
             batch = Future()
             batch.set_exception(error)
         if batch is None:

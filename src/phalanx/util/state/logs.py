@@ -233,7 +233,7 @@ def _keeper(file: LogFile, task: Row | None) -> Keep:
 
     def of_worker(line: bytes) -> bytes | None:
         record = record_of(line)
-        if record is None:  # the interpreter's own line, at a crash
+        if record is None:  # the interpreter's own line when it crashes
             return line if file.stream == "stderr" and task is None else None
         if record.stream != file.stream:
             return None

@@ -19,7 +19,7 @@ def match(choices: Mapping[int, Sequence[int]]) -> dict[int, int] | None:
 
 
 def _augment(bundle: int, choices: Mapping[int, Sequence[int]], holder: dict[int, int]) -> bool:
-    came_from: dict[int, int] = {}  # row -> the bundle that would move to it
+    came_from: dict[int, int] = {}  # for each row, the bundle that would move to it
     waiting = deque([bundle])
     held = {held_by: row for row, held_by in holder.items()}
     while waiting:

@@ -106,7 +106,7 @@ class Room:
         """Put a bundle on this node if all of it fits. Returns whether it did."""
         left, amounts = self.available, without_terms(resources)
         if any(units > left.get(name, 0) for name, units in amounts.items()):
-            return False  # an overdrawn resource that the bundle does not ask for does not matter
+            return False  # a resource below zero does not matter if the bundle does not request it
         has_terms = amounts is not resources
         if has_terms and any(
             resources[t] > self.node.total.get(t, 0) for t in TERMS & {*resources}

@@ -183,7 +183,7 @@ def _hundredths(growth: Floats) -> Floats:
     `growth` is in thousandths of a GPU. Scores are whole numbers from 0 to 100; less growth has a
     higher score, and no growth has 50.
     """
-    # Without growth the result must be 50, however its sum was rounded.
+    # Without growth the result must be 50, regardless of the rounding of its sum.
     return np.trunc(100 / (1 + np.exp(growth / WHOLE)) + 1e-9)
 
 

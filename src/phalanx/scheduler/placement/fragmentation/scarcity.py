@@ -78,7 +78,8 @@ class ScarcityDescent(FirstFit):
         self._arrivals += count
         if shape.num_gpu and count:
             if not self._seen:
-                self.generation += 1  # scores were those of FirstFit while nothing was learned
+                # before anything was learned, the scores were those of FirstFit
+                self.generation += 1
             kind = replace(shape, memory_mib=0)
             self._seen[kind] += count
             self._memory_mib[kind] += count * shape.memory_mib

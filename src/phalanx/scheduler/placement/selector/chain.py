@@ -42,7 +42,7 @@ class Columns:
         free CPU, free memory and name.
         """
         columns = (self.free_memory, self.free_cpu, self.total_gpus, self.free_gpus)
-        return np.lexsort(columns)  # a stable sort in which the last column counts first
+        return np.lexsort(columns)  # lexsort is stable, and its last key counts first
 
 
 @dataclass(frozen=True, kw_only=True)
