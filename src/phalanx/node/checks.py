@@ -1,8 +1,9 @@
 """The administrator's programs that check whether the node works properly. They run one at a time.
 
-Pure: `CheckPrograms` starts and ends the programs. A round runs all of them: when the node joins,
-regularly while nothing runs here, and before and after a member of a job that has all GPUs of the
-node. A check with a bad result closes the node. It is repeated regularly until its result is good.
+This module is pure: `CheckPrograms` starts and ends the programs. A round runs all of them: when
+the node joins, regularly while nothing runs here, and before and after a member of a job that has
+all GPUs of the node. A check with a bad result closes the node. It is repeated regularly until its
+result is good.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The GPUs of a node: their samples, their health, and which of them are not handed out.
 
-Pure. A separate process reads the GPUs, because calls of their driver can hang. This module decides
-when that process starts and ends, and takes its readings.
+This module is pure. A separate process reads the GPUs, because calls of their driver can hang. This
+module decides when that process starts and ends, and takes its readings.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Checks whether the directories in which a node works can be written to and have room.
 
-Pure: a `DirectoryReading` takes the samples. While a directory is full or cannot be written to,
-each report of the node says so: the head gives the node no new work, and places work elsewhere that
-it has ordered there. The node takes work again once all directories are usable.
+This module is pure: a `DirectoryReading` takes the samples. While a directory is full or cannot be
+written to, each report of the node says so: the head gives the node no new work, and places work
+elsewhere that it has ordered there. The node takes work again once all directories are usable.
 """
 
 from __future__ import annotations

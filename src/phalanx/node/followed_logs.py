@@ -1,10 +1,10 @@
 """The logs that a command in the foreground shows completely. Unread output is kept, and members
 that print too fast are stopped meanwhile.
 
-Pure. A member writes into its log itself, and may write faster than the command reads. Unread
-output is never dropped; if there is much of it, the member is stopped until the command has read
-most of it. A command that sends no request for a while counts as gone. Its member then continues,
-and the log is bounded like every other.
+This module is pure. A member writes into its log itself, and may write faster than the command
+reads. Unread output is never dropped; if there is much of it, the member is stopped until the
+command has read most of it. A command that sends no request for a while counts as gone. Its member
+then continues, and the log is bounded like every other.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The upper half of bottom-up scheduling: asks other nodes for workers for the demands that wait on
 this node.
 
-Pure. Every node has a copy of the cluster's view, which the head sends, and decides about the work
-that was submitted on it. A choice from the copy is a hint, because only the node that is asked
-grants workers.
+This module is pure. Every node has a copy of the cluster's view, which the head sends, and decides
+about the work that was submitted on it. A choice from the copy is a hint, because only the node
+that is asked grants workers.
 
 Workers are requested from nodes with room for a demand. If no node has room for a demand that can
 never run on this node, the demand waits where the wait is shortest. Each plan makes all requests

@@ -1,9 +1,10 @@
 """Computes the usage of members of jobs from samples of processes and devices; see
 `model.attempts.Used`.
 
-Pure. A `UsageMeter` measures: it is asked at one tick, and answers at a later one. The processes of
-all members of a node are sampled together, every SAMPLE_EVERY_S seconds. The CPU time of a process
-that has ended is the kernel's count, which includes child processes that no sample has seen.
+This module is pure. A `UsageMeter` measures: it is asked at one tick, and answers at a later one.
+The processes of all members of a node are sampled together, every SAMPLE_EVERY_S seconds. The CPU
+time of a process that has ended is the kernel's count, which includes child processes that no
+sample has seen.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 exist already.
 
 To allocate a page of shared memory takes several times as long as to receive its bytes. The size of
-the pool is limited, and its files are deleted first when memory is needed for anything else. Pure.
+the pool is limited, and its files are deleted first when memory is needed for anything else. This
+module is pure.
 """
 
 from __future__ import annotations

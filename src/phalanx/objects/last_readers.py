@@ -2,7 +2,7 @@
 
 Owners compute these objects again, so a copy is useful only to processes that know it already. Each
 process is asked once which copies it may still read. Copies that no process names are deleted at
-once; the others are deleted when their readers end. Pure.
+once; the others are deleted when their readers end. This module is pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pins of copies, which stay in memory until their askers have mapped them. Pure.
+"""Pins of copies, which stay in memory until their askers have mapped them. This module is pure.
 
 Without a pin, a full store could evict a copy that has arrived before its reader has mapped it.
 This could happen again after every new fetch. So a copy is pinned until its reader has mapped it,

@@ -1,5 +1,5 @@
 """The queue of objects that are fetched from other nodes. Memory limits how many are fetched at a
-time; the others wait. Pure.
+time; the others wait. This module is pure.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Finds jobs that hold GPUs but leave them idle, by the rule of their queue. The job's owner is
-warned and, if the rule says so, the job is ended. Pure.
+warned and, if the rule says so, the job is ended. This module is pure.
 
 A job counts as idle only for a period in which samples cover all its GPUs. The period starts again
 if a GPU was not read for a while, or if the job has other GPUs after a restart.

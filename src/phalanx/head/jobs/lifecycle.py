@@ -1,10 +1,10 @@
 """The life cycle of jobs: Volcano's states and policies. Where Volcano's rules surprise users, this
 module decides in favour of users.
 
-Pure: `handle(event, now, steady)` and `tick(now, steady)` change records and ask a shell for
-effects. `now` is the wall-clock time. `steady` is the time of a clock that never goes backwards; it
-measures the run times of gangs. The shell reports results by later events, and never while an
-effect is being requested.
+This module is pure: `handle(event, now, steady)` and `tick(now, steady)` change records and ask a
+shell for effects. `now` is the wall-clock time. `steady` is the time of a clock that never goes
+backwards; it measures the run times of gangs. The shell reports results by later events, and never
+while an effect is being requested.
 """
 
 from __future__ import annotations

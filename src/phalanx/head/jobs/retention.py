@@ -1,4 +1,5 @@
-"""Decides how long the head keeps finished jobs. The history keeps their attempts longer. Pure.
+"""Decides how long the head keeps finished jobs. The history keeps their attempts longer. This
+module is pure.
 
 A job with its own time to live (`ttl_s`) is kept for that time.
 """

@@ -1,6 +1,6 @@
 """The life cycle of reservations, which are created, changed, begun, ended and deleted.
 
-Pure: `now` is the wall-clock time. The table requests all other consequences through
+This module is pure: `now` is the wall-clock time. The table requests all other consequences through
 `ReservationEffects`.
 """
 

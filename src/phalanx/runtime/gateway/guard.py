@@ -1,4 +1,6 @@
-"""Counts the connections that did not authenticate, by address, for reports. Pure."""
+"""Counts the connections that did not authenticate, by address, for reports. This module is
+pure.
+"""
 
 from __future__ import annotations
 

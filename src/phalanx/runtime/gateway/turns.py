@@ -1,4 +1,5 @@
-"""Decides which connections may begin their handshake, and which wait for their turn. Pure.
+"""Decides which connections may begin their handshake, and which wait for their turn. This module
+is pure.
 
 A right proof looks like a wrong one until it is read, and a stranger on this machine has the same
 address as the machine's owner. So an address is never refused because handshakes from it failed.
