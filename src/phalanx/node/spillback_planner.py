@@ -59,8 +59,10 @@ class ViewRefresh:
         if is_waiting and not self.is_blind and now - self._asked_at >= VIEW_AT_MOST_EVERY_S:
             self._ask(now)
 
-    def is_awaited(self, now: float) -> bool:
-        """Request a newer view if this one is old. Returns whether a newer one is on its way."""
+    def request_if_old(self, now: float) -> bool:
+        """Request a newer view if this one is old. Returns whether one was requested and has not
+        arrived.
+        """
         if not self.is_blind and now - self._asked_at >= VIEW_OLD_AFTER_S:
             self._ask(now)
         return self._is_asked
@@ -122,7 +124,7 @@ class SpillbackPlanner:
         if self._spilling.is_alone:
             for demand in self._leases.waiting.all():
                 demand.here = -1
-        elif not self._view.is_awaited(now):
+        elif not self._view.request_if_old(now):
             # If a new view is awaited, it starts a plan when it arrives.
             self._spilling.put(self._own_row())
             self._spilling.plan(self._leases.waiting.all(), now, self._view.is_blind)

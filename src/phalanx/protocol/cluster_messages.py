@@ -534,7 +534,7 @@ class ReadNodeLog(msgspec.Struct, array_like=True, tag=118):
 
     number: int
     worker: str
-    """The worker's id as in listings; empty: the node's own log."""
+    """The worker's id as in listings; "" for the node's own log."""
     file: int
     offset: int
     limit: int

@@ -39,11 +39,11 @@ class Storage:
         """Take the next epoch in all shards; earlier writers are refused from then on.
 
         `marks`: the mark of each shard, or None, in the order of the shards. `cluster`: the name of
-        the cluster to which the store must belong; empty: any. With `accept_loss`, neither marks
-        nor the cluster are checked. Raises StaleEpochError when another head opens the store at the
-        same time, WritesLostError when a shard lacks batches that its mark records, or when the
-        store belongs to another cluster, and StorageError when these are not the store's shards in
-        their original order.
+        the cluster to which the store must belong; "" for any cluster. With `accept_loss`, neither
+        marks nor the cluster are checked. Raises StaleEpochError when another head opens the store
+        at the same time, WritesLostError when a shard lacks batches that its mark records, or when
+        the store belongs to another cluster, and StorageError when these are not the store's shards
+        in their original order.
         """
         assert shards, "a store has at least one shard"
         assert all(length > 0 for length in by_key.values()), "routes have at least one byte"

@@ -27,6 +27,6 @@ def test_an_answer_says_nothing_of_the_node_that_asks(monkeypatch):
     )
     control: Any = SimpleNamespace(is_connected=True)
     refresh = ViewRefresh(ME + bytes(10), control, views.append)
-    assert refresh.is_awaited(1.0)
+    assert refresh.request_if_old(1.0)
     asked.pop()(lambda: ViewChanges(7, [row(ME, "DRAINING"), row(OTHER, "ALIVE")]))
     assert [[one.prefix for one in view.rows] for view in views] == [[OTHER]]

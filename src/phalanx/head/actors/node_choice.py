@@ -139,8 +139,8 @@ class ActorNodeChoice:
         self._homes.pop(actor, None)
 
     def why(self, record: ActorRecord, owner_node: str, now: float) -> Outcome | str:
-        """Return why the actor waits: what its strategy decides among nodes with room now or, if no
-        strategy decides, a sentence.
+        """Return the outcome of the actor's strategy among the nodes with room now. If its strategy
+        is invalid or a placement group decides, return a sentence that says why the actor waits.
         """
         place = ResourceSet.from_mapping(record.place)
         if record.strategy.get("group") is not None:

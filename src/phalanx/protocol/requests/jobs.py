@@ -106,7 +106,7 @@ class UpdateJob(Request[JobInfo]):
     priority: int | None = None
     time_limit_s: float | None = None
     reservation: str | None = None
-    """The name of the new reservation; "": the job no longer uses a reservation."""
+    """The name of the new reservation; "" if the job should use no reservation any more."""
     annotations: dict[str, str] | None = None
     """Notes to set; the job keeps its other notes."""
 

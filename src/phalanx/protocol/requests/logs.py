@@ -22,8 +22,8 @@ class ReadProcessLog(Request[LogPiece]):
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     node: str
-    """The node's id in hex; empty: the head."""
+    """The node's id in hex; "" for the head."""
     worker: str = ""
-    """The worker's id, as in listings; empty: the daemon itself."""
+    """The worker's id as in listings; "" for the daemon itself."""
     file: int = 0
     offset: int = 0

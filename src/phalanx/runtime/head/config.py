@@ -12,7 +12,7 @@ from phalanx.storage.ledger import HistoryLimits
 
 
 class HeadConfig(msgspec.Struct, kw_only=True):
-    """The configuration of a head. Times are in seconds."""
+    """The configuration of a head's process. Times are in seconds."""
 
     session: sessions.Session
     host: str = "127.0.0.1"
@@ -20,28 +20,28 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     token_file: str
     insecure: bool = False
     store: tuple[str, ...] = ("memory",)
-    """The addresses of the store's shards, see `phalanx.storage`."""
+    """The addresses of the store's shards (see `phalanx.storage`)."""
     marks: str = ""
-    """The marks of the store, as in `open_storage`."""
+    """The marks of the store, as for `open_storage`."""
     cluster: str = ""
-    """The name of the cluster to which the store must belong, as nodes of this machine know it;
-    empty for any.
+    """The name of the cluster to which the store must belong, as the nodes of this machine know it;
+    "" for any cluster.
     """
     accept_loss: bool = False
     """Whether to continue with a store that has lost confirmed changes."""
     history: str = ""
-    """The file of the history of jobs; empty: a file that is deleted with the session."""
+    """The file of the history of jobs; "" for a file that is deleted with the session."""
     history_limits: HistoryLimits = HistoryLimits()
     is_shared: bool = False
-    """Whether other users of the machine reach the head (the mode *shared*)."""
+    """Whether other users of this machine may use the head (the mode *shared*)."""
     group: str = ""
-    """The group of accounts that may reach a shared head; empty for everybody."""
+    """The group of accounts that may use a shared head; "" for everybody."""
     launch_keys: str = ""
-    """The directory of the key with which the head lets work run under the accounts of its owners.
-    Empty if work runs under the accounts of its nodes.
+    """The directory of the key with which the head lets work run under the accounts of its owners;
+    "" if work runs under the accounts of its nodes.
     """
     audit: str = ""
-    """The file of the audit log; empty: a file that is deleted with the session."""
+    """The file of the audit log; "" for a file that is deleted with the session."""
     limits: HealthLimits = HealthLimits()
     placement: PlacementPolicy = PlacementPolicy()
     settings: SystemSettings = SystemSettings()
@@ -54,6 +54,6 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     is_private: bool = False
     """Whether `init(address="auto")` skips this daemon."""
     standbys: tuple[str, ...] = ()
-    """HOST:PORT of each other process that may be the head of this store. With one, this process
-    waits while another head holds the store.
+    """HOST:PORT of each other process that may be the head of this store. If there is one, this
+    process waits while another head uses the store.
     """

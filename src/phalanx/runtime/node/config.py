@@ -67,7 +67,7 @@ class NodeConfig(msgspec.Struct, kw_only=True):
 
     @property
     def address(self) -> str:
-        """HOST:PORT of the cluster's first head; empty for a cluster of one machine."""
+        """HOST:PORT of the cluster's first head; "" for a cluster of one machine."""
         return self.addresses[0] if self.addresses else ""
 
     ready_fd: int = -1

@@ -94,7 +94,7 @@ class CommandStart:
                 # A directory that can be seen but not entered has no such file.
                 where = os.open(os.path.join(directory, os.curdir), os.O_PATH)
                 with self._use(where):
-                    shield = self._becomes(paths, words, environment, where, ends, pid, umask)
+                    shield = self._start_child(paths, words, environment, where, ends, pid, umask)
                     if shield is not None:
                         return shield
             pid.value, shield = self._fork(argv, variables, directory, ends, umask)
@@ -124,7 +124,7 @@ class CommandStart:
             raise OSError(number, os.strerror(number))
         return pid, shield
 
-    def _becomes(
+    def _start_child(
         self,
         paths: Sequence[bytes],
         words: _Strings,
@@ -134,7 +134,10 @@ class CommandStart:
         pid: ctypes.c_int,
         umask: int,
     ) -> Shield | None:
-        """Start a child that becomes one of these files. Returns None if that did not succeed."""
+        """Start a child that becomes the first of these files that can be executed.
+
+        Returns the child's shield; None if no file could be executed.
+        """
         if self._calls is None:
             return None
         given = address_of(words), address_of(environment)
