@@ -112,7 +112,8 @@ class KeyValues:
 
 
 def _size(place: Place, value: bytes) -> int:
-    return KEY_BYTES + len(place[0]) + len(place[1]) + len(value)
+    namespace, key = place
+    return KEY_BYTES + len(namespace) + len(key) + len(value)
 
 
 def _stored_key(place: Place) -> bytes:

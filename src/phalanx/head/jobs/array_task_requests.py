@@ -35,8 +35,9 @@ class ArrayTaskRequests:
         request, which is possible only for a whole array.
         """
         if (found := split_element(name)) is not None:
+            array, _ = found
             raise JobCommandError(
-                f"array tasks cannot be {what}, only the whole array {shown(found[0])}"
+                f"array tasks cannot be {what}, only the whole array {shown(array)}"
             )
 
     def no_such(self, name: str) -> str:
@@ -51,7 +52,8 @@ class ArrayTaskRequests:
         """
         found = split_element(name)
         assert found is not None
-        array, text = self._array(found[0]), found[1]
+        array_name, text = found
+        array = self._array(array_name)
         try:
             ranges = read_ranges(text)
         except ValueError as error:

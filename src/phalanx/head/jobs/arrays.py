@@ -404,10 +404,13 @@ class Arrays:
         array has no such task.
         """
         found = split_element(uid)
-        job = None if found is None else self._job_of(found[0])
-        if found is None or job is None or job.spec.array is None or not found[1].isdecimal():
+        if found is None:
             return None
-        return self.ended(job, int(found[1][:12]))
+        array, index = found
+        job = self._job_of(array)
+        if job is None or job.spec.array is None or not index.isdecimal():
+            return None
+        return self.ended(job, int(index[:12]))
 
     def first_pending(self, job: JobRecord) -> str | None:
         """Return the array's first task that waits for places."""

@@ -230,10 +230,10 @@ class CronTable:
         cron.seen = due
         if schedule.every_s:
             return
-        last = cron.acted[-1] if cron.acted else None
-        is_next = last is not None and last[1] == before
-        if last is not None and is_next and schedule.after(before, cron.spec.time_zone) == due:
-            cron.acted[-1] = (last[0], due)
+        begin, end = cron.acted[-1] if cron.acted else (None, None)
+        is_next = end == before and schedule.after(before, cron.spec.time_zone) == due
+        if begin is not None and is_next:
+            cron.acted[-1] = (begin, due)
         else:
             cron.acted.append((due, due))
         del cron.acted[:-MOST_SPANS]

@@ -508,8 +508,9 @@ class JobGangs:
         if row is None:
             return
         known = row.logs.setdefault(member, [])
+        _, new_path = place
         for at, (_, path) in enumerate(known):
-            if path == place[1]:  # the next process of a node has the same files
+            if path == new_path:  # the next process of a node has the same files
                 known[at] = place
                 return
         known.append(place)

@@ -87,7 +87,9 @@ class Steps:
         member = _member_of(job, request.member)
         process = bytes(self._rng.randrange(256) for _ in range(PROCESS_ID_BYTES - PREFIX_BYTES))
         found = self._jobs.members.place_of(job, member.group, member.index)
-        process = (node_prefix(found[0].members[found[1]].node) if found else b"") + process
+        if found:
+            gang, index = found
+            process = node_prefix(gang.members[index].node) + process
         streams = Streams(process, request.is_terminal, request.port)
         wanted = WantedStep(
             request.argv, request.variables, request.directory, streams, request.umask

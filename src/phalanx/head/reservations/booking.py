@@ -234,7 +234,8 @@ class Book:
         if spec.ignores_jobs or not windows:
             return []
         runs = (run for run in self._runs.get(node, ()) if run.reservation != spec.name)
-        return [run for run in runs if run.until > windows[0][0]]
+        begin, _ = windows[0]
+        return [run for run in runs if run.until > begin]
 
     def _why_not(self, spec: Reservation, node: NodeRecord, windows: Sequence[Window]) -> str:
         """Return why the reservation cannot have the whole node; "" if it can have it."""
@@ -291,8 +292,8 @@ def _until(group: PodGroupSpec, now: float) -> float:
 
 
 def _meet(one: Window, other: Window) -> bool:
-    ends = [math.inf if window[1] is None else window[1] for window in (one, other)]
-    return one[0] < ends[1] and other[0] < ends[0]
+    (begin, end), (other_begin, other_end) = one, other
+    return (other_end is None or begin < other_end) and (end is None or other_begin < end)
 
 
 def _part_of(has: Mapping[str, float], resource: str, amount: float) -> dict[str, float]:

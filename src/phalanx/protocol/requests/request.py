@@ -232,13 +232,17 @@ class RequestHandlers:
 
     def effect_of(self, kind: int) -> Effect:
         """Return the effect of requests of this kind; READS for an unknown kind."""
-        entry = self._entries.get(kind)
-        return Effect.READS if entry is None else entry[0].effect
+        if kind not in self._entries:
+            return Effect.READS
+        request_type, _ = self._entries[kind]
+        return request_type.effect
 
     def name_of(self, kind: int) -> str:
         """Return the name of requests of this kind; UNKNOWN for an unknown kind."""
-        entry = self._entries.get(kind)
-        return UNKNOWN if entry is None else entry[0].__name__
+        if kind not in self._entries:
+            return UNKNOWN
+        request_type, _ = self._entries[kind]
+        return request_type.__name__
 
     @property
     def types(self) -> dict[type[Request[Any]], Handler]:

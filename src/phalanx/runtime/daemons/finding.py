@@ -44,7 +44,7 @@ def find_daemons(address: str | None, with_programs: bool = False) -> Found:
     is_any = address in (None, "auto", "local")
     wanted: tuple[str | None, ...] = (None,) if is_any else numeric_addresses(str(address))
     here = first_found(local_daemons, wanted)
-    found = [one for one in here if one[1].kind != STANDBY]
+    found = [(session, one) for session, one in here if one.kind != STANDBY]
     if not found and with_programs and is_any:
         found = programs()
     if not found:
@@ -58,7 +58,8 @@ def find_daemons(address: str | None, with_programs: bool = False) -> Found:
             "starts a cluster, `phalanx start --address HOST:PORT` joins one."
         )
     clusters = sorted({one.address for _, one in found})
-    if len(clusters) > 1 and not set(clusters) <= {found[0][1].address, *found[0][1].standbys}:
+    _, first = found[0]
+    if len(clusters) > 1 and not set(clusters) <= {first.address, *first.standbys}:
         what = "Programs" if clusters[0].startswith(OF_PROGRAM) else "Nodes"
         raise ValueError(
             f"{what} of {len(clusters)} clusters run here: choose one with --address, one of "
@@ -142,7 +143,7 @@ def programs(temp_dir: str | None = None) -> Found:
 
 def program_of(address: str, temp_dir: str | None = None) -> Found:
     """Return the program with the address `pid:PID`. Raises NoClusterError if there is none."""
-    found = [one for one in programs(temp_dir) if one[1].address == address]
+    found = [(session, one) for session, one in programs(temp_dir) if one.address == address]
     if not found:
         raise NoClusterError(
             f"{address} is no process of this user on this machine that has started a session of "

@@ -47,7 +47,8 @@ def local_nodes(
 
     The oldest comes first: on the head's machine, this is the node that was started with the head.
     """
-    return [one for one in local_daemons(address, temp_dir) if one[1].kind == "node"]
+    here = local_daemons(address, temp_dir)
+    return [(session, one) for session, one in here if one.kind == "node"]
 
 
 def local_daemons(
@@ -63,7 +64,7 @@ def local_daemons(
     root = sessions.runtime_root(temp_dir)
     if temp_dir is None and address is not None:
         root = _linked_root(root, address) or root
-    found = [one for one in daemons(root) if _is_meant(one[1], address)]
+    found = [(session, one) for session, one in daemons(root) if _is_meant(one, address)]
     if temp_dir is None:
         is_everywhere = address is not None or not (found or sessions.is_chosen())
         known = {one.pid for _, one in found}

@@ -193,15 +193,16 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
         return _node_of(private, temp_dir)
     nodes = local_nodes(None, temp_dir)
     if nodes:
-        last = nodes[-1][1].address
-        return next(session for session, one in nodes if one.address == last)
+        _, last = nodes[-1]
+        return next(session for session, one in nodes if one.address == last.address)
     if address != "auto":
         return None
     if private:
         return _node_of(private, temp_dir)
     own = programs(temp_dir) if spoken is not None else ()
     if own:  # as in Ray, "auto" also finds a runtime that another program has started for itself
-        return max(own, key=lambda found: int(found[1].started or 0))[0]
+        latest, _ = max(own, key=lambda found: int(found[1].started or 0))
+        return latest
     raise ConnectionError(
         "No running Phalanx was found on this machine. Start one with `phalanx start --head`, name "
         "one with `address` or PHALANX_ADDRESS, or leave `address` out to start one in this "
@@ -233,7 +234,8 @@ def head_to_visit(address: str | None, temp_dir: str | None = None) -> str | Non
         return None
     with contextlib.suppress(ConnectionError):
         found = find_daemons(address)
-        return found[0][1].address if _is_others(found[0][1]) else None
+        _, daemon = found[0]
+        return daemon.address if _is_others(daemon) else None
     return None
 
 

@@ -46,8 +46,8 @@ class Limits:
             for who, limit in table.items()
         }
         self._named = {
-            key: [dims.index[k] for k in self._given[key[0]][key[1]] if k in dims.index]
-            for key in self._limits
+            (kind, who): [dims.index[k] for k in self._given[kind][who] if k in dims.index]
+            for kind, who in self._limits
         }
         self._nothing = np.zeros(len(dims))
         self._held: dict[tuple[str, str], Vector] = {}
@@ -79,7 +79,8 @@ class Limits:
         return [(k, who) for k, who in (("user", job.spec.user), ("group", job.spec.group)) if who]
 
     def _limit_of(self, key: tuple[str, str]) -> tuple[Amount, list[int]] | None:
-        own = key if key in self._limits else (key[0], "*")
+        kind, _ = key
+        own = key if key in self._limits else (kind, "*")
         return (self._limits[own], self._named[own]) if own in self._limits else None
 
     def _add(self, key: tuple[str, str], load: Vector) -> None:
@@ -122,7 +123,7 @@ class Limits:
                 would = float(self._held[key][r] + request[r])
                 if limit and request[r] > 0 and would > limit[0].v[r]:
                     detail = {
-                        "who": f"{key[0]} {key[1]}",
+                        "who": " ".join(key),
                         "resource": dims.names[r],
                         "asked": dims.written(r, float(request[r])),
                         "would_use": dims.written(r, would),

@@ -27,7 +27,8 @@ from phalanx.scheduler.cycle.rows import ALWAYS, NEVER, Ask, Change, Filter, Row
 from phalanx.scheduler.cycle.session import Session
 
 POLICY = "volcano.sh/numa-topology-policy"
-_STRICT = ("restricted", "single-numa-node")
+_SINGLE = "single-numa-node"
+_STRICT = ("restricted", _SINGLE)
 _MAX_PARTS = 8
 """The largest number of NUMA nodes for which every combination is tried (the kubelet has the same
 limit).
@@ -74,7 +75,7 @@ class NumaAware:
                 good.append(any(part[CPU] > 0 for part in self._free[n]))
                 continue
             used = self._spread(int(n), ask.eq_class)
-            limit = 1 if policy == _STRICT[1] else self._fewest(int(n), ask.eq_class)
+            limit = 1 if policy == _SINGLE else self._fewest(int(n), ask.eq_class)
             good.append(0 < used <= limit)
         return np.array(good, dtype=np.bool_)
 
