@@ -25,10 +25,11 @@ _LOOK_EVERY_S = 0.5
 
 
 def wait_for_turn(config: HeadConfig) -> HeadConfig:
-    """Return once no other head holds the store. While one does, this process is a standby.
+    """Wait, as a standby, while another head holds the store. Returns the configuration with which
+    this process then serves.
 
-    Returns the configuration of the head, whose starter does not wait any more if this process was
-    a standby. Raises SystemExit if the process is to end, and StorageErrors.
+    If this process was a standby, `ready_fd` is -1, because the process that started it was
+    answered already. Raises SystemExit if this process is to end, and StorageErrors.
     """
     lease = open_lease(config.store)
     try:
