@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.world.clock import ManualClock
 
-from phalanx.head.gangs.kept_reasons import PAUSE, SHORT_S, KeptReasons
+from phalanx.head.gangs.kept_reasons import PAUSE, SHORT_S, UNCHANGED_S, KeptReasons
 
 
 class Head:
@@ -12,8 +12,8 @@ class Head:
 
     def __init__(self, took_s: float) -> None:
         self.clock = ManualClock()
-        self.took_s, self.count = took_s, 0
-        self.reasons = KeptReasons(self.clock, self.work_out)
+        self.took_s, self.count, self.changes = took_s, 0, 0
+        self.reasons = KeptReasons(self.clock, self.work_out, lambda: self.changes)
 
     def work_out(self) -> dict[str, str]:
         self.clock.time_s += self.took_s
@@ -32,8 +32,34 @@ def test_a_cheap_answer_is_always_new():
 def test_a_dear_answer_is_good_for_so_long_that_all_who_ask_take_a_tenth_of_the_time():
     head = Head(1.0)
     assert head.asked() == "reason 1"
+    head.changes += 1
     head.clock.time_s += PAUSE - 0.1
     assert head.asked() == "reason 1"
     head.clock.time_s += 0.1
     assert head.asked() == "reason 2"
     assert head.count == 2
+
+
+def test_a_dear_answer_stays_good_while_nothing_changes():
+    head = Head(2 * SHORT_S)
+    assert head.asked() == "reason 1"
+    head.clock.time_s += UNCHANGED_S - 0.1
+    assert head.asked() == "reason 1"
+    head.changes += 1
+    assert head.asked() == "reason 2"
+    head.clock.time_s += UNCHANGED_S
+    assert head.asked() == "reason 3"
+
+
+def test_a_change_while_an_answer_is_worked_out_makes_it_old():
+    head = Head(2 * SHORT_S)
+    work_out = head.work_out
+
+    def changed() -> dict[str, str]:
+        head.changes += 1
+        return work_out()
+
+    head.reasons = KeptReasons(head.clock, changed, lambda: head.changes)
+    assert head.asked() == "reason 1"
+    head.clock.time_s += UNCHANGED_S - 0.1
+    assert head.asked() == "reason 2"

@@ -44,6 +44,7 @@ FOR_VISITORS = {
     "GetMetrics",
     *("CreateQueue", "UpdateQueue", "OpenQueue", "CloseQueue", "DeleteQueue", "ListQueues"),
     *("ApplyManifests", "CommandJob", "ResizeJob", "UpdateJob", "DeleteJob", "ListJobs", "GetJob"),
+    "ListJobColumns",
     *("ExplainActor", "ListActors", "ListGroups"),
     *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog", "GetMemberUse"),
     *("BeginStep", "RunStep", "SignalJob"),

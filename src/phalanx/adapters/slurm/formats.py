@@ -139,10 +139,8 @@ def listed(
     out = [_line(columns, heads, separator, has_marks=False)] if has_head else []
     pattern = "" if separator else _pattern(columns)
     if pattern:
-        cells = [(c.field, c.unknown) for c in columns]
-        return out + [
-            pattern % tuple([row.get(field) or unknown for field, unknown in cells]) for row in rows
-        ]
+        cells = [[row.get(one.field) or one.unknown for row in rows] for one in columns]
+        return out + [pattern % line for line in zip(*cells, strict=True)]
     for row in rows:
         out.append(_line(columns, [row.get(c.field) or c.unknown for c in columns], separator))
     return out

@@ -163,15 +163,19 @@ class Cycles:
         self._times = times
         self._next = NEVER
         self._not_before = self._no_eviction_before = 0.0
+        self.changes = 0
+        """The number of changes so far that may matter to a waiting gang."""
 
     # ---- requests for a cycle ----------------------------------------------------------------
 
     def request_cycle(self, within_s: float = 0.0) -> None:
         """Request that a cycle runs within this many seconds, because something changed."""
+        self.changes += 1
         self._next = min(self._next, self._clock.now() + within_s)
 
     def members_moved(self, gang: Gang, move: Move) -> None:
         """Request a cycle if a member now waits, or if room is free or will be soon."""
+        self.changes += 1
         for index in move.indexes:
             state = gang.members[index].state
             if state in PLACELESS or state in GOING:

@@ -79,11 +79,13 @@ class Explanations:
         clock: Clock,
         closed_devices: Callable[[], list[str]],
         told: Callable[[Mapping[str, ExpectedStart], Collection[str]], None],
+        changes: Callable[[], int],
     ) -> None:
         """`may_evict`: whether cycles look for victims while these gangs wait. `show_next` makes
         the gangs that are next in order visible to the scheduler. `learnt`: run times of similar
         work. `closed_devices`: the GPUs that are closed to new work, in words. `told` is called
-        with the starts that an answer shows, and with the uids of all gangs.
+        with the starts that an answer shows, and with the uids of all gangs. `changes` counts the
+        changes that may matter to a waiting gang.
         """
         self._told = told
         self._closed_devices = closed_devices
@@ -93,7 +95,7 @@ class Explanations:
         self._snapshots = snapshots
         self._may_evict = may_evict
         self._show_next = show_next
-        self._reasons = KeptReasons(clock, self._work_out)
+        self._reasons = KeptReasons(clock, self._work_out, changes)
         self._planning = Share(clock, PLANNING_SHORT_S)
         self._planned: dict[str, ExpectedStart | None] = {}
         """The gang for which a single expected start was last computed, and that start."""
@@ -173,6 +175,16 @@ class Explanations:
         kept = self._reasons.get()
         here = (gang.uid for gang in self._registry.waiting.values())
         return {uid: kept[uid] for uid in here if uid in kept}
+
+    def waits(self, uids: Iterable[str]) -> list[Wait | None]:
+        """Return why each of these gangs waits, as `reasons` does; None for a gang that does not
+        wait or has no reason yet.
+        """
+        if not self._registry.waiting:
+            return [None for _ in uids]
+        kept = self._reasons.get()
+        here = {gang.uid for gang in self._registry.waiting.values()}
+        return [kept.get(uid) if uid in here else None for uid in uids]
 
     def _work_out(self) -> dict[str, Wait]:
         gangs = list(self._registry.waiting.values())

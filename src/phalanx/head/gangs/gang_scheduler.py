@@ -234,6 +234,7 @@ class GangScheduler:
             clock,
             nodes.closed_devices,
             starts.told,
+            lambda: self.cycles.changes,
         )
         self.job_requests = JobRequests(
             effects,
@@ -568,6 +569,7 @@ class GangScheduler:
     def gang_amended(self, gang: Gang) -> None:
         """Make cycles read the gang's terms again."""
         self.cache.gang_amended(gang)
+        self.cycles.changes += 1
 
     def _request_cycle(self, within_s: float = 0.0) -> None:
         self.cycles.request_cycle(within_s)

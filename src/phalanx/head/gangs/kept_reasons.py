@@ -18,6 +18,12 @@ take at most a tenth of the head's time.
 """
 
 
+UNCHANGED_S = 10.0
+"""Seconds for which an expensive answer is reused while nothing has changed. It ends because some
+answers change with time alone: usage, and the ends of running work.
+"""
+
+
 class Share:
     """Limits expensive computations to a tenth of the head's time."""
 
@@ -32,6 +38,11 @@ class Share:
         """Whether the allowed time is used up. Callers then use the last answer."""
         return self._clock.now() < self._until
 
+    @property
+    def was_expensive(self) -> bool:
+        """Whether the last computation counted against the limit."""
+        return self._until > float("-inf")
+
     def spend(self, work_out: Callable[[], T]) -> T:
         """Call the function, and measure how long it takes."""
         begun = self._clock.now()
@@ -44,12 +55,23 @@ class Share:
 
 class KeptReasons(Generic[Found]):
     """The last answer, which is reused while a new computation would delay other requests too
-    much.
+    much, or would find the same.
     """
 
-    def __init__(self, clock: Clock, work_out: Callable[[], Mapping[str, Found]]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        work_out: Callable[[], Mapping[str, Found]],
+        changes: Callable[[], int],
+    ) -> None:
+        """`changes` counts the changes after which the answer may be another one."""
+        self._clock = clock
         self._share = Share(clock)
         self._work_out = work_out
+        self._changes = changes
+        self._seen = 0
+        """The number of changes before the last computation."""
+        self._unchanged_until = float("-inf")
         self.last: Mapping[str, Found] = {}
         """The last answer, however old it is."""
 
@@ -57,6 +79,11 @@ class KeptReasons(Generic[Found]):
         """Return why each gang waits, by name. If many gangs wait, the answer may be a moment
         old.
         """
-        if not self._share.is_spent:
+        changes = self._changes()
+        is_known = changes == self._seen and self._clock.now() < self._unchanged_until
+        if not self._share.is_spent and not is_known:
+            self._seen, self._unchanged_until = changes, float("-inf")
             self.last = self._share.spend(self._work_out)
+            if self._share.was_expensive:
+                self._unchanged_until = self._clock.now() + UNCHANGED_S
         return self.last

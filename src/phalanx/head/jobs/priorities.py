@@ -36,5 +36,15 @@ class Priorities:
                 known = ", ".join(sorted(self._classes))
                 raise ValueError(f"there is no priority class {name!r}; known: {known}")
             return self._classes[name].value
-        default = next((c.value for c in self._classes.values() if c.is_default), 0)
-        return spec.priority or default
+        return spec.priority or self._default
+
+    def of_all(self, specs: Iterable[JobSpec]) -> list[int]:
+        """Return the priorities of many jobs."""
+        default = self._default
+        return [
+            self.of(spec) if spec.priority_class else spec.priority or default for spec in specs
+        ]
+
+    @property
+    def _default(self) -> int:
+        return next((one.value for one in self._classes.values() if one.is_default), 0)

@@ -16,6 +16,7 @@ from phalanx.head.jobs import events as ev
 from phalanx.head.jobs import resting
 from phalanx.head.jobs.admission import check_moments, with_queue_times
 from phalanx.head.jobs.array_task_requests import ArrayTaskRequests
+from phalanx.head.jobs.columns import ColumnListing
 from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspended
 from phalanx.head.jobs.explaining import (
     explain_array_task,
@@ -30,7 +31,7 @@ from phalanx.head.jobs.past_runs import PastJobs
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.resizing import resized
-from phalanx.head.jobs.rows import job_description, job_row
+from phalanx.head.jobs.rows import DEFECT, job_description, job_row
 from phalanx.head.jobs.time_limits import HeldBack, why_held_back
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.queues.control import Queues
@@ -59,6 +60,7 @@ from phalanx.protocol.requests.jobs import (
     ListElements,
     ListFlows,
     ListHyperNodes,
+    ListJobColumns,
     ListJobs,
     Manifest,
     ResizeJob,
@@ -80,7 +82,6 @@ KINDS: dict[str, Any] = {
 }
 MAX_ANNOTATIONS_BYTES = 256 * 1024
 """The largest size of all annotations of a job, in bytes, as in Kubernetes."""
-_DEFECT = "internal error of the head: "
 NAMESPACED = ("Job", "JobTemplate", "JobFlow", "CronJob")
 COMMANDS = {
     "suspend": st.ABORT_JOB,
@@ -125,6 +126,15 @@ class JobRequests:
         self._priorities = priorities
         self._domains = domains
         self.array_tasks = ArrayTaskRequests(jobs, self.need)
+        self._columns = ColumnListing(
+            jobs,
+            effects.clock,
+            explanations=explanations,
+            waits_as=self.array_tasks.that_waits,
+            row=self._row,
+            priorities=priorities.of_all,
+            nodes=nodes,
+        )
         self.flows = Flows(effects.state_store, prober, jobs, self.submit, internal_errors)
         self.crons = Crons(effects.state_store, jobs, self.submit, internal_errors)
         jobs.on_change = self._changed
@@ -168,6 +178,7 @@ class JobRequests:
             UpdateJob.handled_by(self._update_job),
             DeleteJob.handled_by(self._delete_job),
             ListJobs.handled_by(self._list_jobs),
+            ListJobColumns.handled_by(self._columns.answer),
             Explain.handled_by(lambda _, request: self.explain(request.name)),
             GetJob.handled_by(lambda _, request: self.description(request.name)),
             ListWaiting.handled_by(self._list_waiting),
@@ -501,7 +512,7 @@ class JobRequests:
         self._jobs.keep_time(job)
         row = job_row(job, self._priorities.of(job.spec), now)
         error = self._jobs.errors.get(job.uid)
-        return row if error is None else msgspec.structs.replace(row, reason=_DEFECT + error)
+        return row if error is None else msgspec.structs.replace(row, reason=DEFECT + error)
 
     def need(self, name: str) -> JobRecord:
         """Return the job with that name. Raises JobNotFoundError."""

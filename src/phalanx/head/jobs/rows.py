@@ -22,6 +22,8 @@ from phalanx.model.rows.work import (
     TransitionInfo,
 )
 
+DEFECT = "internal error of the head: "
+"""The beginning of the reason of a job for which the head failed."""
 _NOT_QUEUED = ("held", "dependency")
 """Codes of reasons with which a job is not in its queue's order, so that its start cannot be
 forecast.
@@ -37,14 +39,13 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
     held = time_limits.why_held_back(job, now)
     is_running = job.state in time_limits.TIMED and bool(job.count(st.RUNNING))
     left_s = time_limits.left_s(job, now) if is_running else None
-    array, after = job.spec.array, job.spec.after
-    is_queued = held is None or held.code not in _NOT_QUEUED
+    array = job.spec.array
     return JobInfo(
         name=job.spec.name,
         namespace=job.spec.namespace,
         queue=job.spec.queue,
         state=job.state,
-        reason=_reason(job, now) if held is None else held.sentence,
+        reason=_reason(job, now, held),
         kind="array" if job.spec.array is not None else _kind(job.spec),
         replicas=job.spec.replicas if array is None else array.count,
         min=gang_minimum(job) if held is None or array is not None else job.spec.min_available,
@@ -68,13 +69,13 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         deadline=time_limits.deadline_of(job),
         is_held=job.is_held,
         restarts=job.run_count,
-        after="" if after is None else written_dependencies(after),
-        array="" if array is None else written_array(array),
+        after=after_text(job),
+        array=array_text(job),
         annotations=dict(job.spec.annotations),
         user=job.spec.user,
         reservation=job.spec.reservation,
         licenses=dict(job.spec.licenses),
-        queued=time_limits.waits_since(job) if is_queued else None,
+        queued=_queued(job, held),
         gpus=_gpus(job.spec),
     )
 
@@ -106,10 +107,37 @@ def _may_need_gpus(template: Template) -> bool:
     return False
 
 
-def _reason(job: JobRecord, now: float) -> str:
-    """Return the job's reason or, if it has none, the reason of the first member that rests in its
-    place.
+def why(job: JobRecord, now: float) -> str:
+    """Return the field `reason` of a job's row."""
+    return _reason(job, now, time_limits.why_held_back(job, now))
+
+
+def queued(job: JobRecord, now: float) -> float | None:
+    """Return the field `queued` of a job's row."""
+    return _queued(job, time_limits.why_held_back(job, now))
+
+
+def after_text(job: JobRecord) -> str:
+    """Return the field `after` of a job's row."""
+    return "" if job.spec.after is None else written_dependencies(job.spec.after)
+
+
+def array_text(job: JobRecord) -> str:
+    """Return the field `array` of a job's row."""
+    return "" if job.spec.array is None else written_array(job.spec.array)
+
+
+def _queued(job: JobRecord, held: time_limits.HeldBack | None) -> float | None:
+    is_queued = held is None or held.code not in _NOT_QUEUED
+    return time_limits.waits_since(job) if is_queued else None
+
+
+def _reason(job: JobRecord, now: float, held: time_limits.HeldBack | None) -> str:
+    """Return why no member may start yet, or else the job's reason. If it has none, return the
+    reason of the first member that is resting in its place.
     """
+    if held is not None:
+        return held.sentence
     rests = resting.first(job, now)
     return job.reason if rests is None else f"{rests.name}: {_with_rest(rests, now)}"
 

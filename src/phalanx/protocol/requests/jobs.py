@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -141,6 +141,40 @@ class ListJobs(Request[list[JobInfo]]):
     state: str | None = None
     name: str | None = None
     ended_within_s: float | None = None
+
+
+class JobColumns(msgspec.Struct, array_like=True):
+    """Fields of many jobs, the oldest job first.
+
+    `columns`: for each requested field, and then for each requested annotation, the values of all
+    jobs. `arrays`: the whole rows of those jobs that are arrays, in the same order.
+    """
+
+    columns: list[list[Any]]
+    arrays: list[JobInfo]
+
+
+HOSTS = "hosts"
+"""The field that JobInfo lacks: the address of each node where members of the job are or were."""
+
+
+class ListJobColumns(Request[JobColumns]):
+    """List some fields of jobs, for listings of thousands of jobs.
+
+    `fields` are fields of JobInfo and HOSTS. The value of an annotation that a job lacks is None.
+    `states` and `names`: only jobs in these states, and with these names; empty: all jobs. Raises
+    ValueError for an unknown field.
+    """
+
+    kind: ClassVar[int] = 119
+    verb: ClassVar[Verb] = Verb.SEE
+    effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    fields: list[str]
+    annotations: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 class GetJob(Request[JobDescription]):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from phalanx.cli.reach import ask, fail
 from phalanx.model.jobs.arrays import split_element
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.protocol.requests.jobs import ListJobs
+from phalanx.protocol.requests.jobs import ListJobColumns
 
 _LONGEST = 15
 
@@ -48,7 +48,7 @@ def with_number(address: str | None, submit: Callable[[int], JobSpec]) -> JobSpe
         with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             written = file.read(_LONGEST + 1).strip()
-            known = [row.name for row in ask(address, ListJobs()) if is_number(row.name)]
+            (known,) = ask(address, ListJobColumns(["name"])).columns
             last = max([int(name) for name in (*known, written) if is_number(name)], default=0)
             spec = submit(last + 1)
             file.seek(0)

@@ -310,6 +310,11 @@ be long.
 """
 
 
+def shown_fields(fields: Collection[str]) -> list[str]:
+    """Return those fields of columns that rows of jobs have."""
+    return [one for one in fields if one in _FIELDS]
+
+
 class Shown:
     """Makes rows of jobs. The head is asked for a job's places only if a row needs them."""
 
@@ -319,7 +324,7 @@ class Shown:
         """`fields`: the fields to show; None for all fields. `needs_places`: whether to ask the
         head where each job runs; None: only if a field needs it.
         """
-        self._fields = list(_FIELDS) if fields is None else [f for f in fields if f in _FIELDS]
+        self.fields = list(_FIELDS) if fields is None else shown_fields(fields)
         found = fields is None or not PLACES.isdisjoint(fields)
         self.needs_places = found if needs_places is None else needs_places
         self._totals: Mapping[str, float] | None = None
@@ -331,9 +336,9 @@ class Shown:
     def nodes(self) -> list[NodeInfo]:
         """The nodes of the cluster, for which the head is asked once."""
         if self._nodes is None:
-            from phalanx.protocol.requests.cluster import GetStatus
+            from phalanx.protocol.requests.cluster import ListNodes
 
-            self._nodes = ask(address(), GetStatus()).nodes
+            self._nodes = ask(address(), ListNodes())
         return self._nodes
 
     @property
@@ -360,7 +365,7 @@ class Shown:
     def row(self, job: JobInfo) -> dict[str, str]:
         """Return the fields of a job."""
         one = _One(job, self, self._now)
-        return {name: _FIELDS[name](one) for name in self._fields}
+        return {name: _FIELDS[name](one) for name in self.fields}
 
     def places(self, job: JobInfo) -> tuple[str, str]:
         """Return the hosts of a job and its number of nodes."""

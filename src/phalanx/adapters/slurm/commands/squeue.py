@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NoReturn
 
 from phalanx.adapters.slurm import formats
 from phalanx.adapters.slurm.columns import (
@@ -14,6 +15,7 @@ from phalanx.adapters.slurm.columns import (
     SQUEUE_STEP_NAMES,
 )
 from phalanx.adapters.slurm.commands.array_rows import with_array_tasks
+from phalanx.adapters.slurm.commands.queue_rows import Queue, quick_rows
 from phalanx.adapters.slurm.commands.rows import (
     Shown,
     ids_in,
@@ -118,14 +120,20 @@ def _squeue(asked: Mapping[str, str]) -> None:
     wanted = states_named(asked["states"]) if "states" in asked else _LIVE
     if "start" in asked:
         wanted = {st.PENDING}
-    jobs = _chosen(asked)
     fields = {column.field for column in columns}
     if "steps" in asked:
+        jobs = _chosen(asked)
         jobs = [job for job in jobs if job.state in wanted]
         rows = sorted_rows(_steps(jobs), asked.get("sort", _SORT_STEPS), SQUEUE_STEP_LETTERS)
         _say(asked, columns, _on_nodes(asked, rows))
         return
     order = asked.get("sort", _SORT_STARTS if "start" in asked else _SORT)
+    fields |= {SQUEUE_LETTERS[one].field for one in order if one in SQUEUE_LETTERS}
+    fields |= {"nodelist"} if "nodelist" in asked else set()
+    if "json" not in asked and (quick := _quick_rows(asked, fields, wanted)) is not None:
+        _say(asked, columns, _on_nodes(asked, sorted_rows(quick, order, SQUEUE_LETTERS)))
+        return
+    jobs = _chosen(asked)
     jobs = with_array_tasks(jobs, _ids(asked), bool({"array", "array-unique"} & asked.keys()))
     jobs = [job for job in jobs if job.state in wanted]
     if "json" in asked:
@@ -134,13 +142,21 @@ def _squeue(asked: Mapping[str, str]) -> None:
         shown = Shown()
         say(json_of([job_json(job, shown.row(job)) for job in jobs]))
         return
-    fields |= {SQUEUE_LETTERS[one].field for one in order if one in SQUEUE_LETTERS}
-    shown = Shown(fields | ({"nodelist"} if "nodelist" in asked else set()))
-    _say(asked, columns, _on_nodes(asked, _sorted(jobs, shown, order)))
+    shown = Shown(fields)
+    rows = sorted_rows([shown.row(job) for job in jobs], order, SQUEUE_LETTERS)
+    _say(asked, columns, _on_nodes(asked, rows))
 
 
-def _sorted(jobs: Sequence[JobInfo], shown: Shown, order: str) -> list[dict[str, str]]:
-    return sorted_rows([shown.row(job) for job in jobs], order, SQUEUE_LETTERS)
+def _quick_rows(
+    asked: Mapping[str, str], fields: Collection[str], states: Collection[str]
+) -> list[dict[str, str]] | None:
+    """Return the unsorted rows if they can be listed quickly."""
+    ids, has_row_each = _ids(asked), bool({"array", "array-unique"} & asked.keys())
+    names = parts(asked.get("name", ""))
+    found = quick_rows(fields, Queue(ids, set(names), states, _choice(asked), has_row_each))
+    if found is not None and len(ids) == 1 and not found.is_known:
+        _refuse_id()
+    return None if found is None else found.rows
 
 
 def _say(
@@ -187,15 +203,28 @@ def _ids(asked: Mapping[str, str]) -> list[str]:
 def _chosen(asked: Mapping[str, str]) -> list[JobInfo]:
     ids = _ids(asked)
     jobs = jobs_wanted(ids, asked.get("name"))
-    if len(ids) == 1 and not jobs:  # several ids: Slurm lists those that it knows
-        say("slurm_load_jobs error: Invalid job id specified", err=True)
-        raise Ended(FAILED)
+    if len(ids) == 1 and not jobs:
+        _refuse_id()
+    is_meant = _choice(asked)
+    return jobs if is_meant is None else [job for job in jobs if is_meant(job)]
+
+
+def _refuse_id() -> NoReturn:
+    """End the command for a single unknown id. Of several ids, Slurm lists those that it knows."""
+    say("slurm_load_jobs error: Invalid job id specified", err=True)
+    raise Ended(FAILED)
+
+
+def _choice(asked: Mapping[str, str]) -> Callable[[JobInfo], bool] | None:
+    """Return whether options other than --jobs and --name choose a job; None without such
+    options.
+    """
     users = user_names(words_of(asked, "user")) | ({user_name()} if "me" in asked else set())
     chosen = {option: words_of(asked, option) for option in ("partition", "account", "qos")}
     chosen |= {option: words_of(asked, option) for option in ("reservation", "licenses")}
     if not users and not any(chosen.values()):
-        return jobs
-    return [job for job in jobs if _is_meant(job, users, chosen)]
+        return None
+    return lambda job: _is_meant(job, users, chosen)
 
 
 def _is_meant(job: JobInfo, users: Collection[str], chosen: Mapping[str, Collection[str]]) -> bool:
