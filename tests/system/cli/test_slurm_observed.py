@@ -53,6 +53,18 @@ PRINTED = {
         "",
         5,
     ),
+    "torchrun's variables in a step on two nodes": (
+        "sbatch -W -Q -N2 -o out --wrap"
+        " 'srun sh -c \"echo \\$RANK \\$LOCAL_RANK \\$WORLD_SIZE \\$NODE_RANK\"'; sort out",
+        "0 0 2 0\n1 0 2 1\n",
+        0,
+    ),
+    "torchrun's variables of two tasks in a step": (
+        "sbatch -W -Q -N1 -n2 -o out --wrap"
+        " 'srun sh -c \"echo \\$RANK \\$LOCAL_RANK \\$WORLD_SIZE \\$NODE_RANK\"'; sort out",
+        "0 0 2 0\n1 1 2 0\n",
+        0,
+    ),
     "10b -Q says nothing": ("sbatch -Q --parsable -o /dev/null --wrap true", "", 0),
     "15c %u without USER": (
         "unset USER LOGNAME; sbatch -W -Q -o %u.out --wrap true; ls *.out",

@@ -13,6 +13,7 @@ from phalanx.adapters.slurm.commands.priorities import one_of_each_array
 from phalanx.adapters.slurm.commands.rows import Shown
 from phalanx.adapters.slurm.commands.shares import share_rows
 from phalanx.adapters.slurm.marks import NOTE
+from phalanx.adapters.slurm.steps import torchrun_variables
 from phalanx.cli.times import clock
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.shares import ShareInfo
@@ -134,3 +135,23 @@ def test_an_array_has_one_line_in_sprio() -> None:
     assert [one.podgroup for one in one_of_each_array(groups)] == [
         "default/15[2]", "default/16", "lab/15[1]",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ranks"),
+    [
+        (["a"], ["0 0 1 1 0 1"]),
+        (["a", "a"], ["0 0 2 2 0 1", "1 1 2 2 0 1"]),
+        (["a", "b"], ["0 0 2 1 0 2", "1 0 2 1 1 2"]),
+        (["b", "b", "a"], ["0 0 3 2 0 2", "1 1 3 2 0 2", "2 0 3 1 1 2"]),
+    ],
+)
+def test_each_task_of_a_step_has_a_rank_of_its_own(nodes, ranks) -> None:
+    """Programs of torch.distributed that a batch script started by srun all had rank 0, and waited
+    for each other in vain. Under real Slurm the variables are unset."""
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK",
+             "GROUP_WORLD_SIZE")  # fmt: skip
+    found = [torchrun_variables(task, nodes) for task in range(len(nodes))]
+    assert [" ".join(one[name] for name in names) for one in found] == ranks
+    assert all(one["ROLE_RANK"] == one["RANK"] for one in found)
+    assert all(one["GROUP_RANK"] == one["NODE_RANK"] for one in found)

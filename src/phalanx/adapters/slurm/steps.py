@@ -105,6 +105,27 @@ def device_variables(seen: Sequence[int], devices: Sequence[int]) -> dict[str, s
     return told
 
 
+def torchrun_variables(task: int, nodes: Sequence[str]) -> dict[str, str]:
+    """Return torchrun's variables of a task, as if each task were a process of one torchrun.
+
+    A script has these variables of its own member, and passes them on to its steps. There they
+    would give all tasks one rank. `nodes`: the node of each task.
+    """
+    node = nodes[task]
+    group_rank = str(list(dict.fromkeys(nodes)).index(node))
+    return {
+        "RANK": str(task),
+        "LOCAL_RANK": str(nodes[:task].count(node)),
+        "WORLD_SIZE": str(len(nodes)),
+        "LOCAL_WORLD_SIZE": str(nodes.count(node)),
+        "NODE_RANK": group_rank,
+        "GROUP_RANK": group_rank,
+        "GROUP_WORLD_SIZE": str(len(set(nodes))),
+        "ROLE_RANK": str(task),
+        "ROLE_WORLD_SIZE": str(len(nodes)),
+    }
+
+
 def task_numbers(nodes: Sequence[str], node: str) -> str:
     """Return the numbers of the tasks on a node. `nodes`: the node of each task."""
     return ",".join(str(task) for task, one in enumerate(nodes) if one == node)

@@ -46,6 +46,7 @@ from phalanx.adapters.slurm.steps import (
     end_texts,
     task_numbers,
     told_by_jobs,
+    torchrun_variables,
 )
 from phalanx.api.directories import current_directory
 from phalanx.cli.allocation import HOLDER, Allocation, reach, submit_with_streams
@@ -347,6 +348,7 @@ def _programs(
             own |= {"SLURM_PROCID": str(task), "SLURM_LOCALID": str(local_id)}
             own |= {"SLURM_NODEID": str(list(dict.fromkeys(nodes)).index(member.node))}
             own |= {"SLURM_GTIDS": task_numbers(nodes, member.node), "PHALANX_RANK": str(task)}
+            own |= torchrun_variables(task, nodes)
             request = RunStep(
                 uid, member.name, list(commands[task]), "pty" in asked, {**shared, **own},
                 directory, step=step, umask=current_umask(),
