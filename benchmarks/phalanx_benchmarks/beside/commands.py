@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from phalanx_benchmarks.beside.command_cases import MENDED, OK, REFUSED, Case
 from phalanx_benchmarks.beside.phalanx_cluster import PhalanxCluster
@@ -31,14 +32,21 @@ directories.
 
 
 def compare(
-    real: SlurmCluster, ours: PhalanxCluster, cases: Sequence[Case], programs: str = ""
+    real: SlurmCluster,
+    ours: PhalanxCluster,
+    cases: Sequence[Case],
+    directories: Mapping[str, Path] | None = None,
 ) -> Iterator[Row]:
-    """Yield a row for each case. Both sides run a case's line at the same time. `programs` is the
-    directory that replaces {bin}.
+    """Yield a row for each case. Both sides run a case's line at the same time.
+
+    `directories`: what {NAME} stands for in lines, by name.
     """
+    known = {"here": Path(__file__).parent, **(directories or {})}
     with ThreadPoolExecutor(2) as pool:
         for case in cases:
-            line = case.line.replace("{bin}", programs)
+            line = case.line
+            for name, path in known.items():
+                line = line.replace(f"{{{name}}}", str(path))
             lines = [_line_for(side, line) for side in (real, ours)]
             theirs, mine = pool.map(printed, (real, ours), lines)
             is_refused = case.known.startswith(REFUSED)

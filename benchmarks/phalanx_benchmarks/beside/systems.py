@@ -1,5 +1,6 @@
-"""Systems with an interface in Python: HyperQueue and Dask. A case has a Python program for each
-side, and the outputs of both are compared. `hyperqueue.txt` and `dask.txt` have the cases.
+"""Systems with an interface in Python: HyperQueue, Dask, Parsl and Ray. A case has a Python program
+for each side, and the outputs of both are compared. `hyperqueue.txt`, `dask.txt`, `parsl.txt` and
+`ray.txt` have the cases.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class System(NamedTuple):
 SYSTEMS = {
     "hyperqueue": System(("hyperqueue==0.27.0",), Path(__file__).with_name("hyperqueue.txt")),
     "dask": System(("distributed==2026.8.0",), Path(__file__).with_name("dask.txt")),
+    "parsl": System(("parsl==2026.10.26",), Path(__file__).with_name("parsl.txt")),
+    "ray": System(("ray==2.60.0",), Path(__file__).with_name("ray.txt")),
 }
 
 
@@ -58,9 +61,12 @@ def read_programs(text: str) -> list[ProgramCase]:
     """
     blocks = []
     for block in f"\n{text}".split("\n=== ")[1:]:
-        heading, _, rest = block.partition("\n--- theirs\n")
+        heading, _, rest = block.partition("\n--- ")
         key, _, known = heading.partition("\n= ")
-        theirs, _, ours = rest.partition("\n--- ours\n")
+        if rest.startswith("both\n"):
+            theirs = ours = rest.removeprefix("both\n")
+        else:
+            theirs, _, ours = rest.removeprefix("theirs\n").partition("\n--- ours\n")
         if not (theirs.strip() and ours.strip() and (known or key == _OPENING)):
             raise ValueError(f"{key}: a block has one answer and two programs")
         blocks.append(ProgramCase(key, known, theirs, ours))

@@ -119,6 +119,13 @@ def test_the_programs_of_both_sides_can_be_compiled(name) -> None:
     assert all(case.known for case in cases)
 
 
+def test_a_block_may_have_one_program_for_both_sides() -> None:
+    text = "=== opening\n--- theirs\na\n--- ours\nb\n=== one\n= ok\n--- both\nc\n"
+    opening, one = read_programs(text)
+    assert (opening.theirs.strip(), opening.ours.strip()) == ("a", "b")
+    assert (one.key, one.known, one.theirs.strip(), one.ours.strip()) == ("one", "ok", "c", "c")
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
