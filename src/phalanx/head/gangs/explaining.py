@@ -96,6 +96,9 @@ class Explanations:
         self._may_evict = may_evict
         self._show_next = show_next
         self._reasons = KeptReasons(clock, self._work_out, changes)
+        self._changes = changes
+        self._here: tuple[int, set[str]] | None = None
+        """The number of changes so far, and the gangs that waited then."""
         self._planning = Share(clock, PLANNING_SHORT_S)
         self._planned: dict[str, ExpectedStart | None] = {}
         """The gang for which a single expected start was last computed, and that start."""
@@ -183,7 +186,10 @@ class Explanations:
         if not self._registry.waiting:
             return [None for _ in uids]
         kept = self._reasons.get()
-        here = {gang.uid for gang in self._registry.waiting.values()}
+        if self._here is None or self._here[0] != self._changes():
+            here = {gang.uid for gang in self._registry.waiting.values()}
+            self._here = (self._changes(), here)
+        here = self._here[1]
         return [kept.get(uid) if uid in here else None for uid in uids]
 
     def _work_out(self) -> dict[str, Wait]:

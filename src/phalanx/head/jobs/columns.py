@@ -25,6 +25,7 @@ from phalanx.protocol.requests.request import Asker
 
 Jobs = Sequence[JobRecord]
 _NONE: dict[str, int] = {}
+_NOWHERE: list[str] = []
 _QUICK: dict[str, Callable[[Jobs], list[Any]]] = {
     "name": lambda jobs: [job.spec.name for job in jobs],
     "namespace": lambda jobs: [job.spec.namespace for job in jobs],
@@ -120,7 +121,13 @@ class ColumnListing:
     def hosts(self, jobs: Jobs) -> list[list[str]]:
         """Return the addresses of each job's nodes."""
         known: dict[str, str] = {}
-        return [[self._host(node, known) for node in _nodes(job)] for job in jobs]
+        return [
+            # the members of a waiting job have no nodes, or not yet all of them
+            _NOWHERE
+            if job.state == st.PENDING
+            else [self._host(node, known) for node in _nodes(job)]
+            for job in jobs
+        ]
 
     def _host(self, node: str, known: dict[str, str]) -> str:
         if node not in known:
@@ -188,8 +195,6 @@ class _View:
 
 
 def _nodes(job: JobRecord) -> list[str]:
-    if job.state == st.PENDING:  # the members have no nodes, or not yet all of them
-        return []
     return list(dict.fromkeys(member.node for member in job.members if member.node))
 
 
