@@ -138,7 +138,9 @@ def delete_faults(name: str, tree: QueueTree) -> list[Fault]:
 
 
 def submit_faults(name: str, tree: QueueTree) -> list[Fault]:
-    """Return the reasons why a queue takes no jobs: it must be open and have no queue below it."""
+    """Return the reasons why a queue takes no jobs. A queue takes jobs if it is open and has no
+    queue below it.
+    """
     known = tree.get(name)
     if name == ROOT:
         return [

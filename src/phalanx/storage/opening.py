@@ -89,7 +89,7 @@ def mark_path(text: str, directory: str) -> str:
 
 
 def file_of(text: str) -> str:
-    """Return the absolute path of the file of a shard; empty for a shard that is no file."""
+    """Return the absolute path of the file of a shard; "" for a shard without a file."""
     if text == MEMORY or _is_server(text):
         return ""
     return os.path.abspath(text.removeprefix(_SQLITE))

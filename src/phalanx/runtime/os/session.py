@@ -244,11 +244,12 @@ def remove(session: Session) -> None:
 
 
 def leave(session: Session, is_over: bool, keeps: bool) -> None:
-    """Delete the session of a node that ends, except for the files of members that outlive the
-    node's process.
+    """Delete the session of a node that ends, except for the files of members that continue without
+    it.
 
-    `is_over`: whether no member outlives it. `keeps`: whether members may outlive it. The node's
-    next process may then have taken the session already.
+    `is_over`: whether to delete everything, because no member continues. `keeps`: whether members
+    may continue. If they may, and their directory is missing, the node's next process has taken the
+    session over.
     """
     from shutil import rmtree
 

@@ -63,8 +63,8 @@ class HyperNodes:
         return out
 
     def common(self, a: str, b: str) -> str:
-        """Return the smallest domain that contains both; "" as `a` or `b` stands for no domain, and
-        the result is then the other.
+        """Return the smallest domain that contains both; if `a` or `b` is "", return the other
+        one.
         """
         if not a or not b:
             return a or b

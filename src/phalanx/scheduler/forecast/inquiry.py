@@ -88,9 +88,9 @@ def explain_group(
     afterwards.
 
     `tasks`: the podgroup's tasks in order. `snapshot`: everything that is not in the columns.
-    `start_of` is called with a function that computes the podgroup's expected start, and returns
-    the start. It need not call the function if it knows the start, because computing it may cost
-    far more than all the rest.
+    `start_of` returns the podgroup's expected start. It gets a function that computes the start,
+    and calls it only if it does not know the start already, because this may cost far more than all
+    the rest.
     """
     planner = Planner(learnt)
     session, plan = decide(snapshot, shells={**shells, **lent(planner)}, cluster=cluster)
