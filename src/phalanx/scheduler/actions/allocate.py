@@ -8,9 +8,10 @@ turns. `domains` places jobs with a network bound or subgroups.
 
 Two rules go beyond Volcano. The first: jobs that were promised room take their turns before all
 others, together with jobs of higher priority in the same queues. Otherwise evicted work, whose
-queue now holds less, could take that room back and be evicted again (volcano#4947). The second: if
-a role finds no room after other roles were placed, the gang is tried once more with that role
-first, because the other roles may fit elsewhere.
+queue now holds less, could take that room back and be evicted again (volcano#4947). Then come
+entitled jobs, for which other work would only have to leave again (see `cycle.places`). The second
+rule: if a role finds no room after other roles were placed, the gang is tried once more with that
+role first, because the other roles may fit elsewhere.
 """
 
 from __future__ import annotations
@@ -34,15 +35,24 @@ def run(session: Session) -> None:
     fitting = Fitting(session, remember_roles=remember)
     ceilings = Ceilings(session)
     sheets: dict[int, Worksheet] = {}
-    for jobs in _rounds(_candidates(session, ceilings)):
+    for jobs in _rounds(session, _candidates(session, ceilings)):
         _take_turns(session, fitting, ceilings, sheets, jobs)
 
 
-def _rounds(candidates: list[Job]) -> Iterable[list[Job]]:
-    """Return two lists of candidates, which take their turns one after the other. The first has the
-    jobs that were promised room, and jobs of higher priority in the queues of these jobs. The
-    second has all others.
+def _rounds(session: Session, candidates: list[Job]) -> list[list[Job]]:
+    """Return the candidates in rounds. The first round has the jobs that were promised room, and
+    jobs of higher priority in the queues of these jobs. The next has entitled jobs, which have a
+    right to places, and the last all others.
     """
+    rounds = _promised_first(candidates)
+    if not session.hooks.all("entitled"):
+        return rounds
+    *first, rest = rounds
+    by_right = [job for job in rest if session.entitled(job)]
+    return [*first, by_right, [job for job in rest if not session.entitled(job)]]
+
+
+def _promised_first(candidates: list[Job]) -> list[list[Job]]:
     lowest: dict[int, int] = {}
     for job in candidates:
         if job.spec.promised:

@@ -37,9 +37,9 @@ class Ceilings:
         """Whether the job cannot become ready, even alone: its queue or the nodes take too few
         tasks.
 
-        Returns None if the answer is unknown: for jobs with unequal tasks, parts or promises, and
-        for filters whose answers depend on other placed work. Also returns None if the plan must
-        explain why the job waits, because then the job must be tried.
+        Returns None if the answer is unknown: for jobs with unequal tasks, parts or promises, for
+        entitled jobs, and for filters whose answers depend on other placed work. Also returns None
+        if the plan must explain why the job waits, because then the job must be tried.
         """
         eq_class = job.eq_class
         if (
@@ -47,6 +47,7 @@ class Ceilings:
             or eq_class.best_effort
             or job.has_subgroups
             or job.topology is not None
+            or self._session.entitled(job)
         ):
             return None
         placer = self._session.placer

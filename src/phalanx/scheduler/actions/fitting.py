@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from phalanx.scheduler.actions import entitled
 from phalanx.scheduler.actions.worksheet import Tasks
 from phalanx.scheduler.cycle import jobs as j
 from phalanx.scheduler.cycle.amounts import Flags
@@ -51,10 +52,12 @@ class Fitting:
         statement = Statement(session)
         if not mask.any():
             return None
-        lack = None if hopeful else self._too_little(job, tasks, mask)
+        lack = None if hopeful or session.entitled(job) else self._too_little(job, tasks, mask)
         failed = self.turned_away = -1
         why: tuple[Rejection, ...] = ()
-        if lack is not None:
+        if session.entitled(job):
+            failed, why = entitled.fill(session, statement, sub, tasks, mask)
+        elif lack is not None:
             if session.explains:
                 failed = tasks.rest()[lack.room]
                 if lack.of_quota:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from phalanx.scheduler.actions import entitled
 from phalanx.scheduler.actions.bundles import Bundle, approved, bundles_of, one_by_one, ordered
 from phalanx.scheduler.actions.domains import EVICT, levels_for
 from phalanx.scheduler.actions.worksheet import Tasks, Worksheet, worksheet_of
@@ -54,7 +55,7 @@ class GangEviction:
             if job.queue not in starving:
                 starving[job.queue] = Heap(session.job_key)
                 queues.push(job.queue)
-            if session.job_starving(job):
+            if session.job_starving(job) and not (self._within and session.entitled(job)):
                 starving[job.queue].push(job)
         while len(queues):
             queue = queues.pop()
@@ -84,6 +85,11 @@ class GangEviction:
             return {}
         for domain in self._domains(job):
             members = cluster.hypernodes.members[domain]
+            if session.entitled(job):
+                places = self._attempt(statement, job, domain, ())
+                if places is not None:
+                    return places
+                continue
             bundles = self._bundles(job, need, domain) if members else []
             room = (cluster.idle[members] + cluster.releasing[members]).sum(axis=0)
             victims: list[int] = []
@@ -243,6 +249,9 @@ class GangEviction:
         mask = session.placer.mask_of(cluster.hypernodes.members[domain])
         start = attempt.checkpoint()
         at = sub.allocated_hypernode
+        if session.entitled(sub.job):
+            entitled.fill(session, attempt, sub, tasks, mask, action=self._action)
+            tasks = Tasks([], None)
         while len(tasks):
             t = tasks.take(1)[0]
             if not session.allocatable(t):

@@ -5,8 +5,9 @@ Source: Volcano's preempt action. Queues take their turns in order. In each queu
 room from other jobs, then from their own tasks. The nodes with the best scores are tried first, and
 on each node the victims that would be placed last are evicted first. After each eviction the
 queue's room, the node's room and the filters are checked again. The moves for a job are kept only
-if the job is then pipelined. Jobs with a network bound and tasks with the policy Never are skipped.
-With `enableTopologyAwarePreemption` evictions on several nodes are tried first (see `trial`).
+if the job is then pipelined. Jobs with a network bound, entitled jobs (`reclaim` makes room for
+them) and tasks with the policy Never are skipped. With `enableTopologyAwarePreemption` evictions on
+several nodes are tried first (see `trial`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def run(session: Session) -> None:
     for job in session.cluster.jobs:
         if job.is_pending() or not session.job_valid(job):
             continue
-        if session.job_starving(job) and not job.has_topology():
+        if session.job_starving(job) and not job.has_topology() and not session.entitled(job):
             if job.queue not in starving:
                 queues.push(job.queue)
             starving.setdefault(job.queue, []).append(job)

@@ -4,9 +4,7 @@ Source: Volcano's reclaim action. Queues that are not overused take their turns 
 starving jobs. A task whose queue may reclaim gets the first node where victims of other queues,
 which must be reclaimable, leave enough room. The moves for a job are kept only if the job is then
 pipelined. Unlike in Volcano:
-- Plugins may also name victims of the task's own queue, so that a place can be made of work of
-  several queues. With such a plugin, once work was evicted for a gang, its other tasks may use free
-  room, too.
+- Entitled jobs get their places as a whole, and the work there leaves (see `cycle.places`).
 - Jobs with a network bound are skipped, as in preempt, because room that is reclaimed node by node
   may not be in one domain.
 """
@@ -15,7 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.scheduler.actions.worksheet import needed_first
+from phalanx.scheduler.actions import entitled
+from phalanx.scheduler.actions.worksheet import needed_first, worksheet_of
 from phalanx.scheduler.cycle import jobs as j
 from phalanx.scheduler.cycle.amounts import Counts
 from phalanx.scheduler.cycle.jobs import Job
@@ -50,8 +49,25 @@ def _for_job(session: Session, job: Job, barren: Counts) -> None:
     """Reclaim room for one job. `barren`: for each node, the version of the cluster at which
     nothing on that node could be reclaimed for the job's queue.
     """
-    cluster = session.cluster
     statement = Statement(session)
+    if session.entitled(job):
+        _take_places(session, statement, job)
+    else:
+        _take_nodes(session, statement, job, barren)
+    if session.job_pipelined(job):
+        statement.commit()
+    else:
+        statement.discard()
+
+
+def _take_places(session: Session, statement: Statement, job: Job) -> None:
+    everywhere = session.placer.mask_of(None)
+    for uid, tasks in worksheet_of(session, job).tasks.items():
+        entitled.fill(session, statement, job.subjobs[uid], tasks, everywhere, action="reclaim")
+
+
+def _take_nodes(session: Session, statement: Statement, job: Job, barren: Counts) -> None:
+    cluster = session.cluster
     for t in needed_first(session, job, session.pending(job)):
         if not session.job_starving(job):
             break
@@ -62,10 +78,6 @@ def _for_job(session: Session, job: Job, barren: Counts) -> None:
         if session.hooks.first("pre_predicate", t) is not None:
             continue
         _for_task(session, statement, t, job, barren)
-    if session.job_pipelined(job):
-        statement.commit()
-    else:
-        statement.discard()
 
 
 def _for_task(session: Session, statement: Statement, t: int, job: Job, barren: Counts) -> None:
@@ -73,11 +85,10 @@ def _for_task(session: Session, statement: Statement, t: int, job: Job, barren: 
     eq_class = cluster.eq_class[t]
     for node in np.flatnonzero(placer.curable(placer.ask(t)) & (cluster.changed_at > barren)):
         candidates = _candidates(session, int(node), job)
-        own = _own_victims(session, int(node), t)
-        if not candidates and not own:
+        if not candidates:
             barren[node] = cluster.version
             continue
-        victims = own + session.hooks.intersect("reclaimable", t, candidates)
+        victims = session.hooks.intersect("reclaimable", t, candidates)
         room = cluster.future[node].copy()
         for v in victims:
             room += cluster.eq_class[v].request
@@ -93,21 +104,6 @@ def _for_task(session: Session, statement: Statement, t: int, job: Job, barren: 
             statement.merge(attempt)
             return
         attempt.discard()
-    if statement.has_evictions() and session.hooks.all("own_reclaimable"):
-        _in_free_room(session, statement, t)
-
-
-def _in_free_room(session: Session, statement: Statement, t: int) -> None:
-    """Promise a task the first node with free room. The action allocate left that room free,
-    because it is too small for the whole gang.
-    """
-    cluster, placer = session.cluster, session.placer
-    eq_class, ask = cluster.eq_class[t], placer.ask(t)
-    has_room = (cluster.future >= eq_class.request)[:, eq_class.asked].all(axis=1)
-    for node in np.flatnonzero(placer.curable(ask) & has_room):
-        if placer.passes_now(ask, int(node)):
-            statement.pipeline(t, int(node))
-            return
 
 
 def _candidates(session: Session, node: int, job: Job) -> list[int]:
@@ -125,23 +121,3 @@ def _candidates(session: Session, node: int, job: Job) -> list[int]:
         if cluster.queues[cluster.jobs[index].queue].reclaimable:
             out.append(t)
     return out
-
-
-def _own_victims(session: Session, node: int, t: int) -> list[int]:
-    """Return the node's victims from the task's own queue. Plugins name them so that a place can be
-    made of work of several queues.
-    """
-    if not session.hooks.all("own_reclaimable"):
-        return []
-    cluster = session.cluster
-    mine = session.job(t)
-    own = [
-        v
-        for v in sorted(cluster.on_node[node])
-        if cluster.status[v] == j.RUNNING
-        and cluster.tasks[v].preemptable
-        and cluster.job_of[v] >= 0
-        and session.job(v) is not mine
-        and session.job(v).queue == mine.queue
-    ]
-    return session.hooks.intersect("own_reclaimable", t, own) if own else []

@@ -465,6 +465,11 @@ class Cluster:
         self.version += 1
         self.changed_at[at] = self.version
 
+    def touch(self, nodes: Sequence[int]) -> None:
+        """Let caches compute their answers about these nodes again."""
+        self.version += 1
+        self.changed_at[list(nodes)] = self.version
+
     def occupy(self, node: str, amounts: Amounts) -> None:
         """Set the amounts that work outside the columns holds on a node. The node's free amounts
         change by the difference.
@@ -499,6 +504,10 @@ class Cluster:
         """
         load = self._others.get(self.node_names[node])
         return 0 if load is None else int(load[resource])
+
+    def nodes_of_others(self) -> list[int]:
+        """Return the nodes where work outside the columns takes something."""
+        return [self.node_index[name] for name in self._others]
 
     def evict(self, t: int) -> None:
         """Mark a running task as leaving. The node's future room grows at once; its idle room grows

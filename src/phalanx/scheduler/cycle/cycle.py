@@ -152,15 +152,15 @@ def _choices(session: Session) -> dict[str, Choice]:
 
 
 def _nominations(session: Session, promised: list[int]) -> dict[str, str]:
-    """Return, by task, the nodes on which evictions made room. The next cycle tries these nodes
-    first.
+    """Return the nodes on which evictions made room, by task, and the promised places of entitled
+    jobs. The next cycle tries these nodes first.
     """
     cluster = session.cluster
     freed = {cluster.node_of[t] for t in session.evictions}
     return {
         cluster.task_uid[t]: cluster.node_names[cluster.node_of[t]]
         for t in promised
-        if cluster.node_of[t] in freed
+        if cluster.node_of[t] in freed or t in session.kept_places
     }
 
 

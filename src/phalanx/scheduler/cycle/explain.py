@@ -239,7 +239,7 @@ def _counted(
 ) -> NodeCounts:
     scope = session.placer.rules()[2]
     eq_class = session.cluster.eq_class[t]
-    key = (eq_class.index, {"": -1, "queue": job.queue}.get(scope, job.index + 1_000_000))
+    key = session.placer.key(eq_class, job) if scope != "task" else (eq_class.index, job.index)
     found = nodes.get(key)
     if found is None:
         found = nodes[key] = count_nodes(session, session.placer.ask(t))

@@ -435,6 +435,31 @@ class Placer:
         rows = Rows(self._cluster, np.array([node]))
         return all(bool(f.passes(rows, ask)[0]) for f in self.rules()[0])
 
+    def fit_together(self, ask: Ask, nodes: Sequence[int]) -> bool:
+        """Whether tasks of the asker's class fit into the idle room of these nodes, one on each of
+        them, and every filter accepts them. A node may occur several times. Returns False where
+        this depends on the order in which the tasks are placed.
+        """
+        if not self.can_unroll(ask.eq_class):
+            return False
+        cluster, eq_class = self._cluster, ask.eq_class
+        seen: dict[int, int] = {}
+        times = []
+        for node in nodes:
+            times.append(seen.get(node, 0))
+            seen[node] = times[-1] + 1
+        index, step = np.array(nodes), np.array(times)
+        room = cluster.idle[index]
+        if cluster.is_apart:
+            room = np.minimum(room, cluster.future[index])
+        if not bool((room >= (step + 1)[:, None] * eq_class.request)[:, eq_class.asked].all()):
+            return False
+        rows = Rows(cluster, index, eq_class, step)
+        filters = self._moving_filters(eq_class)
+        return bool(self.static(ask)[index].all()) and all(
+            f.passes(rows, ask).all() for f in filters
+        )
+
     def fits(self, t: int, node: int) -> bool:
         """Whether the task's request is within the node's future room."""
         cluster = self._cluster

@@ -82,6 +82,9 @@ class Session:
         """Why the first task of a podgroup went to its node, by uid, for the first podgroups that
         were tried.
         """
+        self.kept_places: set[int] = set()
+        """Promised tasks whose nodes the next cycle tries first, even if nothing is evicted there.
+        """
         self.warnings: list[str] = []
         self.acted: list[str] = []
         """Plugins that did their periodic work in this cycle."""
@@ -147,6 +150,12 @@ class Session:
         if len(self.choices) < CHOICES:
             self.choices[ask.job.uid] = self.placer.choice(ask, node, candidates)
 
+    def note_chooser(self, job: Job, node: int, among: int, chooser: str) -> None:
+        """Record that a plugin chose this node itself for the job's first task."""
+        if len(self.choices) < CHOICES:
+            name = self.cluster.node_names[node]
+            self.choices[job.uid] = Choice(node=name, among=among, scores={}, chooser=chooser)
+
     # -- questions about jobs -----------------------------------------------------------------
 
     def job_valid(self, job: Job) -> bool:
@@ -197,6 +206,10 @@ class Session:
 
     def job_starving(self, job: Job) -> bool:
         return self.hooks.first_tier_all("job_starving", job)
+
+    def entitled(self, job: Job) -> bool:
+        """Whether a plugin gives the job its places as a whole (see `places`)."""
+        return self.hooks.some("entitled", job)
 
     # -- questions about queues ---------------------------------------------------------------
 

@@ -18,15 +18,15 @@ Cards inside a node are only counted: a cell of four cards is any four cards of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import NamedTuple, TypeAlias
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-CARD = 1000
-"""The units of one card in which holdings are counted, so that a card can be shared."""
+from phalanx.scheduler.plugin_parts.card_sets import CARD, CardSets
+from phalanx.scheduler.plugin_parts.cell_tree import Cell, Place, Shape, build, cards_of, order
+
 OTHERS = ""
 """The owner of cards that no promise covers and that cannot be evicted."""
 
@@ -39,12 +39,7 @@ PROMISED = "promised"
 OUTSIDE = "outside"
 """The fault that the node is in no cell of the level, or that the owner has no promise."""
 
-Kinds: TypeAlias = npt.NDArray[np.int64]
-"""The kind of each node, as a number."""
-Shape: TypeAlias = "int | tuple[tuple[tuple[int, Shape], int], ...]"
-"""For a node: its number of cards. For a group: the levels and shapes of its parts, with their
-counts.
-"""
+_NOBODY = -1
 
 
 class Promise(NamedTuple):
@@ -52,41 +47,6 @@ class Promise(NamedTuple):
 
     level: int
     number: int
-
-
-class Place(NamedTuple):
-    """A node: its number of cards, and the names of its groups, smallest group first ("" for no
-    group).
-    """
-
-    cards: int
-    groups: tuple[str, ...] = ()
-
-
-class _Cell:
-    """A node or a group. `held`: the units that each owner holds inside it. `number`: the node's
-    index; -1 for a group.
-    """
-
-    __slots__ = ("held", "level", "number", "parent", "parts", "shape")
-
-    def __init__(self, level: int, shape: Shape = 0, number: int = -1) -> None:
-        self.level = level
-        self.number = number
-        self.shape = shape
-        self.parent: _Cell | None = None
-        self.parts: list[_Cell] = []
-        self.held: dict[str, int] = {}
-
-    def root(self) -> _Cell:
-        return self if self.parent is None else self.parent.root()
-
-
-class _Free(NamedTuple):
-    """The largest free cells: nodes and groups by level and shape, and sets of cards by level."""
-
-    whole: Counter[tuple[int, Shape]]
-    inside: list[int]
 
 
 class Cells:
@@ -100,51 +60,51 @@ class Cells:
         groups follow.
         """
         self._sizes = tuple(sizes)
-        self._node_level = len(sizes)
-        self._promises = dict(promises)
-        groups = max((len(place.groups) for place in places), default=0)
+        self.node_level = len(sizes)
+        self.promises = dict(promises)
+        self._inside = CardSets(sizes, {owner: p.level for owner, p in promises.items()})
+        self.nodes, groups = build(places, self.node_level)
         highest = max((promise.level for promise in promises.values()), default=0)
-        self._levels = 1 + max(self._node_level + groups, highest)
-        self._nodes = [
-            _Cell(self._node_level, place.cards, number) for number, place in enumerate(places)
-        ]
-        roots = self._build(places)
+        levels = [group.level for group in groups]
+        self._levels = 1 + max([self.node_level, highest, *levels])
+        self._number_of = {owner: i for i, owner in enumerate((OTHERS, *promises))}
         self._bound: Counter[str] = Counter()
         """The number of cells that are bound to each owner."""
-        self._free_of: dict[_Cell, _Free] = {}
-        self._free = _Free(Counter(), [0] * self._node_level)
-        self._kinds: Kinds = np.zeros(len(places), dtype=np.int64)
-        self._kind_of: dict[object, int] = {}
-        self._stale = set(roots)
-        """The outermost cells in which something was taken since their free cells were last
-        counted.
-        """
+        self.held_by: dict[str, dict[int, int]] = {owner: {} for owner in promises}
+        """For each owner with a promise, the units that it holds on nodes."""
+        self._begun: dict[str, set[int]] = {owner: set() for owner in promises}
+        self._free: Counter[tuple[int, Shape]] = Counter()
+        """The largest free cells by level and shape; sets of cards have the shape 0."""
+        self._lacking: list[int] | None = None
+        n = len(places)
+        self.owner: npt.NDArray[np.int64] = np.full(n, _NOBODY, dtype=np.int64)
+        """For each node, the number of the owner of the node or of a group around it."""
+        self._own_kind: npt.NDArray[np.int64] = np.zeros(n, dtype=np.int64)
+        """For each node, a number for its cards and the sets of cards that are bound there."""
+        self._chain: npt.NDArray[np.int64] = np.zeros(n, dtype=np.int64)
+        """For each node, a number for the shapes of the free groups around it."""
+        self._broken: npt.NDArray[np.int64] = np.zeros(n, dtype=np.int64)
+        self._numbers: dict[Hashable, int] = {}
+        self.has_cards = np.array([place.cards for place in places], dtype=np.int64) > 0
+        self._around: dict[int, npt.NDArray[np.int64]] = {}
+        self._unheld: dict[int, npt.NDArray[np.bool_]] = {}
+        for level in {promise.level for promise in promises.values()}:
+            if level >= self.node_level:
+                self._find_around(level, groups)
+        for cell in (*groups, *self.nodes):
+            if cell.parent is None:
+                self._free.update(self._given(cell))
+                self._mark(cell, ())
+        cards = [place.cards for place in places]
+        kinds = {n: self._numbers.setdefault((n, None), len(self._numbers)) for n in set(cards)}
+        self._own_kind[:] = [kinds[n] for n in cards]
 
-    def _build(self, places: Sequence[Place]) -> list[_Cell]:
-        """Make the groups around the nodes. Returns the outermost cells."""
-        groups: dict[tuple[str, ...], _Cell] = {}
-        roots = []
-        for node, place in zip(self._nodes, places, strict=True):
-            inner = node
-            for i, name in enumerate(place.groups):
-                if not name:
-                    continue
-                found = groups.get(place.groups[i:])
-                known = found is not None
-                if found is None:
-                    level = self._node_level + 1 + i
-                    found = groups[place.groups[i:]] = _Cell(level)
-                inner.parent = found
-                found.parts.append(inner)
-                inner = found
-                if known:
-                    break
-            else:
-                roots.append(inner)
-        for group in sorted(groups.values(), key=lambda cell: cell.level):
-            parts = Counter((part.level, part.shape) for part in group.parts)
-            group.shape = tuple(sorted(parts.items(), key=repr))
-        return roots
+    def _find_around(self, level: int, groups: Sequence[Cell]) -> None:
+        around = self._around[level] = np.full(len(self.nodes), _NOBODY, dtype=np.int64)
+        cells = self.nodes if level == self.node_level else groups
+        for number, cell in enumerate(cell for cell in cells if cell.level == level):
+            around[cell.index] = number
+        self._unheld[level] = around >= 0
 
     # -- questions ------------------------------------------------------------------------------
 
@@ -152,37 +112,76 @@ class Cells:
         """Return the number of cells that are bound to an owner."""
         return self._bound[owner]
 
-    def is_bound(self, owner: str, node: int) -> bool:
-        """Whether a node is inside a cell that is bound to an owner, or contains such a cell."""
-        level = self._level_of(owner)
-        cell: _Cell | None = self._nodes[node]
-        while cell is not None and cell.level < level:
-            cell = cell.parent
-        return cell is not None and owner in cell.held
+    def number(self, owner: str) -> int:
+        """Return the number of an owner in `owner`."""
+        return self._number_of[owner]
+
+    def level_of(self, owner: str) -> int:
+        promise = self.promises.get(owner)
+        return 0 if promise is None else promise.level
+
+    def unheld(self, level: int) -> npt.NDArray[np.bool_]:
+        """Return for each node whether it is in a free cell of the level, which is the node or a
+        group. Callers must not write to the array.
+        """
+        return self._unheld[level]
+
+    def around(self, level: int) -> npt.NDArray[np.int64]:
+        """Return for each node a number for the cell of the level, which is the node or a group,
+        that contains the node; -1 for none. Callers must not write to the array.
+        """
+        return self._around[level]
+
+    def kinds(self, index: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return a number for each of these nodes. A taking changes the free cells in the same way
+        on all nodes with the same number.
+        """
+        return (self._own_kind[index] << 32) + self._chain[index]
+
+    def breaks(self, index: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return for each of these nodes how many whole free groups are split when it is taken."""
+        return self._broken[index]
+
+    def begun(self, owner: str) -> Iterable[int]:
+        """Return the nodes where `slack` is not 0."""
+        return self._begun[owner]
+
+    def slack(self, owner: str, node: int) -> int:
+        """Return how many more units the sets of cards hold that are bound to an owner there."""
+        units = self.held_by[owner].get(node, 0)
+        level = self.level_of(owner)
+        return self._inside.sets(level, units) * self._sizes[level] * CARD - units
 
     def lacking(self) -> list[int]:
         """Return, for each level, how many promised cells are neither bound nor covered by a free
         cell.
         """
+        if self._lacking is None:
+            self._lacking = self._lack()
+        return self._lacking
+
+    def _lack(self) -> list[int]:
         wanted = [0] * self._levels
-        for owner, promise in self._promises.items():
+        for owner, promise in self.promises.items():
             wanted[promise.level] += max(0, promise.number - self._bound[owner])
-        self._refresh()
         lacking = [0] * self._levels
+        inside = [0] * self.node_level
         whole: list[Counter[Shape]] = [Counter() for _ in range(self._levels)]
-        for (level, shape), count in self._free.whole.items():
-            whole[level][shape] += count
-        inside = list(self._free.inside)
-        for level in reversed(range(self._node_level, self._levels)):
+        for (level, shape), count in self._free.items():
+            if level < self.node_level:
+                inside[level] += count
+            elif count:
+                whole[level][shape] += count
+        for level in reversed(range(self.node_level, self._levels)):
             need = wanted[level]
-            with_cards = [shape for shape in whole[level] if _cards(shape)]
-            for shape in sorted(with_cards, key=_order):  # the smallest are set aside first
+            with_cards = [shape for shape in whole[level] if cards_of(shape)]
+            for shape in sorted(with_cards, key=order):  # the smallest are set aside first
                 kept = min(need, whole[level][shape])
                 need -= kept
                 self._split(shape, whole[level][shape] - kept, whole, inside)
             lacking[level] = need
         rest = 0
-        for level in reversed(range(self._node_level)):
+        for level in reversed(range(self.node_level)):
             there = inside[level] + rest - wanted[level]
             lacking[level] = max(0, -there)
             if level:
@@ -192,8 +191,10 @@ class Cells:
     def _split(
         self, shape: Shape, count: int, whole: list[Counter[Shape]], inside: list[int]
     ) -> None:
+        if not count:
+            return
         if isinstance(shape, int):
-            for level, sets in enumerate(self._free_inside(shape, {})):
+            for level, sets in enumerate(self._inside.free(shape, {})):
                 inside[level] += sets * count
         else:
             for (level, part), times in shape:
@@ -201,79 +202,142 @@ class Cells:
 
     def fault(self, owner: str, node: int, units: int) -> str | None:
         """Return why an owner may not take this many units of a node's cards; None if it may."""
-        promise = self._promises.get(owner)
-        if promise is None or not self._nodes[node].shape:
-            return OUTSIDE
-        cell: _Cell | None = self._nodes[node]
-        around = None
-        while cell is not None:
-            if self._owner(cell) not in (None, owner):
-                return BOUND_TO_OTHERS
-            if cell.level == promise.level:
-                around = cell
-            cell = cell.parent
-        if promise.level >= self._node_level:
-            if around is None:
-                return OUTSIDE
-            if owner in around.held:
-                return None
-            if around.held:
-                return BOUND_TO_OTHERS
-        return self._try(owner, node, units, promise)
+        found = self.try_to_take(owner, node, units)
+        if found is None:
+            self.take(owner, node, -units)
+        return found
 
-    def _try(self, owner: str, node: int, units: int, promise: Promise) -> str | None:
-        """Return why the promises do not allow the owner to take the units. The units are taken for
-        a moment to find out.
-        """
+    def try_to_take(self, owner: str, node: int, units: int) -> str | None:
+        """Take units of a node's cards for an owner, if it may. Returns the fault otherwise."""
+        promise = self.promises.get(owner)
+        if promise is None or not self.nodes[node].shape:
+            return OUTSIDE
+        mine, bound_to = self._number_of[owner], int(self.owner[node])
+        if bound_to not in (_NOBODY, mine):
+            return BOUND_TO_OTHERS
+        if promise.level >= self.node_level:
+            if bound_to == mine:
+                self.take(owner, node, units)
+                return None
+            if self._around[promise.level][node] < 0:
+                return OUTSIDE
+            if not self._unheld[promise.level][node]:
+                return BOUND_TO_OTHERS
         before, lacked = self._bound[owner], self.lacking()
         self.take(owner, node, units)
-        try:
-            if self._bound[owner] == before:
-                return None
-            if self._bound[owner] > promise.number:
-                return ALL_BOUND
-            if promise.level < self._node_level and self._is_too_full(self._nodes[node]):
-                return BOUND_TO_OTHERS
-            worse = any(a > b for a, b in zip(self.lacking(), lacked, strict=True))
-            return PROMISED if worse else None
-        finally:
+        found = self._fault_of_taken(owner, node, promise, before, lacked)
+        if found is not None:
             self.take(owner, node, -units)
+            self._lacking = lacked
+        return found
 
-    def _is_too_full(self, node: _Cell) -> bool:
+    def _fault_of_taken(
+        self, owner: str, node: int, promise: Promise, before: int, lacked: list[int]
+    ) -> str | None:
+        """Return why the promise does not allow what was taken last."""
+        if self._bound[owner] == before:
+            return None
+        if self._bound[owner] > promise.number:
+            return ALL_BOUND
+        if promise.level < self.node_level and self._is_too_full(self.nodes[node]):
+            return BOUND_TO_OTHERS
+        worse = any(a > b for a, b in zip(self.lacking(), lacked, strict=True))
+        return PROMISED if worse else None
+
+    def _is_too_full(self, node: Cell) -> bool:
         assert isinstance(node.shape, int)
-        return min(self._free_inside(node.shape, node.held)) < 0
+        return bool(node.held) and min(self._inside.free(node.shape, node.held)) < 0
 
-    def faults(self, owner: str, units: int) -> tuple[Kinds, list[str | None], list[bool]]:
-        """Return the kind of each node, and for each kind the results of `fault` and `is_bound`.
-        They are the same for all nodes of a kind, and there are few kinds.
-        """
-        self._refresh()
-        _, first, kinds = np.unique(self._kinds, return_index=True, return_inverse=True)
-        nodes = first.tolist()
-        faults = [self.fault(owner, node, units) for node in nodes]
-        return kinds, faults, [self.is_bound(owner, node) for node in nodes]
+    def faults(self, owner: str, units: int) -> tuple[list[str | None], npt.NDArray[np.int64]]:
+        """Return the possible answers of `fault`, and for each node the index of its answer."""
+        answers: list[str | None] = [None, OUTSIDE, BOUND_TO_OTHERS]
+        at = np.ones(len(self.nodes), dtype=np.int64)
+        promise = self.promises.get(owner)
+        if promise is None:
+            return answers, at
+        unsure = self.has_cards & (self.owner == _NOBODY)
+        at[self.has_cards & (self.owner != _NOBODY)] = 2
+        singly: Iterable[int] = ()
+        if promise.level >= self.node_level:
+            at[self.has_cards & (self.owner == self._number_of[owner])] = 0
+            at[unsure & (self._around[promise.level] >= 0)] = 2
+            unsure &= self._unheld[promise.level]
+        else:
+            singly = [node for node in self.held_by[owner] if unsure[node]]
+            unsure[list(singly)] = False
+        rest = np.flatnonzero(unsure)
+        _, first, of = np.unique(self.kinds(rest), return_index=True, return_inverse=True)
+        asked = [*singly, *rest[first].tolist()]
+        found = [self.fault(owner, node, units) for node in asked]
+        answers += [fault for fault in dict.fromkeys(found) if fault not in answers]
+        numbers = np.array([answers.index(fault) for fault in found], dtype=np.int64)
+        at[list(singly)] = numbers[: len(asked) - len(first)]
+        at[rest] = numbers[len(asked) - len(first) :][of]
+        return answers, at
 
     # -- holdings -------------------------------------------------------------------------------
 
     def take(self, owner: str, node: int, units: int) -> None:
-        """Record that an owner holds more units of a node's cards or, with a negative number,
-        fewer.
-        """
-        cell: _Cell | None = self._nodes[node]
-        level = self._level_of(owner)
+        """Record that an owner holds more units of a node's cards; fewer, if negative."""
+        cell: Cell | None = self.nodes[node]
+        level = self.level_of(owner)
+        if level >= self.node_level and -units < self.nodes[node].held.get(owner, 0) > 0:
+            while cell is not None:  # the same cells stay bound
+                cell.held[owner] += units
+                cell = cell.parent
+            self.held_by[owner][node] += units
+            return
+        self._lacking = None
+        gone: Mapping[tuple[int, Shape], int] = {}
+        come: Mapping[tuple[int, Shape], int] = {}
+        toggled: Cell | None = None
         while cell is not None:
-            before = cell.held.get(owner, 0)
-            after = before + units
-            if after > 0:
-                cell.held[owner] = after
-            else:
-                cell.held.pop(owner, None)
-            if level < self._node_level and cell.level == self._node_level:
-                self._bound[owner] += self._sets(level, after) - self._sets(level, before)
-            elif cell.level == level:
-                self._bound[owner] += (after > 0) - (before > 0)
+            was_held, was_owned = bool(cell.held), cell.owned
+            passes = cell.number < 0 and was_held and not was_owned  # it gives what its parts give
+            old = {} if passes else dict(self._given(cell))
+            self._hold(cell, owner, level, units)
+            if passes and (cell.owned or not cell.held):
+                passes, old = False, dict(cell.inner)
+            _shift(cell.inner, gone, -1)
+            _shift(cell.inner, come, 1)
+            if not passes:
+                gone, come = old, self._given(cell)
+            if cell.owned != was_owned:
+                self.owner[cell.index] = self._number_of[owner] if cell.owned else _NOBODY
+            if bool(cell.held) != was_held:
+                toggled = cell
+                unheld = self._unheld.get(cell.level)
+                if unheld is not None:
+                    unheld[cell.index] = was_held
             cell = cell.parent
-        self._stale.add(self._nodes[node].root())
+        _shift(self._free, gone, -1)
+        _shift(self._free, come, 1)
+        self._name(self.nodes[node])
+        if toggled is not None and toggled.number < 0:
+            self._mark(toggled, ())  # what is around it is held already
+
+    def _hold(self, cell: Cell, owner: str, level: int, units: int) -> None:
+        """Change what an owner holds in one cell."""
+        before = cell.held.get(owner, 0)
+        after = before + units
+        if after > 0:
+            cell.held[owner] = after
+        else:
+            cell.held.pop(owner, None)
+        if cell.number >= 0 and owner in self.held_by:
+            if after > 0:
+                self.held_by[owner][cell.number] = after
+            else:
+                self.held_by[owner].pop(cell.number, None)
+        if level < self.node_level and cell.level == self.node_level:
+            sets = self._inside.sets(level, after)
+            self._bound[owner] += sets - self._inside.sets(level, before)
+            if owner in self.held_by:
+                is_begun = 0 < after < sets * self._sizes[level] * CARD
+                (self._begun[owner].add if is_begun else self._begun[owner].discard)(cell.number)
+        elif cell.level == level:
+            self._bound[owner] += (after > 0) - (before > 0)
+        cell.owned = any(self.level_of(o) == cell.level for o in cell.held)
 
     def take_all(self, holdings: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
         """Record these holdings (owner, node, units), in order. Returns those that the promises do
@@ -286,118 +350,66 @@ class Cells:
             return []
         for owner, node, units in holdings:
             self.take(owner, node, -units)
-        refused = []
-        for owner, node, units in holdings:
-            if self.fault(owner, node, units) is None:
-                self.take(owner, node, units)
-            else:
-                refused.append((owner, node, units))
-        return refused
+        return [one for one in holdings if self.try_to_take(*one) is not None]
 
     def _are_apart(self, holdings: Sequence[tuple[str, int, int]]) -> bool:
         """Whether all holdings are in their owners' cells, within the promises."""
         for owner in {owner for owner, _, _ in holdings}:
-            promise = self._promises.get(owner)
+            promise = self.promises.get(owner)
             if promise is None or self._bound[owner] > promise.number:
                 return False
         for owner, node, _ in holdings:
-            level, inside = self._promises[owner].level, False
-            cell: _Cell | None = self._nodes[node]
-            if level < self._node_level and self._owner(self._nodes[node]) is None:
-                inside = not self._is_too_full(self._nodes[node])
+            level, inside = self.promises[owner].level, False
+            cell: Cell | None = self.nodes[node]
+            if level < self.node_level and not self.nodes[node].owned:
+                inside = not self._is_too_full(self.nodes[node])
             while cell is not None:
                 inside |= cell.level == level
-                if self._owner(cell) is not None and len(cell.held) > 1:
+                if cell.owned and len(cell.held) > 1:
                     return False
                 cell = cell.parent
             if not inside:
                 return False
         return True
 
-    def _level_of(self, owner: str) -> int:
-        promise = self._promises.get(owner)
-        return 0 if promise is None else promise.level
-
-    def _owner(self, cell: _Cell) -> str | None:
-        """Return the owner to which the whole of a node or group is bound."""
-        return next((o for o in cell.held if self._level_of(o) == cell.level), None)
-
-    def _sets(self, level: int, units: int) -> int:
-        return -(-units // (self._sizes[level] * CARD))
-
     # -- free cells -----------------------------------------------------------------------------
 
-    def _refresh(self) -> None:
-        """Count the free cells of those outermost cells again in which something changed."""
-        for root in self._stale:
-            self._count(root)
-        self._stale.clear()
-
-    def _count(self, root: _Cell) -> None:
-        old = self._free_of.get(root)
-        new = self._free_of[root] = _Free(Counter(), [0] * self._node_level)
-        self._find(root, new)
-        self._sort(root, ())
-        if old is not None:
-            self._free.whole.subtract(old.whole)
-        self._free.whole.update(new.whole)
-        for level, sets in enumerate(new.inside):
-            self._free.inside[level] += sets - (0 if old is None else old.inside[level])
-
-    def _sort(self, cell: _Cell, around: tuple[object, ...]) -> None:
-        """Give each node inside a cell its kind. Nodes of a kind have equal holdings, and are in
-        the same groups or in free groups of equal shape.
-        """
-        if cell.number < 0:
-            inner = (*around, cell if cell.held else cell.shape)
-            for part in cell.parts:
-                self._sort(part, inner)
-        else:
-            kind = (cell.shape, tuple(sorted(cell.held.items())), around)
-            self._kinds[cell.number] = self._kind_of.setdefault(kind, len(self._kind_of))
-
-    def _find(self, cell: _Cell, free: _Free) -> None:
+    def _given(self, cell: Cell) -> Mapping[tuple[int, Shape], int]:
+        """Return the largest free cells in a node or a group."""
         if not cell.held:
-            free.whole[cell.level, cell.shape] += 1
-        elif self._owner(cell) is not None:
-            return
-        elif isinstance(cell.shape, int):
-            for level, sets in enumerate(self._free_inside(cell.shape, cell.held)):
-                free.inside[level] += max(0, sets)
-        for part in cell.parts if cell.held else ():
-            self._find(part, free)
+            return {(cell.level, cell.shape): 1}
+        if cell.owned:
+            return {}
+        if cell.number < 0:
+            return cell.inner
+        assert isinstance(cell.shape, int)
+        sets = self._inside.free(cell.shape, cell.held)
+        return {(level, 0): count for level, count in enumerate(sets) if count > 0}
 
-    def _free_inside(self, cards: int, held: Mapping[str, int]) -> list[int]:
-        """Return, for each level inside a node, how many of the largest free sets of its cards have
-        this level. A negative number means that the node has fewer cards than are held.
+    def _mark(self, cell: Cell, around: tuple[Shape, ...]) -> None:
+        """Record for the nodes of a cell which free groups are around them. `around`: the shapes of
+        the free groups around the cell.
         """
-        own = [0] * self._node_level
-        for owner, units in held.items():
-            level = self._level_of(owner)
-            own[level] += self._sets(level, units)
-        opened = 0
-        touched = []
-        for level, size in enumerate(self._sizes):
-            if level:  # cards that fill no whole set are taken first
-                small = self._sizes[level - 1]
-                opened = -(-max(0, opened - cards % size // small) * small // size)
-            opened += own[level]
-            touched.append(opened)
-        free = [0] * self._node_level
-        above = 0
-        for level in reversed(range(self._node_level)):
-            size = self._sizes[level]
-            free[level] = cards // size - above // size - touched[level]
-            above += (own[level] + max(0, free[level])) * size
-        return free
+        if cell.number >= 0:
+            nodes: int | npt.NDArray[np.int64] = cell.number
+        else:
+            around = () if cell.held else (*around, cell.shape)
+            nodes = cell.own_nodes
+            for part in cell.groups:
+                self._mark(part, around)
+        self._chain[nodes] = self._numbers.setdefault(around, len(self._numbers))
+        self._broken[nodes] = len(around)
+
+    def _name(self, node: Cell) -> None:
+        """Record a node's cards and the sets of cards that are bound there."""
+        key = (node.shape, tuple(self._inside.own(node.held)) if node.held else None)
+        self._own_kind[node.number] = self._numbers.setdefault(key, len(self._numbers))
 
 
-@cache
-def _cards(shape: Shape) -> int:
-    if isinstance(shape, int):
-        return shape
-    return sum(_cards(part) * times for (_, part), times in shape)
-
-
-def _order(shape: Shape) -> tuple[int, str]:
-    return _cards(shape), repr(shape)
+def _shift(
+    counts: Counter[tuple[int, Shape]], by: Mapping[tuple[int, Shape], int], sign: int
+) -> None:
+    for key, count in by.items():
+        counts[key] += sign * count
+        if not counts[key]:
+            del counts[key]

@@ -1,21 +1,21 @@
 """The plugin virtual-clusters: each queue is promised cells of the topology, such as two racks.
 
-The rules follow HiveD. A job with GPUs is guaranteed if its priority is at least 0 and its queue
-has cells. It stays inside cells of its queue, which are bound to places when they are needed
-(`plugin_parts.cells`). All other work is opportunistic: it runs on any free GPU, and `reclaim`
-evicts it only when a guaranteed job needs the place.
-
-Guaranteed work that exceeds the cells of its queue, for example because the queue lost cells,
-continues as opportunistic work. The places of work that cannot be evicted (tasks and actors outside
-of jobs) are no longer among the cells that can be promised. Inside a queue, priorities decide as
-without this plugin.
+The rules follow HiveD. Jobs with GPUs whose priority is 0 or more and whose queue has cells are
+guaranteed: they stay inside cells of their queue, which are bound to places when they are needed
+(`plugin_parts.cells`). The plugin binds the cells for a whole job at once, and so gives the job its
+places (`cycle.places`). All other work is opportunistic: it runs on any free GPU, and is evicted by
+`reclaim` only when a guaranteed job needs the place. Guaranteed work that is beyond the cells of
+its queue, for example because the queue lost cells, goes on as opportunistic work. Work that cannot
+be evicted (tasks and actors outside of jobs) takes its places out of the cells that can be
+promised. Inside a queue, guaranteed jobs of higher priority evict others, but only if the cells of
+the queue do not suffice without that.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,18 +26,21 @@ from phalanx.scheduler.cycle.arguments import Arguments
 from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
 from phalanx.scheduler.cycle.evictions import EvictionAsk
 from phalanx.scheduler.cycle.jobs import HOLDING, Job
+from phalanx.scheduler.cycle.places import Places, PlacesAsk
 from phalanx.scheduler.cycle.plan import Rejection
-from phalanx.scheduler.cycle.rows import ALWAYS, NEVER, Ask, Change, Filter, Rows, Scorer
+from phalanx.scheduler.cycle.rows import NEVER, TOUCHED, Ask, Change, Filter, Rows, Scorer, touched
 from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import NodeSpec
+from phalanx.scheduler.plugin_parts.binding import Binding, units_of
+from phalanx.scheduler.plugin_parts.card_sets import CARD
 from phalanx.scheduler.plugin_parts.cell_settings import fault_of, read_cells
+from phalanx.scheduler.plugin_parts.cell_tree import Place
 from phalanx.scheduler.plugin_parts.cells import (
     ALL_BOUND,
     BOUND_TO_OTHERS,
-    CARD,
     OTHERS,
     PROMISED,
     Cells,
-    Place,
 )
 from phalanx.scheduler.plugin_parts.devices import numbered_devices
 
@@ -46,16 +49,6 @@ MAX_CARDS = 256
 """The largest number of GPUs that a node counts for."""
 _NAMED = 5
 """The largest number of jobs or queues that a reason names."""
-
-
-class _Answer(NamedTuple):
-    """Where a queue may take some units: for each kind of nodes why it may not, and for each node
-    whether it may, and whether the node is in a cell of the queue.
-    """
-
-    faults: list[str | None]
-    passes: Flags
-    bound: Flags
 
 
 class VirtualClusters:
@@ -88,21 +81,26 @@ class VirtualClusters:
         self._gpu = cluster.dims.index.get(GPUS, -1)
         if self._gpu < 0 or not self._settings.promises:
             return
-        self._downgraded: set[tuple[str, int]] = set()
-        """Pairs of a queue and a node: guaranteed work there exceeds the cells of the queue."""
-        held, others = self._holdings()
+        self._downgraded: set[int] = set()
+        """The tasks of guaranteed jobs that are beyond their queues' cells."""
+        guaranteed, others = self._holdings()
+        held = [
+            (owner, node, sum(self._units(cluster.eq_class[t]) for t in tasks))
+            for (owner, node), tasks in sorted(guaranteed.items())
+        ]
         self._cells = Cells(self._settings.sizes, self._places(held), self._settings.promises)
         self._warn_of_lack()
         for owner, node, _ in self._cells.take_all(held):
-            self._downgraded.add((owner, node))
+            self._downgraded.update(guaranteed[owner, node])
         for node, units in others.items():
             self._cells.take(OTHERS, node, units)
-        self._answers: dict[tuple[str, int], tuple[int, _Answer]] = {}
-        self._version = 0
+        self._binding = Binding(session, self._cells, self._gpu, self.name, self)
         reclaims: list[tuple[str, Any]] = [
             ("held_back", self._held_back),
             ("reclaimable", self._reclaimable),
-            ("own_reclaimable", self._own_reclaimable),
+            ("preemptable", self._preemptable),
+            ("entitled", self._entitled),
+            ("places", self._places_of),
             ("preemptive", self._preemptive),
             ("evictable", self._evictable),
             ("nothing_taken", self._borrowers),
@@ -120,6 +118,12 @@ class VirtualClusters:
         there.
         """
         cluster, labels = self._cluster, self._settings.labels
+
+        def groups_of(nodes: Sequence[NodeSpec]) -> list[tuple[str, ...]]:
+            named = [dict(node.labels) for node in nodes]
+            return [tuple([of.get(label, "") for label in labels]) for of in named]
+
+        groups = cluster.described(f"{self.name} {labels}", groups_of)
         counts = cluster.capacity[:, self._gpu] // CARD
         cards = numbered_devices(self._session, self.name, counts, MAX_CARDS).tolist()
         needed: Counter[int] = Counter()
@@ -128,10 +132,7 @@ class VirtualClusters:
         for n, spec in enumerate(cluster.nodes):
             if spec.unschedulable:
                 cards[n] = needed[n]
-        return [
-            Place(cards[n], tuple(cluster.labels[n].get(x, "") for x in labels))
-            for n in range(len(cluster.nodes))
-        ]
+        return list(map(Place, cards, groups))
 
     def _warn_of_lack(self) -> None:
         for level, count in enumerate(self._cells.lacking()):
@@ -142,32 +143,30 @@ class VirtualClusters:
                     "queues are promised"
                 )
 
-    def _holdings(self) -> tuple[list[tuple[str, int, int]], Mapping[int, int]]:
-        """Return what guaranteed work holds, as (queue, node, units), and for each node the units
-        that work holds which cannot be evicted.
+    def _holdings(self) -> tuple[Mapping[tuple[str, int], list[int]], Mapping[int, int]]:
+        """Return the tasks of guaranteed work by queue and node, and for each node the units of
+        work that cannot be evicted.
         """
         cluster = self._cluster
-        held: Counter[tuple[str, int]] = Counter()
+        held: dict[tuple[str, int], list[int]] = {}
         others: Counter[int] = Counter()
-        for t, status in enumerate(cluster.status):
-            node = cluster.node_of[t]
-            units = self._units(cluster.eq_class[t])
-            if node < 0 or not units or status not in HOLDING:
+        for t, node in enumerate(cluster.node_of):
+            if node < 0 or cluster.status[t] not in HOLDING:
                 continue
-            if self._owner(t):
-                held[self._owner(t), node] += units
-            elif not self._can_go(t):
+            units = self._units(cluster.eq_class[t])
+            if not units:
+                continue
+            owner = self.owner(t)
+            if owner:
+                held.setdefault((owner, node), []).append(t)
+            elif not self.can_go(t):
                 others[node] += units
-        for node in range(len(cluster.nodes)):
+        for node in cluster.nodes_of_others():
             others[node] += cluster.taken_by_others(node, self._gpu)
-        return [(owner, node, units) for (owner, node), units in sorted(held.items())], +others
+        return held, +others
 
     def _units(self, eq_class: EquivalenceClass) -> int:
-        """Return the units of GPUs that a task of the class takes. More than half of a GPU counts
-        as a whole GPU, because two such shares do not fit on one.
-        """
-        whole, share = divmod(int(eq_class.request[self._gpu]), CARD)
-        return (whole + (share > CARD // 2)) * CARD + (share if share <= CARD // 2 else 0)
+        return units_of(eq_class, self._gpu)
 
     # -- guaranteed or opportunistic ------------------------------------------------------------
 
@@ -177,19 +176,18 @@ class VirtualClusters:
     def _queue(self, job: Job) -> str:
         return self._cluster.queues[job.queue].name
 
-    def _owner(self, t: int) -> str:
-        """Return the queue in whose cells a task must run; "" for opportunistic work."""
+    def owner(self, t: int) -> str:
+        """Return the queue in whose cells a task belongs; "" for opportunistic work."""
         cluster = self._cluster
         if cluster.job_of[t] < 0 or not self._units(cluster.eq_class[t]):
             return ""
         job = self._session.job(t)
         if not self._is_guaranteed(job):
             return ""
-        owner = self._queue(job)
-        return "" if (owner, cluster.node_of[t]) in self._downgraded else owner
+        return "" if t in self._downgraded else self._queue(job)
 
-    def _can_go(self, t: int) -> bool:
-        """Whether the task is opportunistic work that can be evicted."""
+    def can_go(self, t: int) -> bool:
+        """Whether opportunistic work can be evicted."""
         cluster = self._cluster
         return (
             cluster.job_of[t] >= 0
@@ -204,16 +202,24 @@ class VirtualClusters:
             return None
         return Rejection(reason="cell-needed", detail={"queue": self._queue(job)})
 
+    # -- places of guaranteed jobs --------------------------------------------------------------
+
+    def _entitled(self, job: Job) -> bool:
+        return self._is_guaranteed(job) and bool(job.total_request[self._gpu])
+
+    def _places_of(self, ask: PlacesAsk) -> Places | None:
+        return self._binding.places(ask) if self._entitled(ask.job) else None
+
     # -- which nodes ----------------------------------------------------------------------------
 
     def _filter(self) -> Filter:
         return Filter(
             reason="cell",
             passes=self._passes,
-            changes=lambda eq_class: ALWAYS if self._units(eq_class) else NEVER,
+            changes=touched,
             curable=True,
             scope="kind",
-            kind=lambda job: (job.queue, self._is_guaranteed(job)),
+            kind=lambda job: (job.queue, self._entitled(job)),
             detail=self._detail,
         )
 
@@ -221,45 +227,43 @@ class VirtualClusters:
         return Scorer(
             name=self.name,
             score=self._score,
-            changes=lambda eq_class: ALWAYS if self._units(eq_class) else NEVER,
-            scope="job",
+            changes=lambda eq_class: TOUCHED if self._units(eq_class) else NEVER,
         )
 
-    def _answer(self, queue: str, units: int) -> _Answer:
-        """Return where the queue may take these units."""
-        known = self._answers.get((queue, units))
-        if known is None or known[0] != self._version:
-            kinds, faults, bound = self._cells.faults(queue, units)
-            open_to = np.array([fault is None for fault in faults], dtype=np.bool_)
-            found = _Answer(faults, open_to[kinds], np.array(bound, dtype=np.bool_)[kinds])
-            known = self._answers[queue, units] = (self._version, found)
-        return known[1]
-
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
+        """Whether work may be on the nodes. Places of guaranteed jobs come from `Binding`, so for
+        them this is asked only about single nodes and for explanations.
+        """
         units = self._units(ask.eq_class)
-        if not units or not self._is_guaranteed(ask.job):
+        if not self._entitled(ask.job):
+            open_to: Flags = ~self._binding.reserved[rows.index]
+            return open_to
+        if not units:
             return np.ones(len(rows), dtype=np.bool_)
-        passes: Flags = self._answer(self._queue(ask.job), units).passes[rows.index]
+        if self._binding.has_given(ask.task, rows.index):
+            return np.ones(len(rows), dtype=np.bool_)
+        queue = self._queue(ask.job)
+        if len(rows) == 1:
+            fault = self._cells.fault(queue, int(rows.index[0]), units)
+            return np.array([fault is None], dtype=np.bool_)
+        passes: Flags = self._cells.faults(queue, units)[1][rows.index] == 0
         return passes
 
     def _score(self, rows: Rows, ask: Ask) -> Vector:
-        """Return scores. For guaranteed work: cells of its queue come first, then nodes with the
-        least opportunistic work, whose eviction costs the least. Opportunistic work avoids nodes on
-        which nothing runs.
-        """
+        """Rank nodes: opportunistic work avoids nodes that nothing holds yet."""
         if not self._units(ask.eq_class):
             return np.zeros(len(rows))
-        used = rows.used(self._gpu) / np.maximum(self._cluster.capacity[rows.index, self._gpu], 1)
-        part: Vector = 100.0 * np.minimum(used, 1)
-        if not self._is_guaranteed(ask.job):
-            return part
-        mine = self._answer(self._queue(ask.job), self._units(ask.eq_class)).bound[rows.index]
-        return np.where(mine, 200.0, 100.0 - part)
+        used = rows.used(self._gpu) / np.maximum(rows.capacity(self._gpu), 1)
+        return 100.0 * np.minimum(used, 1)
 
     def _detail(self, ask: Ask) -> Mapping[str, Any]:
         queue = self._queue(ask.job)
+        if not self._entitled(ask.job):
+            why = "they are kept for a guaranteed job, for which work there leaves"
+            return {"queue": queue, "why": why}
         promise = self._settings.promises[queue]
-        faults = set(self._answer(queue, self._units(ask.eq_class)).faults)
+        answers, at = self._cells.faults(queue, self._units(ask.eq_class))
+        faults = {answers[i] for i in np.unique(at).tolist()}
         level = self._settings.names[promise.level]
         bound = self._cells.bound(queue)
         if ALL_BOUND in faults and PROMISED not in faults:
@@ -274,12 +278,12 @@ class VirtualClusters:
 
     def _changed(self, change: Change) -> None:
         units = self._units(change.eq_class)
-        if not units:
-            return
-        self._version += 1
         for t, node in zip(change.tasks, change.nodes, strict=True):
-            if self._owner(t):
-                self._cells.take(self._owner(t), node, change.sign * units)
+            owner = self.owner(t) if units else ""
+            if owner:
+                self._cells.take(owner, node, change.sign * units)
+            else:
+                self._binding.note(t, node, change.sign)
 
     # -- evictions ------------------------------------------------------------------------------
 
@@ -290,16 +294,13 @@ class VirtualClusters:
         job = self._session.job(reclaimer)
         if not self._is_guaranteed(job):
             return []
-        return [t for t in candidates if not self._owner(t)]
+        return [t for t in candidates if not self.owner(t)]
 
-    def _own_reclaimable(self, reclaimer: int, candidates: Sequence[int]) -> list[int]:
-        """Return the victims of the reclaimer's own queue, which are chosen by priority, as in
-        preempt. They may be in the same place as work of other queues, and a guaranteed job needs
-        the whole place.
-        """
-        job = self._session.job(reclaimer)
+    def _preemptable(self, preemptor: int, candidates: Sequence[int]) -> list[int] | None:
+        """Return the victims of a guaranteed job in its own queue: work of lower priority."""
+        job = self._session.job(preemptor)
         if not self._is_guaranteed(job):
-            return []
+            return None
         return [t for t in candidates if self._session.job(t).priority < job.priority]
 
     def _evictable(self, ask: EvictionAsk, candidates: Sequence[int]) -> list[int]:
@@ -307,7 +308,7 @@ class VirtualClusters:
             return list(candidates)
         if not self._is_guaranteed(ask.job):
             return []
-        return [t for t in candidates if not self._owner(t)]
+        return [t for t in candidates if not self.owner(t)]
 
     def _borrowers(
         self, job: Job, eq_class: EquivalenceClass, count: int, resources: Sequence[str]
@@ -318,8 +319,8 @@ class VirtualClusters:
         units = self._units(eq_class)
         if not units or not self._is_guaranteed(job):
             return []
-        passes = self._answer(self._queue(job), units).passes
-        uids = sorted(set(self._there(np.flatnonzero(passes).tolist())))
+        at = self._cells.faults(self._queue(job), units)[1]
+        uids = sorted(set(self._there(np.flatnonzero(at == 0).tolist())))
         if not uids:
             return []
         shown = [uid.removeprefix("default/") for uid in uids[:_NAMED]]
@@ -334,5 +335,5 @@ class VirtualClusters:
         for node in nodes:
             for t in cluster.on_node[node]:
                 holds = cluster.job_of[t] >= 0 and cluster.status[t] in (j.RUNNING, j.BOUND)
-                if holds and self._units(cluster.eq_class[t]) and not self._owner(t):
+                if holds and self._units(cluster.eq_class[t]) and not self.owner(t):
                     yield self._session.job(t).uid

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phalanx.scheduler.plugin_parts.card_sets import CARD
+from phalanx.scheduler.plugin_parts.cell_tree import Cell, Place
 from phalanx.scheduler.plugin_parts.cells import (
     ALL_BOUND,
     BOUND_TO_OTHERS,
-    CARD,
     OTHERS,
     OUTSIDE,
     PROMISED,
     Cells,
-    Place,
     Promise,
 )
 
@@ -195,9 +195,8 @@ def test_every_promise_can_be_had_after_any_history(
             some.take(owner, node, units)
             held.append((owner, node, units))
         assert not any(some.lacking())
-        kinds, answers, bound = some.faults(owner, units)
-        assert [bound[k] for k in kinds] == [some.is_bound(owner, n) for n in range(nodes)]
-        assert [answers[k] for k in kinds] == [some.fault(owner, n, units) for n in range(nodes)]
+        answers, numbers = some.faults(owner, units)
+        assert [answers[i] for i in numbers] == [some.fault(owner, n, units) for n in range(nodes)]
     again = Cells(SIZES, places, promises)
     assert again.take_all(held) == []
     for owner in filter(promises.__contains__, order):
@@ -212,23 +211,21 @@ def test_a_cell_has_one_owner_and_giving_back_is_exact(
 ) -> None:
     places, promises = cluster
     some, nodes = Cells(SIZES, places, promises), len(places)
-    fresh = (some.lacking(), dict(+some._free.whole), list(some._free.inside))
+    fresh = (some.lacking(), dict(some._free))
     held = []
     for owner, at in history:
         if some.fault(owner, at % nodes, CARD) is None:
             some.take(owner, at % nodes, CARD)
             held.append((owner, at % nodes))
-    for node in some._nodes:
-        cell = node
-        while True:
-            bound_to = [o for o in cell.held if some._level_of(o) == cell.level]
+    for node in some.nodes:
+        cell: Cell | None = node
+        while cell is not None:
+            bound_to = [o for o in cell.held if some.level_of(o) == cell.level]
             assert not bound_to or list(cell.held) == bound_to
-            if cell.parent is None:
-                break
             cell = cell.parent
     for owner, node_index in held:
         some.take(owner, node_index, -CARD)
-    assert fresh == (some.lacking(), dict(+some._free.whole), list(some._free.inside))
+    assert fresh == (some.lacking(), dict(some._free))
 
 
 @pytest.mark.parametrize("level", [CARD_CELL, SWITCH, NODE, RACK])

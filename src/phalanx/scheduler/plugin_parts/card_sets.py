@@ -1,0 +1,56 @@
+"""Sets of cards inside a node: how many are bound, and which are free beside them.
+
+Cards have no position, so only numbers of sets count. A set of a level is split into sets of the
+level below when one of its parts is bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+CARD = 1000
+"""The units of a card in which holdings are counted, so that a card can be shared."""
+
+
+class CardSets:
+    """The levels of sets inside nodes. `sizes`: the numbers of cards of the sets. `levels`: the
+    level of each owner's cells; other owners hold single cards.
+    """
+
+    def __init__(self, sizes: Sequence[int], levels: Mapping[str, int]) -> None:
+        self._sizes = tuple(sizes)
+        self._level_of = dict(levels)
+
+    def sets(self, level: int, units: int) -> int:
+        """Return the number of sets of a level that this many units take."""
+        return -(-units // (self._sizes[level] * CARD))
+
+    def own(self, held: Mapping[str, int]) -> list[int]:
+        """Return for each level the number of bound sets. `held`: the units that owners hold."""
+        own = [0] * len(self._sizes)
+        for owner, units in held.items():
+            level = self._level_of.get(owner, 0)
+            if level < len(self._sizes):
+                own[level] += self.sets(level, units)
+        return own
+
+    def free(self, cards: int, held: Mapping[str, int]) -> list[int]:
+        """Return for each level the largest free sets of a node's cards. A negative number says
+        that the node has too few cards for what is held.
+        """
+        own = self.own(held)
+        opened = 0
+        touched = []
+        for level, size in enumerate(self._sizes):
+            if level:  # cards beyond the last whole set are taken first
+                small = self._sizes[level - 1]
+                opened = -(-max(0, opened - cards % size // small) * small // size)
+            opened += own[level]
+            touched.append(opened)
+        free = [0] * len(self._sizes)
+        above = 0
+        for level in reversed(range(len(self._sizes))):
+            size = self._sizes[level]
+            free[level] = cards // size - above // size - touched[level]
+            above += (own[level] + max(0, free[level])) * size
+        return free
