@@ -156,7 +156,7 @@ class Binding:
         if self._loose is None:
             self._loose = self._find_loose()
         cluster = self._cluster
-        room = self._loose.copy()
+        room = self._loose.copy("F")
         for t in self._loose_tasks.get(job.queue, ()):
             if cluster.status[t] in _STARTED and not self._may_go(job, t):
                 room[cluster.node_of[t]] -= cluster.eq_class[t].request
@@ -323,7 +323,7 @@ class _Search:
         """
         cluster, cells = self._cluster, self._cells
         if gone:
-            now, room = now.copy(), room.copy()
+            now, room = now.copy("F"), room.copy("F")
         left = sorted({cluster.node_of[v] for v in gone})
         for v in gone:
             eq_class, node = cluster.eq_class[v], cluster.node_of[v]
