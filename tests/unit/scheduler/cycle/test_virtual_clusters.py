@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,12 +114,28 @@ def gang_lines(name: str, queue: str, members: int, gpus: int, priority: int) ->
     )
 
 
-def submit(rules: str, snapshot: Snapshot, lines: str) -> Snapshot:
-    more = snapshot_of(cases(rules + lines)[0])
+@cache
+def empty(rules: str) -> Snapshot:
+    return snapshot_of(cases(rules)[0])
+
+
+@cache
+def gang_of(rules: str, queue: str, members: int, gpus: int, priority: int) -> Snapshot:
+    """Return a snapshot with only this gang, which has the name gang."""
+    return snapshot_of(cases(rules + gang_lines("gang", queue, members, gpus, priority))[0])
+
+
+def submit(rules: str, snapshot: Snapshot, name: str, gang: tuple[str, int, int, int]) -> Snapshot:
+    more = gang_of(rules, *gang)
+    (podgroup,) = more.podgroups
+    tasks = (
+        msgspec.structs.replace(t, name=t.name.replace("gang", name), podgroup=name)
+        for t in more.tasks
+    )
     return msgspec.structs.replace(
         snapshot,
-        podgroups=(*snapshot.podgroups, *more.podgroups),
-        tasks=(*snapshot.tasks, *more.tasks),
+        podgroups=(*snapshot.podgroups, msgspec.structs.replace(podgroup, name=name)),
+        tasks=(*snapshot.tasks, *tasks),
     )
 
 
@@ -154,14 +171,14 @@ def cycle(one: World, snapshot: Snapshot) -> Snapshot:
 
 def waiting_after(one: World, history: Sequence[Submitted], wholes: Sequence[Gang]) -> set[str]:
     """Return the queues whose gangs wait although each asks only for the cells of its queue."""
-    now = snapshot_of(cases(one.rules)[0])
+    now = empty(one.rules)
     for i, (queue, members, gpus, priority, ends) in enumerate(history):
-        now = submit(one.rules, now, gang_lines(f"g{i}", queue, members, gpus, priority))
+        now = submit(one.rules, now, f"g{i}", (queue, members, gpus, priority))
         now = cycle(one, now)
         if ends >= 0:
             now = end(now, ends)
     for queue, members, gpus in wholes:
-        now = submit(one.rules, now, gang_lines(f"whole-{queue}", queue, members, gpus, 2))
+        now = submit(one.rules, now, f"whole-{queue}", (queue, members, gpus, 2))
     waiting = {f"whole-{queue}" for queue, _, _ in wholes}
     for _ in range(CYCLES):
         now = cycle(one, now)
