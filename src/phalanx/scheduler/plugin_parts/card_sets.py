@@ -42,7 +42,7 @@ class CardSets:
         opened = 0
         touched = []
         for level, size in enumerate(self._sizes):
-            if level:  # cards beyond the last whole set are taken first
+            if level:  # cards that fill no whole set are taken first
                 small = self._sizes[level - 1]
                 opened = -(-max(0, opened - cards % size // small) * small // size)
             opened += own[level]
