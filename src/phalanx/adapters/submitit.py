@@ -38,6 +38,7 @@ GRACE_S = 30.0
 """Seconds that a preempted job has for writing a checkpoint."""
 _NAMES = {
     st.PENDING: "PENDING",
+    st.PREPARING: "CONFIGURING",
     st.RUNNING: "RUNNING",
     st.RESTARTING: "REQUEUED",
     st.COMPLETED: "COMPLETED",

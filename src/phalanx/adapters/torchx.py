@@ -43,6 +43,7 @@ from phalanx.model.jobs import states as st
 
 STATES: Mapping[str, AppState] = {
     st.PENDING: AppState.PENDING,
+    st.PREPARING: AppState.PENDING,
     st.RUNNING: AppState.RUNNING,
     st.RESTARTING: AppState.PENDING,
     st.COMPLETING: AppState.RUNNING,

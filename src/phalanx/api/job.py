@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import secrets
@@ -15,7 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from phalanx.api.directories import current_directory
+from phalanx.api.job_config import JOB_CONFIG
 from phalanx.manifests.sizes import read_size
+from phalanx.model.environments import TOOLS, reference
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import ArraySpec
 from phalanx.model.jobs.dependencies import Dependencies
@@ -38,6 +41,7 @@ from phalanx.model.options import (
     required_resources,
 )
 from phalanx.runtime.engine.interface import current
+from phalanx.runtime.environments.reading import environment_of
 
 T = TypeVar("T")
 MEMBER = "worker"
@@ -51,6 +55,7 @@ _KINDS = {
     "licenses": "a text like matlab:2, or a mapping",
     "requeue": "a mapping of reasons, exitCodes and max",
 }
+_RUNTIME_ENV = frozenset({*TOOLS, "config", "env_vars"})
 _LONGEST_STEM = 20
 _DRAWN, _DRAWN_FROM = 8, string.ascii_lowercase + string.digits
 
@@ -119,6 +124,11 @@ class Job:
     working_dir: str | None = None
     """The directory in which members run, which must exist on their nodes; by default the current
     one."""
+    runtime_env: Mapping[str, Any] | None = None
+    """The software of the job, prepared on each node before any member begins: {"pip": ["numpy"]},
+    {"uv": "uv.lock"} or {"conda": "environment.yml"}; and `env_vars` and `config` as for tasks.
+    Paths name files of the submitter.
+    """
     max_retries: int = 0
     """How often the job starts again after a failure; -1 for no limit."""
     time: str | timedelta | None = None
@@ -199,9 +209,16 @@ class Job:
         assert self.priority is not None
         assert self.min_members is not None
         needs = required_resources(self._amounts(), default_cpus=1)
+        given = dict(self.runtime_env or {})
+        environment = environment_of(given)
+        variables = {**(given.get("env_vars") or {}), **(self.env or {})}
+        if environment is not None:
+            # The tasks of a driver that is this job have the environment, too.
+            of_job = json.dumps({"runtime_env": reference(environment)})
+            variables.setdefault(JOB_CONFIG, of_job)
         process = Process(
             command=tuple(map(_literal, self._words())),
-            env=tuple((variable, _literal(value)) for variable, value in (self.env or {}).items()),
+            env=tuple((variable, _literal(value)) for variable, value in variables.items()),
             working_dir=os.path.abspath(self.working_dir) if self.working_dir else "",
             requests=tuple(sorted(needs.items())),
             limits=() if self.memory_limit is None else (("memory", float(self.memory_limit)),),
@@ -232,6 +249,7 @@ class Job:
             array=self._array(),
             reservation=self.reservation or "",
             licenses=self._licenses(),
+            environment=environment,
         )
 
     def _timing(self) -> Timing:
@@ -316,6 +334,17 @@ class Job:
         if fault := subdomain_fault(self.queue):
             raise ValueError(f"Job: queue={self.queue!a}: {fault}.")
 
+    def _check_runtime_env(self) -> None:
+        if self.runtime_env is None:
+            return
+        if not isinstance(self.runtime_env, Mapping):
+            raise TypeError(f"Job: runtime_env={self.runtime_env!r}: it is a mapping.")
+        if unknown := sorted(set(self.runtime_env) - _RUNTIME_ENV):
+            known = ", ".join(sorted(_RUNTIME_ENV))
+            raise ValueError(f"Job: runtime_env has no field {unknown[0]!r} for a job: {known}.")
+        check_task_options({"runtime_env": dict(self.runtime_env)})
+        environment_of(self.runtime_env)
+
     def _check(self) -> None:
         self._check_names()
         _whole("min_members", self.min_members, 1)
@@ -331,6 +360,7 @@ class Job:
         _number("grace_s", self.grace_s)
         if not isinstance(self.hold, bool):
             raise TypeError(f"Job: hold={self.hold!r}: it is True or False.")
+        self._check_runtime_env()
         self._timing()
         self._after()
         self._array()

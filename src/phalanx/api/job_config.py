@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""The variable with the runtime environment and the metadata, as JSON, of the submitted job that a
+process is a part of.
+"""
 _LIFETIMES = ("detached", "non_detached")
 
 

@@ -21,9 +21,10 @@ from urllib.parse import urlsplit
 from phalanx.api import auto_init
 from phalanx.api.addresses import engine_and_address
 from phalanx.api.amounts import check_amounts
-from phalanx.api.job_config import JobConfig, set_default_lifetime
+from phalanx.api.job_config import JOB_CONFIG, JobConfig, set_default_lifetime
 from phalanx.api.logging_config import LoggingConfig
 from phalanx.errors import SystemFailureError
+from phalanx.model.environments import TOOLS, given_tool
 from phalanx.model.nearest import nearest
 from phalanx.model.options import check_task_options
 from phalanx.model.readable import amount, size
@@ -37,11 +38,7 @@ from phalanx.runtime.engine.interface import Engine, EngineOptions, current, set
 from phalanx.runtime.engine.tracing_setup import Setup, begin_tracing, wanted
 from phalanx.scheduler.placement.placement_policy import read_placement_policy
 
-JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""The environment variable that a job submitted through Ray's job API has. It holds the job's
-runtime environment and metadata as JSON.
-"""
-_INHERITED_BY_DRIVERS = ("env_vars", "py_modules", "working_dir")
+_INHERITED_BY_DRIVERS = ("config", "conda", "env_vars", "pip", "py_modules", "uv", "working_dir")
 _lock = threading.RLock()
 after_init: list[Callable[[], object]] = []
 """Functions that are called, in this order, each time this process's runtime has started."""
@@ -268,6 +265,8 @@ def _merged_with_jobs(runtime_env: dict[str, Any] | None) -> dict[str, Any] | No
         return runtime_env
     beneath = {name: of_job[name] for name in _INHERITED_BY_DRIVERS if of_job.get(name)}
     given = dict(runtime_env or {})
+    if given_tool(given):
+        beneath = {name: one for name, one in beneath.items() if name not in TOOLS}
     variables = {**beneath.pop("env_vars", {}), **(given.get("env_vars") or {})}
     return {**beneath, **given, **({"env_vars": variables} if variables else {})}
 

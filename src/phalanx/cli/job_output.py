@@ -113,10 +113,12 @@ class JobOutput:
         is_run: bool = False,
         tail: int | None = None,
         as_json: bool = False,
+        is_preparing: bool = False,
     ) -> None:
         """`is_previous`: print the attempt before the last one. `is_run`: this command runs the
         job, prints all attempts, and makes members wait for the reader of its output. `tail`: the
         number of last lines of each member to begin with. `as_json`: print each line as an object.
+        `is_preparing`: print the logs of the preparation of environments instead.
         """
         self._address = address
         self._job = job
@@ -125,6 +127,7 @@ class JobOutput:
         self._is_run = is_run
         self._tail = tail
         self._as_json = as_json
+        self._is_preparing = is_preparing
         self._readings: dict[str, _Reading] = {}
         self._uid = job
         self.is_at_end = True
@@ -193,11 +196,19 @@ class JobOutput:
         part = ask(
             self._address,
             ReadJobLog(
-                self._uid, member, reading.attempt, reading.offset, is_followed=self._is_run
+                self._uid,
+                member,
+                reading.attempt,
+                reading.offset,
+                is_followed=self._is_run,
+                is_preparing=self._is_preparing,
             ),
         )
         if part.size < 0 and not reading.is_gone:
             reading.is_gone = True
+            if self._is_preparing:
+                self._note(f"there is no log of a preparation of {member}")
+                return True
             self._note(f"the output of {member} cannot be read: its node or its file is gone")
         if part.skipped:
             self._note(f"{part.skipped} bytes of older output of {member} were dropped")
@@ -215,11 +226,18 @@ class JobOutput:
         """Return the offset of the first of the requested last lines."""
         if self._tail is None:
             return 0
-        end = size = max(self._ask(ReadJobLog(job, member, attempt, 1 << 62)).size, 0)
+        end = size = max(
+            self._ask(
+                ReadJobLog(job, member, attempt, 1 << 62, is_preparing=self._is_preparing)
+            ).size,
+            0,
+        )
         missing = self._tail + 1  # one more: the end of the line before the wanted lines
         while end > 0:
             begin = max(end - _STEP_BYTES, 0)
-            part = self._ask(ReadJobLog(job, member, attempt, begin))
+            part = self._ask(
+                ReadJobLog(job, member, attempt, begin, is_preparing=self._is_preparing)
+            )
             data = part.data[: max(end - begin - part.skipped, 0)]
             if end == size and data and not data.endswith(b"\n"):
                 missing -= 1  # an unfinished last line counts as a line

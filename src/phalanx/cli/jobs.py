@@ -13,6 +13,14 @@ from phalanx.cli import panels
 from phalanx.cli.common_options import Address, Json, Name, rows_json
 from phalanx.cli.durations import METAVAR, seconds_at_least
 from phalanx.cli.ending import Ended
+from phalanx.cli.environment_options import (
+    Conda,
+    Pip,
+    RuntimeEnvFile,
+    RuntimeEnvJson,
+    Uv,
+    runtime_env,
+)
 from phalanx.cli.gpu_options import (
     GpuCompute,
     GpuMemory,
@@ -331,6 +339,11 @@ def run(
             help="Environment variable of the command, as NAME=VALUE; may be repeated.",
         ),
     ] = None,
+    pip: Pip = None,
+    uv: Uv = None,
+    conda: Conda = None,
+    runtime_env_file: RuntimeEnvFile = None,
+    runtime_env_json: RuntimeEnvJson = None,
     directory: Annotated[
         Path | None,
         Option(
@@ -393,6 +406,9 @@ def run(
             memory_limit=memory,
             env=_variables(env or []),
             working_dir=None if directory is None else str(directory.resolve()),
+            runtime_env=runtime_env(
+                runtime_env_file, runtime_env_json, pip=pip, uv=uv, conda=conda
+            ),
             max_retries=retries,
             time=limit,
             begin=begin,
@@ -480,7 +496,7 @@ def job(name: Name, ids: Ids = False, address: Address = None, json: Json = Fals
     query = EventQuery(job=f"{found.namespace}/{found.name}", kinds=list(OF_PLACES))
     named = names_of(address, [member.node for member in found.members], ids)
     echo(job_text(found, ask(address, ListEvents(query)).events, named))
-    if found.state == st.PENDING:
+    if found.state in (st.PENDING, st.PREPARING):
         why = ask(address, Explain(f"{found.namespace}/{found.name}"))
         say(f"\n{in_lines(str(why))}")
 

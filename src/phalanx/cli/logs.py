@@ -56,6 +56,10 @@ def logs(
     previous: Annotated[
         bool, Option(help="Print the output of the attempt before the last one.")
     ] = False,
+    preparing: Annotated[
+        bool,
+        Option(help="Print the log of the preparation of the job's environment."),
+    ] = False,
     address: Address = None,
     json: Annotated[bool, Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
@@ -70,14 +74,20 @@ def logs(
             fail("--since and --timestamps are not for jobs: their output has no times.", USAGE)
         job, member = job_and_member(address, name)
         shown = JobOutput(
-            address, job, member or None, is_previous=previous, tail=tail, as_json=json
+            address,
+            job,
+            member or None,
+            is_previous=previous,
+            tail=tail,
+            as_json=json,
+            is_preparing=preparing,
         )
         if follow_:
             raise Ended(code_of(follow(shown)))
         shown.go_on(is_last=True)
         return
-    if previous:
-        fail("--previous is only for jobs.", USAGE)
+    if previous or preparing:
+        fail("--previous and --preparing are only for jobs.", USAGE)
     try:
         begin = past_moment(since, time.time()) if since else 0.0
     except ValueError as error:

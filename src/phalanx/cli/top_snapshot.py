@@ -81,7 +81,7 @@ class Following:
             devices.setdefault(device.node_id, []).append(device)
         jobs = self._jobs_now()
         nodes = [row for row in self._nodes.values() if row.state != DEAD]
-        waiting = [job for job in jobs if job.state == st.PENDING]
+        waiting = [job for job in jobs if job.state in (st.PENDING, st.PREPARING)]
         return TopSnapshot(
             at=time.time(),
             status=status,

@@ -18,6 +18,8 @@ EVERY_S = 1.0
 
 def notice(row: JobInfo) -> str:
     """Return a sentence about a waiting job; "" for a job that does not wait."""
+    if row.state == st.PREPARING:
+        return f"job {row.name}: {row.reason}"
     if row.state not in (st.PENDING, ""):
         return ""
     parts = [f"position {row.position} of queue {row.queue}"] if row.position is not None else []

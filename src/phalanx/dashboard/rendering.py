@@ -25,6 +25,7 @@ from phalanx.observe.job_times import is_running
 
 _MARKS = {
     "Running": "run", "Completed": "done", "Pending": "wait", "Failed": "bad", "TimeOut": "bad",
+    "Preparing": "wait",
     "Deadline": "bad", "DependencyFailed": "bad", "Terminated": "off", "Aborted": "off",
     "alive": "run", "draining": "wait", "dead": "bad", "Open": "run", "Closed": "off",
     "Closing": "wait", "Succeeded": "done", "began": "run", "placed": "run", "placing": "run",

@@ -33,6 +33,7 @@ from phalanx.protocol.bundle_messages import (
     Committed,
     LogRead,
     MemberNews,
+    MemberPrepares,
     MemberUsed,
     MemberUseRead,
     Prepared,
@@ -139,7 +140,7 @@ class NodeMessages:
                 )
             case Probe():
                 head.outbox.send(prefix, Probed())
-            case MemberNews() | MemberUsed() | RunNews() | StepEnded():
+            case MemberNews() | MemberPrepares() | MemberUsed() | RunNews() | StepEnded():
                 head.gangs.member_news(self._node_id(prefix), message)
             case Prepared():
                 node = self._node_id(prefix)

@@ -6,6 +6,7 @@ import re
 
 from phalanx.manifests.arrays import read_array
 from phalanx.manifests.dependencies import read_dependencies
+from phalanx.manifests.environments import read_runtime_env
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.graphs import find_cycle
 from phalanx.manifests.licenses import read_licenses_field
@@ -80,6 +81,7 @@ def read_job(
         user=at.text("user"),
         reservation=at.text("reservation"),
         licenses=read_licenses_field(at),
+        environment=read_runtime_env(at),
         labels=labels,
         annotations=annotations,
     )

@@ -12,6 +12,7 @@ from phalanx.manifests.hypernodes import HyperNode, Member
 from phalanx.manifests.reading import GROUPS, Manifest, Spec
 from phalanx.manifests.reservations import written_reservation
 from phalanx.manifests.timing import written_timing
+from phalanx.model.environments import written_environment
 from phalanx.model.jobs.spec import (
     CronSpec,
     FlowSpec,
@@ -116,6 +117,7 @@ def _job(job: JobSpec) -> Written:
         user=job.user,
         reservation=job.reservation,
         licenses=dict(job.licenses),
+        runtimeEnv=None if job.environment is None else written_environment(job.environment),
         plugins={name: list(arguments) for name, arguments in job.plugins},
         policies=[_policy(p) for p in job.policies],
         tasks=[_group(g) for g in job.groups],

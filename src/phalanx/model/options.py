@@ -232,6 +232,10 @@ def _is_path(value: Any) -> bool:
     return isinstance(value, str) or hasattr(value, "__fspath__")
 
 
+def _is_software(value: Any) -> bool:
+    return isinstance(value, str | list | tuple | Mapping)
+
+
 def _are_modules(value: Any) -> bool:
     return isinstance(value, list) and all(_is_path(x) or isinstance(x, ModuleType) for x in value)
 
@@ -246,6 +250,9 @@ def _is_configuration(value: Any) -> bool:
 
 _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("env_vars", _are_variables, "a dict from string to string"),
+    ("pip", _is_software, "a list of packages, a path, or a dict"),
+    ("uv", _is_software, "a list of packages, a path, or a dict"),
+    ("conda", _is_software, "a name, a path, or a dict"),
     ("working_dir", _is_path, "a path"),
     ("py_modules", _are_modules, "a list of paths and modules"),
     ("excludes", _are_texts, "a list of strings"),

@@ -30,9 +30,11 @@ from phalanx.node.member_processes import MemberProcesses
 from phalanx.node.member_records import MemberRecords
 from phalanx.node.member_reports import MemberReports
 from phalanx.node.member_runs import HELD_S, SHOWN_S, MemberRuns
+from phalanx.node.preparations import Preparations
 from phalanx.node.shortage import Shortage
 from phalanx.node.usage import Device
 from phalanx.protocol.bundle_messages import (
+    BeginMember,
     EndMember,
     ExtendRun,
     ForgetJob,
@@ -86,11 +88,13 @@ class JobMembers:
         self._reports = MemberReports(head, clock, self._runs, self._records, report)
         self._processes = MemberProcesses(effects, self._records, self._admission.shortage, devices)
         self._logs = MemberLogs(effects.files, self._processes, self._admission.directories)
+        self._preparations = Preparations(clock, self._processes, self._reports, effects.files)
         self._members: dict[MemberId, Member] = {}
 
     def handle_in(self, table: MessageTable) -> None:
         """Register the handlers for the head's messages about members."""
         table.on(StartMember, self.start)
+        table.on(BeginMember, self.begin_prepared)
         table.on(ExtendRun, self.extend)
         table.on(StopRun, self.stop_run)
         table.on(EndMember, self.end)
@@ -131,6 +135,17 @@ class JobMembers:
             self._reports.running(known)
         elif not self._reports.is_over(place, order.attempt):
             self._begin_attempt(order)
+
+    def begin_prepared(self, order: BeginMember) -> None:
+        """Run a member whose environment is prepared."""
+        member = self._attempt(order)
+        if member is not None and member.prepares and member.is_ready and not member.is_ending:
+            self._begin_prepared(member)
+
+    def _begin_prepared(self, member: Member) -> None:
+        member.prepares = False
+        member.begin_at(self._clock())
+        self._begin_commands(member)
 
     def extend(self, message: ExtendRun) -> None:
         """Add tasks to the run in a place. They begin after the tasks that wait there."""
@@ -181,6 +196,8 @@ class JobMembers:
 
     def _begin_commands(self, member: Member) -> None:
         order, member.rests = member.order, False
+        if self._preparations.begin(member):
+            return
         self._note(f"member {order.name} begins, start {order.attempt}", job=order.job)
         if not self._checks.before(member.usage.devices, partial(self._on_checked, member)):
             self._go_on(member)
@@ -244,6 +261,8 @@ class JobMembers:
             why = "it does not run any more"
         elif member.rests:
             why = "it rests after a crash"
+        elif member.prepares:
+            why = "its environment is being prepared"
         elif len(member.steps) >= MAX_STEPS:
             why = f"it already has {MAX_STEPS} steps, the most at a time"
         else:
@@ -251,7 +270,9 @@ class JobMembers:
             self._processes.run_step(member, order)
         self._head.notify(StepStarted(order.token, why))
 
-    def _attempt(self, order: EndMember | SignalMember | StartStep | WarnMember) -> Member | None:
+    def _attempt(
+        self, order: BeginMember | EndMember | SignalMember | StartStep | WarnMember
+    ) -> Member | None:
         """Return the attempt that an order concerns; None if it does not run here."""
         member = self._members.get((order.group, order.index))
         return member if member is not None and member.order.attempt == order.attempt else None
@@ -377,6 +398,12 @@ class JobMembers:
             return True
         if trouble := self._admission.trouble_of(member, end):
             self._cannot_begin(member, trouble)
+            return True
+        if member.prepares:
+            if not self._preparations.ended(member, end):
+                self._finish(member)
+            elif member.order.is_alone:
+                self._begin_prepared(member)
             return True
         if end.code and not member.code:
             member.code, member.signal = end.code, end.signal

@@ -46,6 +46,14 @@ class Member(msgspec.Struct, kw_only=True, eq=False):
     """The member's record, if the member continues when this node's process ends."""
     variables: dict[str, str] = {}
     """Environment variables that limit the member's programs to their part of shared GPUs."""
+    prepares: bool = False
+    """Whether the member's environment is being prepared, or the member waits until those of its
+    gang are prepared, too.
+    """
+    is_ready: bool = False
+    """Whether the member's environment is prepared."""
+    is_unprepared: bool = False
+    """Whether the member's environment could not be prepared."""
     rests: bool = False
     """Whether the member rests before its commands begin, because it crashed before."""
     has_begun: bool = False
@@ -77,8 +85,15 @@ class Member(msgspec.Struct, kw_only=True, eq=False):
     """
 
     def __post_init__(self) -> None:
+        self.begin_at(self.began_at)
+
+    def begin_at(self, now: float) -> None:
+        """Let the member's time begin now."""
+        self.began_at = now
+        if self.kept is not None:
+            self.kept.began = now
         if self.order.time_limit_s:
-            self.limit_at = self.began_at + self.order.time_limit_s
+            self.limit_at = now + self.order.time_limit_s
 
     @property
     def place(self) -> MemberId:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
+from phalanx.model.preparing_log import preparing_log
 from phalanx.node.member import Member, Step
 from phalanx.node.member_effects import CommandEnd, MemberEffects
 from phalanx.node.member_records import MemberRecords
@@ -52,6 +53,12 @@ class MemberProcesses:
             command = msgspec.structs.replace(command, variables=variables)
         self._records.run(member, process, command)
 
+    def prepare(self, member: Member, command: Command) -> None:
+        """Start the command that prepares a member's environment. It ends with the node."""
+        process = self._name(member, command)
+        member.running.add(process)
+        self._commands.run(process, member.order, command, preparing_log(member.log))
+
     def run_step(self, member: Member, order: StartStep) -> None:
         """Start a step of a member."""
         process = self._name(member, order.command)
@@ -79,7 +86,7 @@ class MemberProcesses:
         self._shortage.began()
         member = self._members.get(process)
         if member is not None:
-            member.has_begun = True
+            member.has_begun = not member.prepares
             member.usage.began(process, pid)
             if process in member.steps:
                 member.steps[process].usage.began(process, pid)

@@ -15,7 +15,13 @@ from phalanx.node.member_effects import CommandEnd
 from phalanx.node.member_records import MemberRecords
 from phalanx.node.member_runs import MemberRuns
 from phalanx.node.usage import MemberUsage
-from phalanx.protocol.bundle_messages import MemberNews, MemberUsed, RunNews, StepEnded
+from phalanx.protocol.bundle_messages import (
+    MemberNews,
+    MemberPrepares,
+    MemberUsed,
+    RunNews,
+    StepEnded,
+)
 
 REMEMBERED = 10_000
 """The number of ended members that are remembered."""
@@ -61,8 +67,12 @@ class MemberReports:
     # ---- members -------------------------------------------------------------------------------
 
     def running(self, member: Member) -> None:
-        """Report that a member runs, unless it rests."""
+        """Report that a member runs, or prepares its environment, unless it rests."""
         if member.rests:
+            return
+        if member.prepares:
+            about = (*member.attempt, member.log, member.is_ready)
+            self._head.notify(MemberPrepares(*about))
             return
         member.is_quiet = False
         self.run(member.place)
@@ -108,6 +118,7 @@ class MemberReports:
             is_nodes_fault=is_nodes_fault,
             signal=member.signal,
             is_parent_killed=member.is_parent_killed,
+            is_unprepared=member.is_unprepared,
         )
         self._tell(news, ended)
 

@@ -190,6 +190,36 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     """The permission to run as another account; None if the member runs as the account of its
     node.
     """
+    prepare: Command | None = None
+    """The command that prepares the member's environment before all other commands; None: there is
+    no environment. Its output has a log of its own. The member then waits for BeginMember.
+    """
+    environment: str = ""
+    """The key of the environment."""
+    is_alone: bool = False
+    """Whether the job has one member, which begins without BeginMember."""
+
+
+class MemberPrepares(msgspec.Struct, array_like=True, tag=154):
+    """Node to head: a member's environment is being prepared or, with `is_ready`, is prepared.
+    `log`: the file with the member's output.
+    """
+
+    group: GangId
+    index: int
+    attempt: int
+    log: str
+    is_ready: bool = False
+
+
+class BeginMember(msgspec.Struct, array_like=True, tag=155):
+    """Head to node: run the commands of a member whose environment is prepared, as those of all
+    other members of its gang are. A repeated order changes nothing.
+    """
+
+    group: GangId
+    index: int
+    attempt: int
 
 
 class RunTask(msgspec.Struct, array_like=True):
@@ -297,6 +327,10 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
     is_parent_killed: bool = False
     """Whether the commands have ended because the parent process of a command was killed, most
     likely by that command.
+    """
+    is_unprepared: bool = False
+    """Whether the commands have not begun because the member's environment could not be
+    prepared.
     """
 
 
@@ -451,6 +485,8 @@ BundleMessage = (
     | GroupKnown
     | BundlesGone
     | StartMember
+    | MemberPrepares
+    | BeginMember
     | ExtendRun
     | StopRun
     | RunNews

@@ -290,7 +290,7 @@ def test_a_job_that_failed_shows_the_end_of_its_log(client, head):
 
 def test_what_is_refused_says_why(client):
     with pytest.raises(RuntimeError, match="400: ValueError: Failed to set up runtime environment"):
-        client.submit_job(entrypoint="x", runtime_env={"pip": ["a"]})
+        client.submit_job(entrypoint="x", runtime_env={"image_uri": "a"})
     with pytest.raises(RuntimeError, match="was not uploaded here"):
         client.submit_job(entrypoint="x", runtime_env={"working_dir": "gcs://other.zip"})
     with pytest.raises(ValueError, match="files supported for remote"):

@@ -18,6 +18,7 @@ from phalanx.adapters.ray.jobs.translation import (
     read_request,
 )
 from phalanx.manifests.names import member_fault
+from phalanx.model.environments import Environment
 from phalanx.model.jobs.spec import JobSpec, Process
 from phalanx.model.rows.work import JobDescription, JobInfo, MemberInfo
 
@@ -225,8 +226,10 @@ def test_variables_and_metadata_reach_the_driver():
 @pytest.mark.parametrize(
     ("environment", "text"),
     [
-        ({"pip": ["requests"]}, "'pip'"),
-        ({"conda": "env", "uv": ["x"]}, "'conda', 'uv'"),
+        ({"image_uri": "x", "nsight": "y"}, "'image_uri', 'nsight'"),
+        ({"conda": "env", "uv": ["x"]}, "'uv' and 'conda'"),
+        ({"pip": "/etc/passwd"}, "'/etc/passwd' is a path"),
+        ({"uv": {"environment": "0" * 32}}, "no field 'environment'"),
         ({"working_dir": "s3://bucket/x.zip"}, "Only .zip files supported"),
         ({"working_dir": "/local"}, "not an uploaded package"),
         ({"working_dir": "gcs://../x.zip"}, "not an uploaded package"),
@@ -238,6 +241,14 @@ def test_what_cannot_be_honoured_is_refused_by_name(environment, text):
     with pytest.raises(ValueError, match="Failed to set up runtime environment") as refused:
         packages_of(request)
     assert text in str(refused.value)
+
+
+def test_the_packages_of_a_request_become_the_environment_of_the_job():
+    given = {"pip": ["requests"], "env_vars": {"A": "1"}, "config": {"setup_timeout_seconds": 5}}
+    request = JobSubmitRequest(entrypoint="x", submission_id="s", runtime_env=given)
+    assert packages_of(request) == []
+    made = job_spec(request, PLACE, {}).environment
+    assert made == Environment(tool="pip", packages=("requests",), timeout_s=5)
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def test_columns() -> None:
 
 
 def test_every_state_of_a_job_has_a_name_of_slurms() -> None:
-    assert set(JOB) == set(st.JOB)
+    assert set(JOB) == {st.PREPARING, *st.JOB}
     assert states_named("CANCELLED") == states_named("ca") == {"Terminated", "DependencyFailed"}
 
 

@@ -449,7 +449,7 @@ def test_reasons_of_what_is_over() -> None:
 
 
 def test_states_that_no_job_has_here_are_known() -> None:
-    assert states_named("cf,NODE_FAIL,oom,R") == {st.RUNNING}
+    assert states_named("cf,NODE_FAIL,oom,R") == {st.PREPARING, st.RUNNING}
     assert states_named("PREEMPTED") == set()
 
 

@@ -8,6 +8,7 @@ from phalanx.model.jobs import states as st
 
 JOB = {
     st.PENDING: ("PENDING", "PD"),
+    st.PREPARING: ("CONFIGURING", "CF"),
     st.RUNNING: ("RUNNING", "R"),
     st.RESTARTING: ("REQUEUED", "RQ"),
     st.ABORTING: ("COMPLETING", "CG"),
@@ -24,7 +25,7 @@ JOB = {
 """Slurm's long and short names of Phalanx's states."""
 
 _NEVER = (
-    "BOOT_FAIL", "BF", "CONFIGURING", "CF", "LAUNCH_FAILED", "NODE_FAIL", "NF", "OUT_OF_MEMORY",
+    "BOOT_FAIL", "BF", "LAUNCH_FAILED", "NODE_FAIL", "NF", "OUT_OF_MEMORY",
     "OOM", "POWER_UP_NODE", "PREEMPTED", "PR", "RECONFIG_FAIL", "RESIZING", "RS",
     "RESV_DEL_HOLD", "RD", "REQUEUE_FED", "RF", "REQUEUE_HOLD", "RH", "REVOKED", "RV",
     "SIGNALING", "SI", "SPECIAL_EXIT", "SE", "STAGE_OUT", "SO", "STOPPED", "ST", "UPDATE_DB",

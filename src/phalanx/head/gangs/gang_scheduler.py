@@ -80,6 +80,7 @@ from phalanx.protocol.bundle_messages import (
     Committed,
     LogRead,
     MemberNews,
+    MemberPrepares,
     MemberUsed,
     MemberUseRead,
     Prepared,
@@ -414,7 +415,9 @@ class GangScheduler:
         self.reservations.returned(node_id, message.group, message.attempt)
 
     def member_news(
-        self, node_id: str, message: MemberNews | MemberUsed | RunNews | StepEnded
+        self,
+        node_id: str,
+        message: MemberNews | MemberPrepares | MemberUsed | RunNews | StepEnded,
     ) -> None:
         """Pass reports about members, runs and steps on to jobs."""
         if isinstance(message, StepEnded):
@@ -423,6 +426,8 @@ class GangScheduler:
             self.jobs.run_news(node_id, message)
         elif isinstance(message, MemberUsed):
             self.jobs.member_used(message)
+        elif isinstance(message, MemberPrepares):
+            self.jobs.member_prepares(node_id, message)
         else:
             self.jobs.member_news(node_id, message)
 

@@ -15,6 +15,7 @@ from phalanx.protocol.bundle_messages import (
     Committed,
     LogRead,
     MemberNews,
+    MemberPrepares,
     MemberUsed,
     MemberUseRead,
     Prepared,
@@ -89,7 +90,9 @@ class GangSchedulerInterface(Protocol):
         ...
 
     def member_news(
-        self, node_id: str, message: MemberNews | MemberUsed | RunNews | StepEnded
+        self,
+        node_id: str,
+        message: MemberNews | MemberPrepares | MemberUsed | RunNews | StepEnded,
     ) -> None:
         """Handle a node's report about a job: a member runs or has ended (MemberNews), the usage of
         a member that lost its place (MemberUsed), the ends of tasks of a run (RunNews), or the end
@@ -164,7 +167,9 @@ class NullGangScheduler:
         """Do nothing: no node was asked to give bundles back."""
 
     def member_news(
-        self, node_id: str, message: MemberNews | MemberUsed | RunNews | StepEnded
+        self,
+        node_id: str,
+        message: MemberNews | MemberPrepares | MemberUsed | RunNews | StepEnded,
     ) -> None:
         """Do nothing: there are no jobs."""
 

@@ -178,6 +178,7 @@ class JobActions:
     def move(self, job: JobRecord, member: MemberRecord, state: str, reason: str) -> None:
         """Move a member to a state. Raises IllegalTransition."""
         context = f"member {member.name}, attempt {member.attempt}: {member.reason}"
+        member.is_preparing = False
         job.set_state(member, move(st.MEMBER, "member", member.state, state, context))
         member.reason = reason
 

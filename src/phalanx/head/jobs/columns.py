@@ -12,7 +12,7 @@ from phalanx.head.clock import Clock
 from phalanx.head.gangs.explaining import Explanations, Wait
 from phalanx.head.jobs import time_limits
 from phalanx.head.jobs.job_gangs import JobGangs
-from phalanx.head.jobs.rows import DEFECT, after_text, array_text, queued, why
+from phalanx.head.jobs.rows import DEFECT, after_text, array_text, queued, state_of, why
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.rights.owners import sees
 from phalanx.model.jobs import states as st
@@ -31,7 +31,7 @@ _QUICK: dict[str, Callable[[Jobs], list[Any]]] = {
     "namespace": lambda jobs: [job.spec.namespace for job in jobs],
     "queue": lambda jobs: [job.spec.queue for job in jobs],
     "user": lambda jobs: [job.spec.user for job in jobs],
-    "state": lambda jobs: [job.state for job in jobs],
+    "state": lambda jobs: [state_of(job) for job in jobs],
     "submitted": lambda jobs: [job.submitted for job in jobs],
     "started": lambda jobs: [job.started for job in jobs],
     "finished": lambda jobs: [job.finished for job in jobs],
@@ -85,7 +85,7 @@ class ColumnListing:
             job
             for job in self._jobs.table.all()
             if job.spec.element is None
-            and (not states or job.state in states)
+            and (not states or state_of(job) in states)
             and (not names or job.spec.name in names)
             and sees(asker, job.spec.user)
         ]

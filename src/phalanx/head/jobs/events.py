@@ -84,6 +84,12 @@ class MemberRan(MemberEvent, frozen=True, kw_only=True, tag=True):
     ran_s: float = 0.0
 
 
+class MemberPrepares(MemberEvent, frozen=True, kw_only=True, tag=True):
+    """The member's environment is being prepared on this node."""
+
+    node: str = ""
+
+
 class MemberExited(MemberEvent, frozen=True, kw_only=True, tag=True):
     """The member's processes ended on their own, or because they were asked to."""
 
@@ -94,6 +100,10 @@ class MemberExited(MemberEvent, frozen=True, kw_only=True, tag=True):
     is_parent_killed: bool = False
     """Whether the processes ended because a parent process was killed, most probably by the member
     itself.
+    """
+    is_unprepared: bool = False
+    """Whether the processes did not begin because the member's environment could not be
+    prepared.
     """
 
 
@@ -121,6 +131,7 @@ Event = (
     | OthersChanged
     | ArrayTasksChanged
     | MemberRan
+    | MemberPrepares
     | MemberExited
     | MemberLost
 )

@@ -34,6 +34,7 @@ from phalanx.head.jobs.member_orders import (
     key_of,
 )
 from phalanx.head.jobs.member_places import GangNews, MemberPlaces
+from phalanx.head.jobs.preparing import PreparedMembers
 from phalanx.head.jobs.run_places import RunPlaces
 from phalanx.head.jobs.starting import Starter
 from phalanx.head.nodes.directory import NodeDirectory
@@ -47,6 +48,7 @@ from phalanx.model.node_deaths import ORDERLY, is_held_against
 from phalanx.protocol.bundle_messages import (
     ForgetJob,
     MemberNews,
+    MemberPrepares,
     MemberUsed,
     RunNews,
     StepEnded,
@@ -115,6 +117,7 @@ class JobGangs:
             priority_of=priority_of,
             later=self.later,
         )
+        self.prepared = PreparedMembers(outbox)
         self._todo: deque[tuple[str, Callable[[], None]]] = deque()
         """Actions that effects requested, each with its job. They run after the current event was
         handled.
@@ -278,6 +281,8 @@ class JobGangs:
         gang = self.members.gangs.get(job.uid)
         if gang is not None:
             self._gang_news.gang_amended(gang)
+        if gang is not None and job.spec.environment is not None:
+            self.after(job.uid, lambda: self.prepared.look(gang, job))
         if job.spec.element is not None:
             self.after(job.uid, lambda: self.arrays.task_changed(job))
         self.after(job.uid, lambda: self.on_change(job))
@@ -423,6 +428,7 @@ class JobGangs:
         get a new gang.
         """
         self.steps.gang_over(gang.gang_id, self.wall())
+        self.prepared.forget(gang)
         self.runs.over(gang)
         if self.members.gangs.get(gang.job) is not gang:
             return
@@ -430,6 +436,24 @@ class JobGangs:
         job = self.table.get(gang.job)
         if job is not None:
             self.members.want(job, [(m.group, m.index) for m in job.members])
+
+    def member_prepares(self, node_id: str, message: MemberPrepares) -> None:
+        """Handle a node's report that it prepares a member's environment, or has prepared it."""
+        gang = self._registry.gangs.get(message.group)
+        if gang is None or not gang.job or gang.is_removed or message.index >= len(gang.members):
+            return
+        place, job = gang.members[message.index], self.table.get(gang.job)
+        if job is None or (place.node, place.attempt) != (node_id, message.attempt):
+            return
+        group, number = place.of_group, place.index
+        self._know_log(gang.job, f"{group}-{number}", (node_id, message.log))
+        if message.is_ready:
+            self.prepared.ready(message)
+        self.handle(
+            ev.MemberPrepares(
+                job=gang.job, group=group, index=number, attempt=place.start, node=node_id
+            )
+        )
 
     def member_news(self, node_id: str, message: MemberNews) -> None:
         """Handle a node's report that a member runs or has ended."""
@@ -465,7 +489,10 @@ class JobGangs:
                 now=self.wall(),
             )  # fmt: skip
         about |= {"reason": message.reason, "signal": message.signal}
-        about["is_parent_killed"] = message.is_parent_killed
+        about |= {
+            "is_parent_killed": message.is_parent_killed,
+            "is_unprepared": message.is_unprepared,
+        }
         keeps_place = self._keeps_place(gang, job, message)
         self.handle(ev.MemberExited(**about, exit_code=message.code))
         if keeps_place:

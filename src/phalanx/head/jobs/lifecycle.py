@@ -238,7 +238,10 @@ class JobTable:
     def _news(
         self, job: JobRecord, member: MemberRecord, event: ev.MemberEvent, now: float
     ) -> None:
-        if isinstance(event, ev.MemberRan):
+        if isinstance(event, ev.MemberPrepares):
+            member.is_preparing = member.state == st.PENDING
+            member.node = event.node
+        elif isinstance(event, ev.MemberRan):
             if member.state == st.PENDING:
                 member.node = event.node
                 member.started = now
@@ -306,6 +309,10 @@ class JobTable:
                 self._policies.follow(job, None, st.TASK_COMPLETED, reason, now, group=member.group)
             return
         reason = event.reason or f"exit code {event.exit_code}"
+        if event.is_unprepared:  # each further start would fail in the same way
+            self._actions.move(job, member, st.FAILED, reason)
+            self._actions.finish(job, st.FAILED, f"{member.name}: {reason}", now)
+            return
         if event.is_parent_killed:
             why = self._one_more_death(member, reason, now)
             if why:

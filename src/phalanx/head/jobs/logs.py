@@ -10,6 +10,7 @@ from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.model.member_use import MemberUse
+from phalanx.model.preparing_log import preparing_log
 from phalanx.protocol.bundle_messages import LogRead, MemberUseRead, ReadLog, ReadMemberUse
 from phalanx.protocol.requests.jobs import GetMemberUse, LogPart, ReadJobLog
 from phalanx.protocol.requests.request import LATER, Asker, Later
@@ -34,6 +35,7 @@ class Logs:
         if not self._is_reached(node_id):
             return LogPart(b"", 0 if self._nodes.is_expected(node_id) else -1)
         token = self._remember(asker)
+        path = preparing_log(path) if request.is_preparing else path
         limit = MAX_BYTES if request.limit is None else min(max(request.limit, 0), MAX_BYTES)
         order = ReadLog(token, path, request.offset, limit, request.is_followed)
         self._outbox.send_node(node_id, order)

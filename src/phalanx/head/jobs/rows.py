@@ -44,7 +44,7 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         name=job.spec.name,
         namespace=job.spec.namespace,
         queue=job.spec.queue,
-        state=job.state,
+        state=state_of(job),
         reason=_reason(job, now, held),
         kind="array" if job.spec.array is not None else _kind(job.spec),
         replicas=job.spec.replicas if array is None else array.count,
@@ -138,8 +138,20 @@ def _reason(job: JobRecord, now: float, held: time_limits.HeldBack | None) -> st
     """
     if held is not None:
         return held.sentence
+    if state_of(job) == st.PREPARING:
+        return f"its environment is being prepared: phalanx logs {job.spec.name} --preparing"
     rests = resting.first(job, now)
     return job.reason if rests is None else f"{rests.name}: {_with_rest(rests, now)}"
+
+
+def state_of(job: JobRecord) -> str:
+    """Return the state of a job as it is shown."""
+    is_preparing = (
+        job.state == st.PENDING
+        and job.spec.environment is not None
+        and any(member.is_preparing for member in job.members)
+    )
+    return st.PREPARING if is_preparing else job.state
 
 
 def _with_rest(member: MemberRecord, now: float) -> str:
@@ -199,7 +211,7 @@ def job_description(
     members = [
         MemberInfo(
             name=member.name,
-            state=member.state,
+            state=st.PREPARING if member.is_preparing else member.state,
             attempt=member.attempt,
             node=member.node,
             devices=places.get((member.group, member.index), {}) if member.node else {},

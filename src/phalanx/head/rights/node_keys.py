@@ -19,6 +19,7 @@ from phalanx.protocol.bundle_messages import (
     Committed,
     LogRead,
     MemberNews,
+    MemberPrepares,
     MemberUsed,
     Prepared,
     RunNews,
@@ -46,7 +47,17 @@ from phalanx.protocol.requests.groups import WatchGroup
 from phalanx.protocol.requests.view import GetViewChanges
 
 _OF_ITSELF = (
-    *(NodeReport, Leave, MemberNews, MemberUsed, RunNews, StepEnded, StepStarted, LogRead),
+    *(
+        NodeReport,
+        Leave,
+        MemberNews,
+        MemberPrepares,
+        MemberUsed,
+        RunNews,
+        StepEnded,
+        StepStarted,
+        LogRead,
+    ),
     *(Prepared, Committed, BundlesGone, DevicesSeen, ActorPlaced, ActorRefused),
     *(StateReported, EventsReported, NodeLogRead, NodeNumbers),
 )

@@ -69,6 +69,8 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     """The earliest time at which a crashed member starts again on its node, in seconds since the
     epoch.
     """
+    is_preparing: bool = False
+    """Whether a pending member has its place, and its environment is being prepared there."""
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from phalanx.model.environments import Environment
 from phalanx.model.gpu_sharing import TERMS, with_foreign_terms
 from phalanx.model.ids import JobId
 from phalanx.model.jobs.arrays import ArraySpec, ArrayTask
@@ -204,6 +205,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
     licenses: tuple[tuple[str, int], ...] = ()
     """The number of licenses of each kind that the job holds while it runs."""
+    environment: Environment | None = None
+    """The software that is prepared on each node before a member begins there; None: that of the
+    node.
+    """
     labels: Pairs = ()
     annotations: Pairs = ()
 

@@ -105,6 +105,8 @@ POLICY_ACTIONS: Final = (
 )
 """The actions that a policy may take."""
 
+PREPARING: Final = "Preparing"
+"""How a pending job or member is shown while its environment is being prepared."""
 WAITING: Final = "Waiting"
 """The state of a member whose place is not requested yet, because its group waits for other groups
 or the job is held.

@@ -279,3 +279,5 @@ class ReadJobLog(Request[LogPart]):
     """Whether the reader has read everything before the offset, and wants all output that follows.
     The members of a job with `JobSpec.is_followed` wait for this reader.
     """
+    is_preparing: bool = False
+    """Whether to read the log of the preparation of the member's environment instead."""

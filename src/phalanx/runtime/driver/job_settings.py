@@ -9,8 +9,13 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+import msgspec
+
+from phalanx.model.environments import written_environment
 from phalanx.owner.requests import Requests
 from phalanx.protocol.requests.node import DefineEnvironment
+from phalanx.runtime.environments.place import ENVIRONMENT
+from phalanx.runtime.environments.reading import environment_of
 
 
 class JobSettings:
@@ -41,6 +46,8 @@ class JobSettings:
         if key not in self._known:
             variables = dict(environment.get("env_vars") or {})
             variables["PHALANX_RUNTIME_ENV"] = text
+            if (software := environment_of(environment)) is not None:
+                variables[ENVIRONMENT] = msgspec.json.encode(software).decode()
             self._requests.notify(DefineEnvironment(key, variables))
             self._known.add(key)
         return key
@@ -49,10 +56,12 @@ class JobSettings:
 def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
     """Return a runtime environment whose directories have the same meaning wherever they are read.
 
-    Workers read the directories after they have changed into one of them. Raises ValueError for a
-    path that does not exist.
+    Workers read the directories after they have changed into one of them. The files that pip and uv
+    name are read here. Raises ValueError for a path that does not exist.
     """
     found = dict(environment)
+    if (software := environment_of(found)) is not None:
+        found |= written_environment(software)
     if found.get("working_dir"):
         found["working_dir"] = directory = _absolute(found["working_dir"])
         if not os.path.isdir(directory):

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from phalanx.errors import RuntimeEnvSetupError
+from phalanx.model.environments import TOOLS, given_tool
 from phalanx.model.nearest import nearest
 from phalanx.model.options import named_strategy
 from phalanx.runtime.driver.job_settings import JobSettings, with_absolute_paths
@@ -93,6 +94,7 @@ def encode_strategy(wire: Mapping[str, Any]) -> bytes:
 
 _SUPPORTED = frozenset(
     {
+        *("pip", "uv"),
         *("env_vars", "working_dir", "py_modules", "config", "excludes", "profile"),
         "worker_process_setup_hook",
     }
@@ -110,9 +112,11 @@ def environment_of(job: JobSettings, options: Mapping[str, Any]) -> bytes:
         raise RuntimeEnvSetupError(
             f"runtime_env field(s) {', '.join(unknown)} are not supported on this engine"
             f"{nearest(str(unknown[0]), _SUPPORTED) or '.'} Supported: "
-            f"{', '.join(sorted(_SUPPORTED))}. Install packages beforehand instead."
+            f"{', '.join(sorted(_SUPPORTED))}."
         )
     variables = {**(parent.get("env_vars") or {}), **(own.get("env_vars") or {})}
+    if given_tool(own):
+        parent = {name: value for name, value in parent.items() if name not in TOOLS}
     merged = {**parent, **own, "env_vars": variables}
     merged.pop("worker_process_setup_hook", None)
     if not any(merged.values()):

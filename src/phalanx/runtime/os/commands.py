@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from phalanx.model.accelerators import AMD_RUNTIME
+from phalanx.model.environments import VARIABLE
 from phalanx.model.exit_codes import NOT_FOUND, NOT_STARTED, SIGNALLED
 from phalanx.model.shortages import is_shortage
+from phalanx.runtime.environments.place import environments_directory
 from phalanx.runtime.os.environment import without_our_path
 from phalanx.runtime.os.visible_devices import of_command
 
@@ -56,7 +58,8 @@ def _of_node() -> dict[str, str]:
     """Return the variables that each command gets. The process that starts commands keeps its own
     variables.
     """
-    return inherited(os.environ) | {PYTHON: sys.executable}
+    own = {PYTHON: sys.executable, VARIABLE: environments_directory()}
+    return inherited(os.environ) | own
 
 
 def exec_command(

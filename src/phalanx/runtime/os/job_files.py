@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from phalanx.model.ids import JobId
+from phalanx.model.preparing_log import preparing_log
 from phalanx.model.raw_bytes import native
 from phalanx.protocol.bundle_messages import ERROR_FILE, FILES, Command, StartMember
 from phalanx.runtime.os.below import directory_name, make_below, open_below
@@ -72,7 +73,8 @@ class JobDirectories:
     def make(self, order: StartMember) -> str:
         """Write the member's files. Returns the path of the member's log."""
         directory, member = self._directory(order.job), directory_name(order.name)
-        if not all(command.directory for command in (*order.before, *order.commands)):
+        commands = (*order.before, *order.commands)
+        if order.prepare is not None or not all(command.directory for command in commands):
             self._make_home(order)
         for name, text in order.files.items():
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -80,10 +82,18 @@ class JobDirectories:
             with open(fd, "wb") as file:
                 file.write(os.fsencode(native(text)) + b"\n")
         number = _number(order)
+        if order.prepare is not None:
+            for name in self._logs(order):
+                os.close(open_below(directory, name, os.O_WRONLY | os.O_CREAT))
         if number > 2:
             old = os.path.join(directory, _log(member, number - 2))
             self._shorten(old, min(OLD_LOG_BYTES, self._log_bytes))
         return os.path.join(directory, _log(member, number))
+
+    def _logs(self, order: StartMember) -> list[str]:
+        """Return the names of a member's log, and of the log of its preparation if there is one."""
+        log = _log(directory_name(order.name), _number(order))
+        return [log] if order.prepare is None else [log, preparing_log(log)]
 
     def place(self, order: StartMember, command: Command) -> Placed:
         """Return a member's command with the directories of this node filled in."""

@@ -34,7 +34,9 @@ class OwnedJobDirectories(JobDirectories):
         self.admit(order)
         log = super().make(order)
         uid = -1 if order.grant is None or order.grant.refusal else order.grant.uid
-        for path in (log, self.error_path(order)):
+        directory = os.path.dirname(log)
+        logs = [os.path.join(directory, name) for name in self._logs(order)]
+        for path in (*logs, self.error_path(order)):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK
             fd = open_below(self.root, os.path.relpath(path, self.root), flags)
             try:

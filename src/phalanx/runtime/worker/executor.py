@@ -70,9 +70,11 @@ class WorkerExecutor:
         devices: Mapping[str, str],
         *,
         flush: Callable[[], None],
+        setup_failure: str = "",
     ) -> None:
         """`job` gets the settings of the job for which this worker is set up. `devices`: see
-        DeviceEnvironment. `flush` sends all posted messages.
+        DeviceEnvironment. `flush` sends all posted messages. `setup_failure`: why no work can run
+        here; "": work can.
         """
         owner = runtime.owner
         me, references = runtime.process_id, owner.references
@@ -82,9 +84,9 @@ class WorkerExecutor:
         self._lock = runtime.lock
         self._children = owner.children
         self._job = job
-        self._setup_error: RuntimeEnvSetupError | None = None
-        """The error of the job's setup hook, because of which no work runs here; None if there was
-        none.
+        self._setup_error = RuntimeEnvSetupError(setup_failure) if setup_failure else None
+        """The error of the environment or of the job's setup hook, because of which no work runs
+        here; None if there was none.
         """
         self._references = references
         self._task_references = task_references = TaskReferences(me, references, GIVE_UP_S)
@@ -175,7 +177,7 @@ class WorkerExecutor:
             for path in modules:
                 if not os.path.exists(path):
                     _warn(f"{path} of py_modules does not exist on this node")
-        if message.hook:
+        if message.hook and self._setup_error is None:
             try:
                 pickle.loads(message.hook)()  # noqa: S301  # from the driver, by way of the node
             except Exception as error:

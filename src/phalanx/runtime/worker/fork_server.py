@@ -24,6 +24,7 @@ from phalanx.observe.log_lines import WARNING
 from phalanx.protocol.fork_messages import Fork, Forked, OutputRead, ReadOutput, SendSignal
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.node_messages import LogLine
+from phalanx.runtime.environments.place import ENVIRONMENT
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.environment import leave_our_limits, leave_our_path
 from phalanx.runtime.os.fork_server import Child, ForkServer
@@ -199,7 +200,13 @@ class WorkerForkServer(ForkServer):
                 os.environ[native(name)] = expanded(native(value))
             from phalanx.runtime.worker import process as worker_process
 
-            code = worker_process.main(worker, self._session_of_workers, self._shown_devices)
+            session, devices = self._session_of_workers, self._shown_devices
+            failure = ""
+            if ENVIRONMENT in os.environ:
+                from phalanx.runtime.worker.environments import enter
+
+                failure = enter(worker, session, devices)
+            code = worker_process.main(worker, session, devices, failure)
         except BaseException:
             import traceback
 

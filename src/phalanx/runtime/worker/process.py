@@ -20,10 +20,12 @@ from phalanx.runtime.worker.named_output import NamedOutput
 from phalanx.worker.context import current
 
 
-def main(worker_id: bytes, session: Session, devices: Mapping[str, str]) -> int:
+def main(
+    worker_id: bytes, session: Session, devices: Mapping[str, str], setup_failure: str = ""
+) -> int:
     """Serve owners until the node stops the worker. Returns the exit code.
 
-    `devices`: see DeviceEnvironment.
+    `devices`: see DeviceEnvironment. `setup_failure`: why no work can run here; "": work can.
     """
     outputs = NamedOutput(sys.stdout, ""), NamedOutput(sys.stderr, "")
     sys.stdout, sys.stderr = outputs
@@ -39,7 +41,7 @@ def main(worker_id: bytes, session: Session, devices: Mapping[str, str]) -> int:
             output.let_go()
         runtime.flush()
 
-    executor = WorkerExecutor(runtime, job, devices, flush=flush)
+    executor = WorkerExecutor(runtime, job, devices, flush=flush, setup_failure=setup_failure)
     if "PYTHONBREAKPOINT" not in os.environ:
         sys.breakpointhook = functools.partial(_stop, session)
     runtime.attach(executor)

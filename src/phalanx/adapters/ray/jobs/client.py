@@ -20,6 +20,8 @@ from phalanx.adapters.ray.jobs import files
 from phalanx.adapters.ray.jobs.details import JobDetails, JobStatus, read_details
 from phalanx.adapters.ray.jobs.packing import pack
 from phalanx.errors import AuthenticationError
+from phalanx.model.environments import written_environment
+from phalanx.runtime.environments.reading import environment_of
 from phalanx.runtime.os.serving import servers
 
 DEFAULT_URL = "http://127.0.0.1:8265"
@@ -175,6 +177,8 @@ class JobSubmissionClient:
         packages' URIs in their place.
         """
         excludes = environment.pop("excludes", None) or []
+        if (software := environment_of(environment)) is not None:
+            environment |= written_environment(software)
         if directory := environment.get("working_dir"):
             environment["working_dir"] = self._upload(str(directory), excludes)
         if modules := environment.get("py_modules"):

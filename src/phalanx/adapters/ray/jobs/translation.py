@@ -15,8 +15,15 @@ import msgspec
 
 from phalanx.adapters.ray.jobs.details import JobDetails, JobStatus, JobType
 from phalanx.api.job import Job
-from phalanx.api.session import JOB_CONFIG
+from phalanx.api.job_config import JOB_CONFIG
 from phalanx.manifests.names import qualified_fault
+from phalanx.model.environments import (
+    TOOLS,
+    Environment,
+    read_environment,
+    reference,
+    written_environment,
+)
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.rows.work import JobDescription, JobInfo, MemberInfo
@@ -32,9 +39,10 @@ _STOP_WAIT_S = 3.0
 """Seconds between SIGTERM and SIGKILL, unless the job's variable RAY_JOB_STOP_WAIT_TIME_S sets
 them.
 """
-_HONOURED = ("config", "env_vars", "excludes", "py_modules", "working_dir")
+_HONOURED = ("config", "env_vars", "excludes", "py_modules", "working_dir", *TOOLS)
 _STATUS = {
     st.PENDING: JobStatus.PENDING,
+    st.PREPARING: JobStatus.PENDING,
     st.RESTARTING: JobStatus.PENDING,
     st.COMPLETED: JobStatus.SUCCEEDED,
     st.FAILED: JobStatus.FAILED,
@@ -115,6 +123,20 @@ def job_name(submission_id: str) -> str:
     return f"{stem}-{hashlib.sha256(submission_id.encode()).hexdigest()[:8]}"
 
 
+def software_of(environment: Mapping[str, Any]) -> Environment | None:
+    """Return the software of a request's runtime environment. Raises ValueError: a
+    client has read all files, and none is read on the server's machine.
+    """
+    try:
+        return read_environment(environment, _no_file)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"Failed to set up runtime environment: {error}") from None
+
+
+def _no_file(path: str) -> str:
+    raise ValueError(f"{path!r} is a path; send the content of the file.")
+
+
 def packages_of(request: JobSubmitRequest) -> list[str]:
     """Return the uploaded packages that a job uses; the first is the package of its working
     directory.
@@ -129,6 +151,7 @@ def packages_of(request: JobSubmitRequest) -> list[str]:
             f"Failed to set up runtime environment: Phalanx does not honour "
             f"runtime_env[{', '.join(map(repr, unknown))}]; it honours {', '.join(_HONOURED)}."
         )
+    software_of(environment)
     modules = environment.get("py_modules") or []
     _check("py_modules", modules, "a list", list)
     _check_dict("env_vars", environment.get("env_vars"), "strings", str)
@@ -166,6 +189,7 @@ def job_spec(request: JobSubmitRequest, place: Place, unpacked: Mapping[str, str
     """
     assert request.submission_id is not None
     environment = dict(request.runtime_env or {})
+    software = software_of(environment)
     directory = unpacked.get(environment.get("working_dir") or "")
     variables = _variables(request, place, unpacked)
     spec = Job(
@@ -177,6 +201,7 @@ def job_spec(request: JobSubmitRequest, place: Place, unpacked: Mapping[str, str
         resources=request.entrypoint_resources,
         env=variables,
         working_dir=directory or place.directory,
+        runtime_env=None if software is None else written_environment(software),
         grace_s=float(variables.get("RAY_JOB_STOP_WAIT_TIME_S", _STOP_WAIT_S)),
     ).spec()
     labels = _labels(request.entrypoint_label_selector or {})
@@ -203,6 +228,8 @@ def _variables(
     }
     path = [given.get("PYTHONPATH", ""), *unpacked.values(), place.variables["PYTHONPATH"]]
     inherited = dict(environment)
+    if (software := software_of(environment)) is not None:
+        inherited |= reference(software)
     if "working_dir" in inherited:
         inherited["working_dir"] = unpacked[inherited["working_dir"]]
     if "py_modules" in inherited:

@@ -15,9 +15,10 @@ import cloudpickle
 from phalanx.adapters.ray.modules.constants import ID_SIZE
 from phalanx.adapters.ray.modules.locations import get_local_object_locations
 from phalanx.adapters.ray.modules.network import get_node_ip_address
+from phalanx.api.job_config import JOB_CONFIG
 from phalanx.api.objects import wait
 from phalanx.api.runtime_context import get_runtime_context
-from phalanx.api.session import JOB_CONFIG, after_init, is_initialized, running_engine
+from phalanx.api.session import after_init, is_initialized, running_engine
 from phalanx.model.ids import ActorID, JobID, TaskID, WorkerID
 from phalanx.objects.reference import ObjectRef, living_references
 

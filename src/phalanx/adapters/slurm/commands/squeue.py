@@ -77,7 +77,7 @@ _LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 _START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
 _STEPS = "%.15i %.8j %.9P %.8u %.9M %N"
 _SORT, _SORT_STARTS, _SORT_STEPS = "P,t,-p", "S", "i"
-_LIVE = {state for state in st.JOB if state not in st.FINISHED}
+_LIVE = {st.PREPARING, *(state for state in st.JOB if state not in st.FINISHED)}
 
 
 def squeue(words: Sequence[str]) -> None:

@@ -1,0 +1,97 @@
+"""The options of commands that name the environment of a job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from phalanx.cli import panels
+from phalanx.cli.options import Option
+
+_FILES = (".txt", ".lock", ".in", ".yml", ".yaml")
+Pip = Annotated[
+    list[str] | None,
+    Option(
+        rich_help_panel=panels.COMMAND,
+        help="Package that pip installs before the job begins, or a requirements file (.txt); may "
+        "be repeated.",
+    ),
+]
+Uv = Annotated[
+    list[str] | None,
+    Option(
+        rich_help_panel=panels.COMMAND,
+        help="Package that uv installs before the job begins, a requirements file (.txt), or "
+        "uv.lock; may be repeated.",
+    ),
+]
+Conda = Annotated[
+    str | None,
+    Option(
+        rich_help_panel=panels.COMMAND,
+        help="Environment of conda in which the job runs: a file (.yml), from which it is made, or "
+        "the name of one that the nodes have.",
+    ),
+]
+RuntimeEnvFile = Annotated[
+    Path | None,
+    Option(
+        "--runtime-env",
+        rich_help_panel=panels.COMMAND,
+        help="YAML or JSON file with a runtime environment: pip, uv or conda, env_vars, config.",
+    ),
+]
+RuntimeEnvJson = Annotated[
+    str | None,
+    Option(
+        "--runtime-env-json",
+        rich_help_panel=panels.COMMAND,
+        help="Runtime environment as JSON.",
+    ),
+]
+
+
+def runtime_env(
+    file: Path | None, text: str | None, **tools: list[str] | str | None
+) -> dict[str, Any] | None:
+    """Return the runtime environment of these options; None if none is given. Raises ValueError for
+    options that do not go together.
+    """
+    if file is not None and text is not None:
+        raise ValueError("--runtime-env and --runtime-env-json cannot be combined")
+    found = {} if file is None else _read(file)
+    if text is not None:
+        found = _mapping(_parsed(text, "--runtime-env-json"), "--runtime-env-json")
+    for tool, given in tools.items():
+        if not given:
+            continue
+        if tool in found:
+            raise ValueError(f"--{tool} cannot be combined with a runtime environment that has it")
+        is_file = isinstance(given, list) and len(given) == 1 and given[0].endswith(_FILES)
+        found[tool] = given[0] if is_file else given
+    return found or None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        return _mapping(yaml.safe_load(file.read_text(encoding="utf-8")), str(file))
+    except OSError as error:
+        raise ValueError(f"{file}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def _parsed(text: str, what: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
+
+
+def _mapping(value: object, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} is a mapping of a runtime environment's fields")
+    return value

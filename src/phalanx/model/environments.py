@@ -1,0 +1,200 @@
+"""Environments: the software of a job or a task, which uv, pip or conda installs on each node.
+
+An environment is content: two environments with equal packages, files and options are one, and have
+one key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+TOOLS = ("uv", "pip", "conda")
+"""The fields of a runtime environment that name an environment; one of them may be given."""
+SETUP_TIMEOUT_S = 600
+"""Seconds that the preparation may take, unless `config` says otherwise; as in Ray."""
+MOST_BYTES = 4 << 20
+"""The most bytes of an environment's requirements and lock files together."""
+VARIABLE = "PHALANX_ENVIRONMENTS"
+"""The variable by which a command finds the environments of its account on its node."""
+READY = "ready"
+"""The file in an environment that exists when the environment can be used. Processes in the
+environment hold it locked.
+"""
+USED = "used"
+"""The file in an environment whose time is that of the environment's last use."""
+DESCRIPTION = "environment.json"
+"""The file with the description of an environment, in its directory and among a job's files."""
+LOCK, PROJECT, CONDA_FILE = "uv.lock", "pyproject.toml", "environment.yml"
+REQUIREMENTS = "requirements.txt"
+
+_REFERENCE = "environment"
+_KEY = re.compile("[0-9a-f]{32}")
+_FIELDS = {
+    "uv": ("packages", "lock", "files", "uv_version", "uv_check", "uv_pip_install_options"),
+    "pip": ("packages", "pip_version", "pip_check", "pip_install_options"),
+}
+
+
+class Environment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The software of one environment."""
+
+    tool: Literal["uv", "pip", "conda"]
+    packages: tuple[str, ...] = ()
+    """Lines of a requirements file."""
+    files: tuple[tuple[str, str], ...] = ()
+    """Files of the tool, as (name, text): uv.lock and pyproject.toml, or environment.yml."""
+    options: tuple[str, ...] = ()
+    """More arguments for the command that installs the packages."""
+    version: str = ""
+    """The version of the tool that is required, such as "==24.0"; "": any."""
+    is_checked: bool = False
+    """Whether the installed packages are checked for conflicts."""
+    named: str = ""
+    """The name or the path of an environment of conda that the node has already."""
+    timeout_s: int = SETUP_TIMEOUT_S
+    """Seconds that the preparation may take; 0: without limit."""
+
+    @property
+    def key(self) -> str:
+        """The name of the environment in the caches of nodes: the SHA-256 of its content."""
+        content = msgspec.structs.replace(self, timeout_s=0)
+        return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:32]
+
+
+def given_tool(runtime_env: Mapping[str, Any]) -> str:
+    """Return the field of a runtime environment that names an environment; "" for none. Raises
+    ValueError if several do.
+    """
+    given = [tool for tool in TOOLS if runtime_env.get(tool)]
+    if len(given) > 1:
+        raise ValueError(
+            f"The fields {' and '.join(map(repr, given))} of runtime_env cannot be given at the "
+            "same time: an environment is made by one tool."
+        )
+    return given[0] if given else ""
+
+
+def read_environment(
+    runtime_env: Mapping[str, Any], read: Callable[[str], str]
+) -> Environment | None:
+    """Return the environment that a runtime environment names; None without one.
+
+    `read` returns the text of a file of the submitter. Raises ValueError and TypeError with the
+    field and the allowed values, and OSError for a file that cannot be read.
+    """
+    tool = given_tool(runtime_env)
+    if not tool:
+        return None
+    given = runtime_env[tool]
+    timeout_s = max(int((runtime_env.get("config") or {}).get("setup_timeout_seconds", 600)), 0)
+    found = _conda(given, read) if tool == "conda" else _python(tool, given, read)
+    found = msgspec.structs.replace(found, timeout_s=timeout_s)
+    size = sum(len(text) for text in found.packages) + sum(len(text) for _, text in found.files)
+    if size > MOST_BYTES:
+        raise ValueError(f"{tool} of runtime_env has {size} bytes; at most {MOST_BYTES}.")
+    return found
+
+
+def reference(environment: Environment) -> dict[str, Any]:
+    """Return a short runtime environment that means this one on each machine where it is
+    prepared. Variables of processes have no room for lock files.
+    """
+    return {environment.tool: {_REFERENCE: environment.key}}
+
+
+def reference_in(runtime_env: Mapping[str, Any]) -> str:
+    """Return the key of the environment to which a runtime environment refers; "" if it does not
+    refer to one. Raises ValueError for a malformed key.
+    """
+    tool = given_tool(runtime_env)
+    given = runtime_env[tool] if tool else None
+    if not isinstance(given, Mapping) or _REFERENCE not in given:
+        return ""
+    key = given[_REFERENCE]
+    if not isinstance(key, str) or not _KEY.fullmatch(key):
+        raise ValueError(f"{tool} of runtime_env: {key!r} is not the key of an environment.")
+    return key
+
+
+def written_environment(environment: Environment) -> dict[str, Any]:
+    """Return the runtime environment, without paths of files, that `read_environment` reads as
+    this environment.
+    """
+    tool, files = environment.tool, dict(environment.files)
+    given: Any
+    if tool == "conda":
+        given = environment.named or {"files": files}
+    else:
+        options = "pip_install_options" if tool == "pip" else "uv_pip_install_options"
+        given = {"files": files} if files else {"packages": list(environment.packages)}
+        given |= {options: list(environment.options)} if environment.options else {}
+        given |= {f"{tool}_version": environment.version} if environment.version else {}
+        given |= {f"{tool}_check": True} if environment.is_checked else {}
+    if environment.timeout_s == SETUP_TIMEOUT_S:
+        return {tool: given}
+    return {tool: given, "config": {"setup_timeout_seconds": environment.timeout_s or -1}}
+
+
+def _python(tool: str, given: Any, read: Callable[[str], str]) -> Environment:
+    fields = dict(given) if isinstance(given, Mapping) else {"packages": given}
+    if unknown := sorted(set(fields) - set(_FIELDS[tool])):
+        known = ", ".join(_FIELDS[tool])
+        raise ValueError(f"{tool} of runtime_env has no field {unknown[0]!r}; it has {known}.")
+    options_name = "pip_install_options" if tool == "pip" else "uv_pip_install_options"
+    options = _texts(tool, options_name, fields.get(options_name) or [])
+    version = fields.get(f"{tool}_version") or ""
+    check = fields.get(f"{tool}_check") or False
+    if not isinstance(version, str) or not isinstance(check, bool):
+        raise TypeError(f"{tool}_version of {tool} is text, and {tool}_check True or False.")
+    packages, lock, files = (fields.get(name) for name in ("packages", "lock", "files"))
+    if isinstance(packages, str) and packages.endswith(LOCK):
+        packages, lock = None, packages
+    about: dict[str, Any] = {"options": options, "version": version, "is_checked": check}
+    if files is not None:
+        return Environment(tool="uv", files=_files(tool, files, LOCK, PROJECT), **about)
+    if lock is not None:
+        if packages or not isinstance(lock, str):
+            raise ValueError("uv of runtime_env takes packages, or a path to uv.lock, not both.")
+        path = lock if lock.endswith(LOCK) else f"{lock.rstrip('/')}/{LOCK}"
+        texts = {LOCK: read(path), PROJECT: read(path.removesuffix(LOCK) + PROJECT)}
+        return Environment(tool="uv", files=_files(tool, texts, LOCK, PROJECT), **about)
+    if isinstance(packages, str):
+        packages = read(packages).splitlines()
+    return Environment(tool=tool, packages=_texts(tool, "packages", packages), **about)  # type: ignore[arg-type]
+
+
+def _conda(given: Any, read: Callable[[str], str]) -> Environment:
+    if isinstance(given, Mapping) and "files" in given:
+        return Environment(tool="conda", files=_files("conda", given["files"], CONDA_FILE))
+    if isinstance(given, Mapping):
+        text = msgspec.json.encode(given).decode()  # JSON is YAML
+        return Environment(tool="conda", files=((CONDA_FILE, text),))
+    if not isinstance(given, str):
+        raise TypeError("conda of runtime_env is a name, a path to a YAML file, or a mapping.")
+    if given.endswith((".yml", ".yaml")):
+        return Environment(tool="conda", files=((CONDA_FILE, read(given)),))
+    return Environment(tool="conda", named=given)
+
+
+def _files(tool: str, files: Any, *names: str) -> tuple[tuple[str, str], ...]:
+    if not isinstance(files, Mapping) or not all(isinstance(t, str) for t in files.values()):
+        raise TypeError(f"files of {tool} in runtime_env is a mapping of names to texts.")
+    if set(files) != set(names):
+        raise ValueError(f"files of {tool} in runtime_env are {' and '.join(names)}.")
+    return tuple((name, files[name]) for name in names)
+
+
+def _texts(tool: str, field: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        raise TypeError(
+            f"{field} of {tool} in runtime_env is a list of strings, such as "
+            f'["numpy==2.2", "requests"], or a path to a requirements file, not {value!r}.'
+        )
+    if any("\n" in one or "\0" in one for one in value):
+        raise ValueError(f"{field} of {tool} in runtime_env has an entry with several lines.")
+    return tuple(value)

@@ -1,0 +1,104 @@
+"""The preparation of members' environments on this node, before the members' commands begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.model.exit_codes import NOT_STARTED
+from phalanx.model.preparing_log import preparing_log
+from phalanx.node.member import NEVER, Member
+from phalanx.node.member_effects import CommandEnd, JobFiles
+from phalanx.node.member_processes import MemberProcesses
+from phalanx.node.member_reports import MemberReports
+
+KNOWN_S = 300.0
+"""Seconds for which the node relies on an environment that was used. Caches keep it for longer."""
+_MOST_KNOWN = 1_000
+_TAIL_BYTES = 4096
+_TAIL_LINES = 8
+_LONGEST_LINE = 300
+
+
+class Preparations:
+    """Starts preparations, and says how they ended."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        processes: MemberProcesses,
+        reports: MemberReports,
+        files: JobFiles,
+    ) -> None:
+        self._clock = clock
+        self._processes = processes
+        self._reports = reports
+        self._files = files
+        self._prepared: dict[tuple[str, str], float] = {}
+        """When each environment was last known to be prepared, by account and key. A member whose
+        environment has been deleted since then prepares it again itself.
+        """
+
+    def begin(self, member: Member) -> bool:
+        """Begin to prepare a member's environment. Returns False for a member that has none."""
+        command = member.order.prepare
+        if command is None or member.is_ready:
+            return False
+        if self._is_prepared(member):
+            member.is_ready = True
+            if member.order.is_alone:
+                return False
+        member.prepares, member.limit_at = True, NEVER
+        if not member.is_ready:
+            self._processes.prepare(member, command)
+        self._reports.running(member)
+        return True
+
+    def ended(self, member: Member, end: CommandEnd) -> bool:
+        """Note how a preparation has ended. Returns whether the member waits for its gang now."""
+        if member.is_ending:
+            return False
+        if not end.code:
+            member.is_ready = True
+            self._note(member)
+            self._reports.running(member)
+            return True
+        member.is_unprepared = True
+        member.code = end.code if end.code > 0 else NOT_STARTED
+        member.reason = self._why(member, end)
+        return False
+
+    def _is_prepared(self, member: Member) -> bool:
+        """Whether a member's environment was prepared here a short time ago, so that it is still
+        there. If so, this counts as a use.
+        """
+        at = self._prepared.get(_name(member))
+        is_prepared = at is not None and self._clock() - at < KNOWN_S
+        if is_prepared:
+            self._note(member)
+        return is_prepared
+
+    def _note(self, member: Member) -> None:
+        self._prepared.pop(_name(member), None)
+        self._prepared[_name(member)] = self._clock()
+        if len(self._prepared) > _MOST_KNOWN:
+            del self._prepared[next(iter(self._prepared))]
+
+    def _why(self, member: Member, end: CommandEnd) -> str:
+        path = preparing_log(member.log)
+        _, size, _ = self._files.read(path, 0, 0)
+        data, _, _ = self._files.read(path, max(size - _TAIL_BYTES, 0), _TAIL_BYTES)
+        lines = last_lines(data.decode("utf-8", "replace"))
+        if end.signal or not lines:
+            lines = [*lines, end.reason or f"exit code {end.code}"]
+        return "its environment could not be prepared:\n" + "\n".join(lines)
+
+
+def _name(member: Member) -> tuple[str, str]:
+    grant = member.order.grant
+    return "" if grant is None else grant.user, member.order.environment
+
+
+def last_lines(text: str) -> list[str]:
+    """Return the last lines of a tool's output that are neither empty nor commands."""
+    lines = [line.rpartition("\r")[2].rstrip()[:_LONGEST_LINE] for line in text.split("\n")]
+    return [line for line in lines if line and not line.startswith("$ ")][-_TAIL_LINES:]

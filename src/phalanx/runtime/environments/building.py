@@ -1,0 +1,121 @@
+"""Builds an environment in its directory, by the commands of its tool."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+import venv
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from phalanx.model.environments import DESCRIPTION, REQUIREMENTS, Environment
+from phalanx.runtime.environments.tools import CONDA, FILES, Step, find_tool, steps
+
+_BEHIND = "phalanx_node.pth"
+_MOST_OUTPUT = 16 << 20
+"""The bytes of a tool's output that are passed on; the rest is dropped."""
+
+
+class BuildError(Exception):
+    """An environment could not be made. The text says which command failed, and how."""
+
+
+def build(environment: Environment, place: str, say: Callable[[str], None]) -> None:
+    """Make an environment in an empty directory. The tool's output goes to standard output.
+
+    Raises BuildError, ToolNotFoundError and OSError.
+    """
+    files = os.path.join(place, FILES)
+    os.mkdir(files, 0o700)
+    with open(os.path.join(place, DESCRIPTION), "wb") as described:
+        described.write(msgspec.json.encode(environment))
+    requirements = (REQUIREMENTS, "".join(f"{line}\n" for line in environment.packages))
+    for name, text in (requirements, *environment.files):
+        with open(os.path.join(files, os.path.basename(name)), "w", encoding="utf-8") as file:
+            file.write(text)
+    if environment.tool == "conda":
+        os.symlink(os.path.join(CONDA, "bin"), os.path.join(place, "bin"))
+    else:
+        _make_python(place, has_pip=environment.tool == "uv" or _is_here("pip"))
+    deadline = time.monotonic() + (environment.timeout_s or float("inf"))
+    for step in steps(environment, place, find_tool):
+        print("$", *step.argv, flush=True)
+        _run(step, place, deadline, environment.timeout_s)
+
+
+def _is_here(module: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(module) is not None
+
+
+def _make_python(place: str, has_pip: bool) -> None:
+    """Make a virtual environment, behind whose packages those of this Python are found."""
+    venv.EnvBuilder(symlinks=True, with_pip=not has_pip, clear=False).create(place)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    packages = os.path.join(place, "lib", version, "site-packages")
+    with open(os.path.join(packages, _BEHIND), "w", encoding="utf-8") as file:
+        for path in own_paths(sys.path):
+            file.write(f"import site; site.addsitedir({path!r})\n")
+
+
+def own_paths(path: Iterable[str]) -> list[str]:
+    """Return the directories of a search path that do not belong to Python's own library."""
+    library = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
+    found = []
+    for one in path:
+        real = os.path.realpath(one)
+        is_library = real in library or os.path.basename(real) == "lib-dynload"
+        if one and os.path.isdir(real) and not is_library and one not in found:
+            found.append(one)
+    return found
+
+
+def _run(step: Step, place: str, deadline: float, timeout_s: int) -> None:
+    """Run a command, and pass its output on. Raises BuildError if it fails or takes too long."""
+    name = " ".join(os.path.basename(word) for word in step.argv[:3])
+    process = subprocess.Popen(
+        step.argv,
+        env=os.environ | step.variables,
+        cwd=place,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    left = _MOST_OUTPUT
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while data := _next(selector, process.stdout.fileno(), deadline):
+                sys.stdout.buffer.write(data[:left])
+                sys.stdout.buffer.flush()
+                left = max(left - len(data), 0)
+        code = process.wait()
+    except TimeoutError:
+        raise BuildError(
+            f"{name} took longer than {timeout_s} s; setup_timeout_seconds in the config of "
+            "runtime_env sets another limit"
+        ) from None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        process.stdout.close()
+    if code:
+        raise BuildError(f"{name} ended with exit code {code}")
+
+
+def _next(selector: selectors.BaseSelector, fd: int, deadline: float) -> bytes:
+    """Return the next output; empty at its end. Raises TimeoutError after the deadline."""
+    left_s = deadline - time.monotonic()
+    if left_s <= 0 or not selector.select(None if left_s == float("inf") else left_s):
+        raise TimeoutError
+    return os.read(fd, 1 << 16)

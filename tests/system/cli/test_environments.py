@@ -1,0 +1,87 @@
+"""Jobs and tasks in environments that their nodes prepare with pip, from wheels of the test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.wheels import build_wheel, pip_of
+
+PROGRAM = """
+import sys, phalanx
+env, bad = map(__import__("json").loads, sys.argv[1:])
+
+@phalanx.remote
+def text():
+    import greeting
+    return greeting.TEXT
+
+@phalanx.remote
+def outer():
+    return phalanx.get(text.remote())
+
+@phalanx.remote
+class Actor:
+    def text(self):
+        import greeting
+        return greeting.TEXT
+
+phalanx.init("local", num_cpus=2)
+print(phalanx.get(text.options(runtime_env=env).remote()))
+print(phalanx.get(outer.options(runtime_env=env).remote()))
+print(phalanx.get(Actor.options(runtime_env=env).remote().text.remote()))
+try:
+    phalanx.get(text.options(runtime_env=bad).remote())
+except phalanx.exceptions.RuntimeEnvSetupError as error:
+    print("nonesuch" in str(error))
+try:
+    phalanx.get(text.remote())
+except ModuleNotFoundError as error:
+    print(error.name)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("wheels")
+    build_wheel(directory, "greeting", "hello")
+    return directory
+
+
+def test_a_job_runs_in_the_environment_that_its_node_prepares(running, wheels):
+    environment = json.dumps(pip_of(wheels, "greeting"))
+    code = "import greeting, os, sys; print(greeting.TEXT, sys.prefix == os.environ['VIRTUAL_ENV'])"
+    command = ("--", "python", "-c", code)
+    for name in ("first", "second"):
+        named = ("--name", name, "--runtime-env-json", environment)
+        assert running.done("run", *named, *command) == "hello True\n"
+    assert "greeting" in running.done("logs", "first", "--preparing")
+    assert running.done("logs", "second", "--preparing") == "", "it was ready"
+    inside = running.phalanx("run", *command)
+    assert "No module named 'greeting'" in inside.stdout
+
+
+def test_an_environment_that_cannot_be_made_fails_the_job_and_not_the_node(running, wheels):
+    environment = json.dumps(pip_of(wheels, "nonesuch"))
+    ended = running.phalanx(
+        "run", "--runtime-env-json", environment, "--retries", "5", "--", "true"
+    )
+    assert ended.returncode == 1
+    assert "its environment could not be prepared" in ended.stderr
+    assert "No matching distribution found for nonesuch" in ended.stderr
+    assert running.done("run", "--", "echo", "well") == "well\n"
+
+
+def test_tasks_and_actors_run_in_workers_of_their_environment(running, wheels):
+    good, bad = (json.dumps(pip_of(wheels, name)) for name in ("greeting", "nonesuch"))
+    done = running.python(PROGRAM, good, bad)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["hello", "hello", "hello", "True", "greeting"]
+
+
+def test_options_that_do_not_go_together_are_refused(running):
+    both = running.phalanx("run", "--pip", "a", "--uv", "b", "--", "true")
+    assert (both.returncode, "'uv' and 'pip'" in both.stderr) == (2, True)
+    missing = running.phalanx("run", "--pip", "/nonexistent/requirements.txt", "--", "true")
+    assert (missing.returncode, "/nonexistent/requirements.txt" in missing.stderr) == (2, True)
