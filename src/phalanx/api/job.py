@@ -55,7 +55,8 @@ _KINDS = {
     "licenses": "a text like matlab:2, or a mapping",
     "requeue": "a mapping of reasons, exitCodes and max",
 }
-_RUNTIME_ENV = frozenset({*TOOLS, "config", "env_vars"})
+_UPLOADED = ("working_dir", "py_modules")
+_RUNTIME_ENV = frozenset({*TOOLS, *_UPLOADED, "config", "env_vars", "excludes"})
 _LONGEST_STEM = 20
 _DRAWN, _DRAWN_FROM = 8, string.ascii_lowercase + string.digits
 
@@ -123,11 +124,12 @@ class Job:
     """
     working_dir: str | None = None
     """The directory in which members run, which must exist on their nodes; by default the current
-    one."""
+    one, or a directory of the member's own if `runtime_env` has directories that are uploaded."""
     runtime_env: Mapping[str, Any] | None = None
     """The software of the job, prepared on each node before any member begins: {"pip": ["numpy"]},
-    {"uv": "uv.lock"} or {"conda": "environment.yml"}; and `env_vars` and `config` as for tasks.
-    Paths name files of the submitter.
+    {"uv": "uv.lock"} or {"conda": "environment.yml"}; `working_dir` and `py_modules`, which are
+    uploaded, with `excludes`; and `env_vars` and `config` as for tasks. Paths name files of the
+    submitter.
     """
     max_retries: int = 0
     """How often the job starts again after a failure; -1 for no limit."""
@@ -186,7 +188,7 @@ class Job:
             "queue": (engine.queue if engine is not None else "") or DEFAULT_QUEUE,
             "priority": engine.priority if engine is not None else 0,
             "min_members": self.members,
-            "working_dir": current_directory(),
+            "working_dir": "" if self.uploads else current_directory(),
         }
         for field, default in defaults.items():
             if vars(self)[field] is None:
@@ -201,9 +203,14 @@ class Job:
         """The job's full name: namespace/name."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def uploads(self) -> bool:
+        """Whether the job has directories or modules that are uploaded when it is submitted."""
+        return any((self.runtime_env or {}).get(name) for name in _UPLOADED)
+
     def spec(self) -> JobSpec:
-        """Return the job in the form in which the head keeps it."""
-        # `__post_init__` has replaced every None in these fields.
+        """Return the job in the form in which the head keeps it, without its uploads."""
+        # `__post_init__` has filled in the fields that were None.
         assert self.name is not None
         assert self.queue is not None
         assert self.priority is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +17,7 @@ from phalanx.api.job import Job, length_s
 from phalanx.api.new_manifests import job_manifest, manifest_objects, new_request
 from phalanx.api.session import engine_or_start
 from phalanx.api.signals import signal_number
+from phalanx.api.uploads import with_packages
 from phalanx.errors import GetTimeoutError
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.row import Rows
@@ -231,6 +233,8 @@ def submit(
     if isinstance(job, Job):
         job = job if awaited is None else dataclasses.replace(job, after=awaited)
         spec = job.spec()
+        if job.uploads:
+            spec = with_packages(spec, job.runtime_env or {}, engine.ask, _note)
         engine.ask(new_request([job_manifest(spec)]))
         return JobHandle(spec.name, spec.namespace)
     if not isinstance(job, Mapping) or job.get("kind") != "Job":
@@ -251,6 +255,10 @@ def _awaited(after: str | JobHandle | Iterable[JobHandle]) -> str:
         if not isinstance(handle, JobHandle):
             raise TypeError(f"submit: after={handle!r}: it is a text like afterok:prep, or handles")
     return ",".join(f"afterok:{handle.uid}" for handle in handles)
+
+
+def _note(text: str) -> None:
+    print(f"phalanx: {text}", file=sys.stderr)
 
 
 def submit_manifests(

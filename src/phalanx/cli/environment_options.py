@@ -34,12 +34,30 @@ Conda = Annotated[
         "the name of one that the nodes have.",
     ),
 ]
+WorkingDir = Annotated[
+    str | None,
+    Option(
+        "--working-dir",
+        rich_help_panel=panels.COMMAND,
+        help="Directory or zip file to upload; the command runs in a copy of it on its node. "
+        "Files that .gitignore or .phalanxignore name are left out.",
+    ),
+]
+PyModule = Annotated[
+    list[str] | None,
+    Option(
+        "--py-module",
+        rich_help_panel=panels.COMMAND,
+        help="Python package or module to upload, which the command can import; may be repeated.",
+    ),
+]
 RuntimeEnvFile = Annotated[
     Path | None,
     Option(
         "--runtime-env",
         rich_help_panel=panels.COMMAND,
-        help="YAML or JSON file with a runtime environment: pip, uv or conda, env_vars, config.",
+        help="YAML or JSON file with a runtime environment: pip, uv or conda, working_dir, "
+        "py_modules, excludes, env_vars, config.",
     ),
 ]
 RuntimeEnvJson = Annotated[
@@ -67,8 +85,10 @@ def runtime_env(
         if not given:
             continue
         if tool in found:
-            raise ValueError(f"--{tool} cannot be combined with a runtime environment that has it")
-        is_file = isinstance(given, list) and len(given) == 1 and given[0].endswith(_FILES)
+            name = tool.replace("_", "-").removesuffix("s")
+            raise ValueError(f"--{name} cannot be combined with a runtime environment that has it")
+        is_list = tool in ("pip", "uv") and isinstance(given, list) and len(given) == 1
+        is_file = is_list and str(given[0]).endswith(_FILES)
         found[tool] = given[0] if is_file else given
     return found or None
 

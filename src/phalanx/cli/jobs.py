@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -16,9 +17,11 @@ from phalanx.cli.ending import Ended
 from phalanx.cli.environment_options import (
     Conda,
     Pip,
+    PyModule,
     RuntimeEnvFile,
     RuntimeEnvJson,
     Uv,
+    WorkingDir,
     runtime_env,
 )
 from phalanx.cli.gpu_options import (
@@ -342,6 +345,8 @@ def run(
     pip: Pip = None,
     uv: Uv = None,
     conda: Conda = None,
+    working_dir: WorkingDir = None,
+    py_module: PyModule = None,
     runtime_env_file: RuntimeEnvFile = None,
     runtime_env_json: RuntimeEnvJson = None,
     directory: Annotated[
@@ -407,7 +412,13 @@ def run(
             env=_variables(env or []),
             working_dir=None if directory is None else str(directory.resolve()),
             runtime_env=runtime_env(
-                runtime_env_file, runtime_env_json, pip=pip, uv=uv, conda=conda
+                runtime_env_file,
+                runtime_env_json,
+                pip=pip,
+                uv=uv,
+                conda=conda,
+                working_dir=working_dir,
+                py_modules=py_module,
             ),
             max_retries=retries,
             time=limit,
@@ -426,6 +437,8 @@ def run(
     except (ValueError, TypeError) as error:
         fail(str(error), USAGE)
     spec = job.spec()
+    if job.uploads:
+        spec = _uploaded(address, spec, job.runtime_env or {})
     if pty:
         from phalanx.cli.interactive import run_at_terminal
 
@@ -460,6 +473,21 @@ def _run_here(address: str | None, spec: JobSpec, is_array: bool, is_quiet: bool
         elif not is_quiet:
             say(f"`phalanx logs '{spec.name}[INDEX]'` prints the output of an array task", err=True)
         return follow(JobOutput(address, spec.uid, None, is_run=True))
+
+
+def _uploaded(address: str | None, spec: JobSpec, runtime_env: Mapping[str, Any]) -> JobSpec:
+    """Upload the directories and modules of a job."""
+    from phalanx.api.uploads import with_packages
+
+    try:
+        return with_packages(
+            spec,
+            runtime_env,
+            lambda request: ask(address, request),
+            lambda text: say(f"phalanx: {text}", err=True),
+        )
+    except ValueError as error:
+        fail(str(error), USAGE)
 
 
 def _requeue(also: str | None, most: int, is_never: bool) -> dict[str, object] | None:

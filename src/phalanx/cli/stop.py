@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Annotated
 
 from phalanx.cli.cluster_start import default_store
@@ -67,6 +68,7 @@ def stop(
         if forget and delete(store):
             ledger.delete(store + ledger.ENDING)
             delete_audit(store)
+            shutil.rmtree(f"{store}.packages", ignore_errors=True)
             report(f"Deleted {store}: the next head begins with nothing.")
         elif not forget and any(one.kind == "head" for one in ended) and exists(store):
             report(

@@ -41,6 +41,7 @@ from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.nodes.liveness import HealthLimits
 from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.outbox import Outbox
+from phalanx.head.packages import Packages
 from phalanx.head.rights.audit import RecentAudit
 from phalanx.head.rights.control import ONE_PERSON, Rights, RightsSetup
 from phalanx.head.rights.node_keys import NodeKeys
@@ -140,6 +141,7 @@ class Head:
             outbox, clock, self.nodes, self.drivers, self.actor_table, self.group_table,
             self._gang_rows,
         )  # fmt: skip
+        self.packages = Packages(shell.packages, outbox, self._kept_packages)
         self.logs = LogReading(outbox, clock, self.nodes, shell.read_log)
         self.metrics = HeadMetrics(self.meter, clock, self.nodes, self._look)
         self._values = KeyValues(state_store)
@@ -194,7 +196,7 @@ class Head:
             NodeRequests(self.nodes, self.outbox, self.clock), self.draining, self.devices,
             actor_requests, GroupRequests(self.groups, self.clock), self.drivers, self._values,
             status, health, self.state, self.metrics, self.logs, self.events, self.event_log,
-            self.rights,
+            self.rights, self.packages,
         )  # fmt: skip
         entries = (entry for part in parts for entry in part.entries())
         return RequestHandlers("the head", *entries, on_defect=self.internal_errors.in_request)
@@ -248,10 +250,17 @@ class Head:
                 devices=self.devices,
                 machines=self.machines,
             )
+            self.gangs_if_used.job_requests.missing = self.packages.missing
             if self._grants is not None:
                 starter = self.gangs_if_used.jobs.starter
                 starter.grants, starter.name_of = self._grants, self._name_of
         return self.gangs_if_used
+
+    def _kept_packages(self) -> set[str]:
+        """Return the packages of jobs that are not over."""
+        if self.gangs_if_used is None:
+            return set()
+        return self.gangs_if_used.job_requests.packages()
 
     def _name_of(self, node_id: str) -> str:
         record = self.nodes.get(node_id)

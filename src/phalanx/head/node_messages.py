@@ -31,6 +31,7 @@ from phalanx.model.rights import Verb
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     Committed,
+    FetchPackage,
     LogRead,
     MemberNews,
     MemberPrepares,
@@ -180,6 +181,8 @@ class NodeMessages:
                 head.drivers.environments[message.key] = message
             case StateReported() | EventsReported() | NodeLogRead() | NodeNumbers():
                 self._answered(prefix, message)
+            case FetchPackage():
+                head.packages.fetched(prefix, message)
             case LogRead() | MemberUseRead() | StepStarted():
                 head.gangs.node_answered(message)
 

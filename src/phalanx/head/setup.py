@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from phalanx.head.clock import MachineClock
 from phalanx.head.log_reading import ReadOwn
 from phalanx.head.nodes.liveness import HealthLimits
+from phalanx.head.packages import NoPackageFiles, PackageFiles
 from phalanx.model.system_settings import DEFAULT_SETTINGS, SystemSettings
 from phalanx.observe.metrics.meter import Meter
 from phalanx.scheduler.devices.ports import RandomSource
@@ -37,6 +38,8 @@ class HeadShell:
     """Keeps the history of jobs; None if no history is kept."""
     read_log: ReadOwn | None = None
     """Reads the head's own log; None if the head has no log."""
+    packages: PackageFiles = field(default_factory=NoPackageFiles)
+    """Keeps the packages of jobs."""
     look: Callable[[Meter], None] = lambda meter: None
     """Sets the numbers in the meter that only the shell knows."""
 

@@ -39,6 +39,7 @@ from phalanx.protocol.bundle_messages import (
     ExtendRun,
     ForgetJob,
     MemberUseRead,
+    PackagePart,
     ReadLog,
     ReadMemberUse,
     Receivers,
@@ -88,13 +89,16 @@ class JobMembers:
         self._reports = MemberReports(head, clock, self._runs, self._records, report)
         self._processes = MemberProcesses(effects, self._records, self._admission.shortage, devices)
         self._logs = MemberLogs(effects.files, self._processes, self._admission.directories)
-        self._preparations = Preparations(clock, self._processes, self._reports, effects.files)
+        self._preparations = Preparations(
+            clock, self._processes, self._reports, effects.files, head=head, failed=self._finish
+        )
         self._members: dict[MemberId, Member] = {}
 
     def handle_in(self, table: MessageTable) -> None:
         """Register the handlers for the head's messages about members."""
         table.on(StartMember, self.start)
         table.on(BeginMember, self.begin_prepared)
+        table.on(PackagePart, self._preparations.packages.part)
         table.on(ExtendRun, self.extend)
         table.on(StopRun, self.stop_run)
         table.on(EndMember, self.end)
@@ -104,6 +108,10 @@ class JobMembers:
         table.on(ForgetJob, self.forget)
         table.on(ReadLog, self.read_log)
         table.on(ReadMemberUse, self._read_use)
+
+    def head_joined(self) -> None:
+        """Ask the head for the packages that an earlier connection did not bring."""
+        self._preparations.packages.again()
 
     def __len__(self) -> int:
         """Return how many members are on this node."""

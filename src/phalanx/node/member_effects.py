@@ -10,6 +10,7 @@ import msgspec
 
 from phalanx.model.ids import JobId
 from phalanx.node.notes import Note
+from phalanx.node.packages import PackageStore
 from phalanx.node.usage import UsageMeter
 from phalanx.protocol.bundle_messages import Command, Receivers, StartMember
 
@@ -66,6 +67,17 @@ class JobFiles(Protocol):
         Returns the path of the member's log.
 
         Raises OSError.
+        """
+        ...
+
+    @property
+    def packages(self) -> PackageStore:
+        """The packages of jobs on this node."""
+        ...
+
+    def give_packages(self, order: StartMember) -> None:
+        """Put the packages of a member, which are here, among the files of its job. Raises
+        OSError.
         """
         ...
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from phalanx.model.exit_codes import NOT_STARTED
 from phalanx.model.preparing_log import preparing_log
+from phalanx.node.head_link import HeadLink
 from phalanx.node.member import NEVER, Member
 from phalanx.node.member_effects import CommandEnd, JobFiles
 from phalanx.node.member_processes import MemberProcesses
 from phalanx.node.member_reports import MemberReports
+from phalanx.node.packages import Packages
 
 KNOWN_S = 300.0
 """Seconds for which the node relies on an environment that was used. Caches keep it for longer."""
@@ -28,7 +31,13 @@ class Preparations:
         processes: MemberProcesses,
         reports: MemberReports,
         files: JobFiles,
+        *,
+        head: HeadLink,
+        failed: Callable[[Member], None],
     ) -> None:
+        """`failed` ends a member whose packages could not be fetched."""
+        self.packages = Packages(files.packages, head)
+        self._failed = failed
         self._clock = clock
         self._processes = processes
         self._reports = reports
@@ -39,7 +48,7 @@ class Preparations:
         """
 
     def begin(self, member: Member) -> bool:
-        """Begin to prepare a member's environment. Returns False for a member that has none."""
+        """Begin to prepare a member. Returns False for a member that needs no preparation."""
         command = member.order.prepare
         if command is None or member.is_ready:
             return False
@@ -48,10 +57,28 @@ class Preparations:
             if member.order.is_alone:
                 return False
         member.prepares, member.limit_at = True, NEVER
-        if not member.is_ready:
-            self._processes.prepare(member, command)
         self._reports.running(member)
+        if not member.is_ready:
+            wanted = [one.sha256 for one in member.order.packages]
+            self.packages.want(wanted, partial(self._fetched, member))
         return True
+
+    def _fetched(self, member: Member, why: str) -> None:
+        """Prepare a member whose packages are here, unless it has ended meanwhile. `why`: why they
+        are not here; "": they are.
+        """
+        if member.is_ending or not member.prepares:
+            return
+        if not why:
+            try:
+                self._files.give_packages(member.order)
+            except OSError as error:
+                why = f"its packages could not be read: {error.strerror}"
+        if why:
+            member.is_unprepared, member.code, member.reason = True, NOT_STARTED, why
+            self._failed(member)
+        elif member.order.prepare is not None:
+            self._processes.prepare(member, member.order.prepare)
 
     def ended(self, member: Member, end: CommandEnd) -> bool:
         """Note how a preparation has ended. Returns whether the member waits for its gang now."""
@@ -72,7 +99,8 @@ class Preparations:
         there. If so, this counts as a use.
         """
         at = self._prepared.get(_name(member))
-        is_prepared = at is not None and self._clock() - at < KNOWN_S
+        is_here = at is not None and self._clock() - at < KNOWN_S
+        is_prepared = is_here and not member.order.packages
         if is_prepared:
             self._note(member)
         return is_prepared

@@ -10,6 +10,7 @@ from phalanx.model.attempts import Used
 from phalanx.model.ids import GangId, GroupId, JobId
 from phalanx.model.jobs.gang_view import EncodedView
 from phalanx.model.member_use import MemberUse
+from phalanx.model.packages import Package
 
 
 class BundleInventory(msgspec.Struct, array_like=True):
@@ -198,6 +199,24 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     """The key of the environment."""
     is_alone: bool = False
     """Whether the job has one member, which begins without BeginMember."""
+    packages: list[Package] = []
+    """The packages that the node fetches from the head before it prepares the member."""
+
+
+class FetchPackage(msgspec.Struct, array_like=True, tag=150):
+    """Node to head: send a part of a package from `offset` on. The answer is PackagePart."""
+
+    sha256: str
+    offset: int
+
+
+class PackagePart(msgspec.Struct, array_like=True, tag=151):
+    """Head to node: a part of a package of `size` bytes; -1: the head does not have it."""
+
+    sha256: str
+    offset: int
+    data: bytes
+    size: int
 
 
 class MemberPrepares(msgspec.Struct, array_like=True, tag=154):
@@ -486,6 +505,8 @@ BundleMessage = (
     | BundlesGone
     | StartMember
     | MemberPrepares
+    | FetchPackage
+    | PackagePart
     | BeginMember
     | ExtendRun
     | StopRun

@@ -85,3 +85,23 @@ def test_options_that_do_not_go_together_are_refused(running):
     assert (both.returncode, "'uv' and 'pip'" in both.stderr) == (2, True)
     missing = running.phalanx("run", "--pip", "/nonexistent/requirements.txt", "--", "true")
     assert (missing.returncode, "/nonexistent/requirements.txt" in missing.stderr) == (2, True)
+
+
+def test_a_directory_and_a_module_are_uploaded(running, tmp_path):
+    project, module = tmp_path / "project", tmp_path / "helper.py"
+    project.mkdir()
+    module.write_text("VALUE = 7\n")
+    (project / "train.py").write_text("import helper; print(open('data').read(), helper.VALUE)\n")
+    (project / "data").write_text("here")
+    (project / "secret.log").write_text("x")
+    (project / ".gitignore").write_text("*.log\n")
+    given = ("--working-dir", str(project), "--py-module", str(module))
+    code = "python train.py; ls -1; echo made > data"
+    for name in ("one", "two"):
+        done = running.phalanx("run", "--name", name, *given, "--", "sh", "-c", code)
+        assert (done.returncode, done.stdout) == (0, "here 7\ndata\ntrain.py\n"), done.stderr
+        is_first = name == "one"
+        assert (f"uploading {project}" in done.stderr) == is_first, "the head has it"
+    assert (project / "data").read_text() == "here"
+    missing = running.phalanx("run", "--working-dir", str(tmp_path / "none"), "--", "true")
+    assert (missing.returncode, "no such directory" in missing.stderr) == (2, True)

@@ -47,6 +47,7 @@ FOR_VISITORS = {
     "ListJobColumns",
     *("ExplainActor", "ListActors", "ListGroups"),
     *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog", "GetMemberUse"),
+    "PutPackage",
     *("BeginStep", "RunStep", "SignalJob"),
     *("AttachMember", "UndrainNode", "Reserve", "DeleteReservation", "ListReservations"),
     "DeclarePools",

@@ -281,7 +281,7 @@ class JobGangs:
         gang = self.members.gangs.get(job.uid)
         if gang is not None:
             self._gang_news.gang_amended(gang)
-        if gang is not None and job.spec.environment is not None:
+        if gang is not None and job.spec.is_prepared_first:
             self.after(job.uid, lambda: self.prepared.look(gang, job))
         if job.spec.element is not None:
             self.after(job.uid, lambda: self.arrays.task_changed(job))

@@ -150,6 +150,15 @@ class JobRequests:
         job before the job is created. Both raise JobCommandError if the job exceeds a limit.
         """
 
+        self.missing: Callable[[list[str]], list[str]] = lambda packages: []
+        """Returns those of these packages that were not uploaded."""
+
+    def packages(self) -> set[str]:
+        """Return the packages of jobs that are not over, and of cron jobs."""
+        specs = [job.spec for job in self._jobs.all_jobs() if not job.is_finished]
+        specs += [cron.spec.job for cron in self.crons.table.all()]
+        return {one.sha256 for spec in specs for one in spec.packages}
+
     def _forgotten(self, job: JobRecord) -> None:
         self.crons.job_gone(job)
         self.forgotten(job)
@@ -274,6 +283,10 @@ class JobRequests:
         self._check_size(spec, self._queues.capability(spec.queue))
         for group in spec.groups:
             shape_of(spec, group)  # raises now if the placement is invalid
+        if missing := self.missing([one.sha256 for one in spec.packages]):
+            raise JobCommandError(
+                f"package {missing[0]} is not at the head: upload it before the job is submitted"
+            )
         self.submitted(spec)
         self._jobs.handle(ev.Submitted(spec=spec, request=request))
 

@@ -148,7 +148,7 @@ def state_of(job: JobRecord) -> str:
     """Return the state of a job as it is shown."""
     is_preparing = (
         job.state == st.PENDING
-        and job.spec.environment is not None
+        and job.spec.is_prepared_first
         and any(member.is_preparing for member in job.members)
     )
     return st.PREPARING if is_preparing else job.state

@@ -43,7 +43,7 @@ def is_plain(spec: JobSpec) -> bool:
         or spec.reservation
         or spec.is_followed
         or spec.topology
-        or spec.environment
+        or spec.is_prepared_first
         or template.placement
         or template.time_limit_s
         or timing.limit_s is not None

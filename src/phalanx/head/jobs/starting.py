@@ -10,11 +10,11 @@ from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.member_states import ENDED, HELD
 from phalanx.head.grants import Grants, NoGrants
 from phalanx.head.jobs.environment import member_setup, process_argv, process_environment
-from phalanx.head.jobs.environments import description, inside, preparation
+from phalanx.head.jobs.environments import description, inside, key_of, preparation
 from phalanx.head.jobs.places import MemberPlace, MemberSetup, PlacedGang
 from phalanx.manifests.jobs import HOST_FILES
 from phalanx.model.accelerators import VISIBLE
-from phalanx.model.environments import DESCRIPTION, Environment
+from phalanx.model.environments import DESCRIPTION
 from phalanx.model.ids import node_prefix
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec, Process
@@ -123,7 +123,7 @@ class Starter:
         env.pop("TORCHELASTIC_ERROR_FILE", None)
         directory = wanted.directory or first.directory
         umask = first.umask if wanted.umask < 0 else wanted.umask
-        argv = inside(record.spec.environment, wanted.argv)
+        argv = inside(record.spec, wanted.argv)
         return Command(argv, env, directory, first.memory_limit, wanted.streams, umask)
 
     def _order(self, record: JobRecord, gang: Gang, placed: PlacedGang, index: int) -> StartMember:
@@ -134,12 +134,11 @@ class Starter:
         setup = member_setup(placed, name, number)
         template, warning = group.template, record.spec.timing.signal
         umask, files = record.spec.umask, dict(setup.files)
-        environment = record.spec.environment
         prepare: Command | None = None
-        if environment is not None:
-            files[DESCRIPTION] = description(environment)
+        if record.spec.is_prepared_first:
+            files[DESCRIPTION] = description(record.spec)
             first = template.processes[0] if template.processes else Process()
-            prepare = preparation(environment, process_environment(setup, first), umask)
+            prepare = preparation(record.spec, process_environment(setup, first), umask)
         if len(placed.places) > 1 and (secret := self._secret(record, gang)):
             files[SECRET_FILE] = secret
         return StartMember(
@@ -149,7 +148,7 @@ class Starter:
             job=record.uid,
             name=member.name,
             before=[
-                _command(setup, process, umask=umask, environment=environment)
+                _command(setup, process, umask=umask, job=record.spec)
                 for process in template.before
             ],
             commands=[
@@ -159,7 +158,7 @@ class Starter:
                     number,
                     streams_of(gang, index, member.attempt) if process.streams else b"",
                     umask,
-                    environment,
+                    record.spec,
                 )
                 for number, process in enumerate(template.processes)
             ],
@@ -171,8 +170,9 @@ class Starter:
             is_followed=record.spec.is_followed,
             grant=self._grant(record.spec, member.attempt, placed.places[name, number]),
             prepare=prepare,
-            environment="" if environment is None else environment.key,
+            environment=key_of(record.spec),
             is_alone=record.spec.replicas == 1,
+            packages=list(record.spec.packages),
         )
 
 
@@ -230,7 +230,7 @@ def _command(
     number: int = 1,
     stands: bytes = b"",
     umask: int = -1,
-    environment: Environment | None = None,
+    job: JobSpec | None = None,
 ) -> Command:
     """Return the command of one process. `stands`: the process that handles the streams of the
     member's first program, if any.
@@ -240,7 +240,7 @@ def _command(
     if setup.files:
         argv = [word.replace(HOST_FILES, FILES) for word in argv]
         env = {name: value.replace(HOST_FILES, FILES) for name, value in env.items()}
-    argv = inside(environment, argv)
+    argv = argv if job is None else inside(job, argv)
     limit = int(dict(process.limits).get("memory", 0))
     has_streams = bool(process.streams) and number == 0 and bool(stands)
     streams = Streams(stands, process.streams == "terminal") if has_streams else None

@@ -17,6 +17,7 @@ from phalanx.model.ids import PREFIX_BYTES, node_process_id
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     Committed,
+    FetchPackage,
     LogRead,
     MemberNews,
     MemberPrepares,
@@ -51,6 +52,7 @@ _OF_ITSELF = (
         NodeReport,
         Leave,
         MemberNews,
+        FetchPackage,
         MemberPrepares,
         MemberUsed,
         RunNews,

@@ -16,6 +16,7 @@ from phalanx.model.jobs.arrays import ArraySpec, ArrayTask
 from phalanx.model.jobs.dependencies import Dependencies
 from phalanx.model.jobs.timing import Timing
 from phalanx.model.jobs.topology import NetworkTopology
+from phalanx.model.packages import Package
 
 Pairs = tuple[tuple[str, str], ...]
 Amounts = tuple[tuple[str, float], ...]
@@ -209,8 +210,17 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The software that is prepared on each node before a member begins there; None: that of the
     node.
     """
+    packages: tuple[Package, ...] = ()
+    """The directories and modules that the submitter has uploaded. A member runs in a directory of
+    its own, into which they are unpacked.
+    """
     labels: Pairs = ()
     annotations: Pairs = ()
+
+    @property
+    def is_prepared_first(self) -> bool:
+        """Whether each node prepares something before a member begins."""
+        return self.environment is not None or bool(self.packages)
 
     @property
     def uid(self) -> JobId:

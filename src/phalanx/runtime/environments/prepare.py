@@ -12,9 +12,11 @@ import sys
 import msgspec
 
 from phalanx.model.environments import Environment
+from phalanx.model.packages import Preparation
 from phalanx.runtime.environments.building import BuildError, build
 from phalanx.runtime.environments.cache import Cache
 from phalanx.runtime.environments.tools import ToolNotFoundError
+from phalanx.runtime.environments.unpacking import UnpackError, unpack_all
 
 
 def say(text: str) -> None:
@@ -23,29 +25,38 @@ def say(text: str) -> None:
 
 
 def prepare(directory: str, environment: Environment) -> int:
-    """Prepare an environment. Returns the exit code of the program."""
+    """Prepare an environment in the cache of this directory. Returns the exit code."""
     cache = Cache(directory, say=say)
-    try:
-        place = cache.prepare(environment.key, lambda place: build(environment, place, say))
-    except (BuildError, ToolNotFoundError) as error:
-        say(f"the environment could not be prepared: {error}")
-        return 1
-    except OSError as error:
-        at = f" ({error.filename})" if error.filename else ""
-        say(f"the environment could not be prepared: {error.strerror}{at}")
-        return 1
+    place = cache.prepare(environment.key, lambda place: build(environment, place, say))
     say(f"the environment is ready: {place}")
     return 0
 
 
 def main() -> int:
-    """Prepare an environment. The arguments are the directory of environments, and the file that
-    describes this one; "-" reads standard input.
+    """Prepare a member or a worker. Returns the exit code.
+
+    The arguments are the directory of environments, and the file that describes what is prepared;
+    "-": standard input describes an environment. Packages lie beside the file, and are unpacked
+    into the current directory.
     """
     os.umask(0o077)
     directory, path = sys.argv[1:]
-    with open(0 if path == "-" else path, "rb") as file:
-        return prepare(directory, msgspec.json.decode(file.read(), type=Environment))
+    try:
+        if path == "-":
+            return prepare(
+                directory, msgspec.json.decode(sys.stdin.buffer.read(), type=Environment)
+            )
+        with open(path, "rb") as file:
+            wanted = msgspec.json.decode(file.read(), type=Preparation)
+        if wanted.packages:
+            unpack_all(wanted.packages, os.path.dirname(path), os.getcwd(), wanted.mark)
+        return 0 if wanted.environment is None else prepare(directory, wanted.environment)
+    except (BuildError, ToolNotFoundError, UnpackError) as error:
+        say(f"the environment could not be prepared: {error}")
+    except OSError as error:
+        at = f" ({error.filename})" if error.filename else ""
+        say(f"the environment could not be prepared: {error.strerror}{at}")
+    return 1
 
 
 if __name__ == "__main__":

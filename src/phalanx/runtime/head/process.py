@@ -53,6 +53,7 @@ from phalanx.runtime.os.daemon_log import LOG
 from phalanx.runtime.os.file_modes import keep_private
 from phalanx.runtime.os.helpers import Deaths
 from phalanx.runtime.os.own_time import own_time
+from phalanx.runtime.os.package_files import PackageDirectory
 from phalanx.runtime.os.peer_identity import groups_of, own_principal
 from phalanx.runtime.os.probing import ThreadProber
 from phalanx.runtime.os.process_names import HEAD as HEAD_NAME
@@ -116,6 +117,7 @@ class HeadProcess:
                     ledger=LedgerThread(history, config.history_limits, self._loop.call),
                     read_log=LOG.read,
                     look=self._look,
+                    packages=PackageDirectory(packages_path(config)),
                 ),
                 stored=stored,
                 setup=HeadSetup(
@@ -335,6 +337,13 @@ class HeadProcess:
         """Finish a round: send the answers, and write to the store."""
         self._loop.wake_at(self._control.on_round(own_time()))
         self._or_end(self._control.state_store.flush)
+
+
+def packages_path(config: HeadConfig) -> str:
+    """Return the directory of the packages of jobs, which lies beside the head's history."""
+    if not config.history:
+        return os.path.join(config.session.directory, "packages")
+    return f"{config.history.removesuffix('.history')}.packages"
 
 
 def audit_path(config: HeadConfig) -> str:

@@ -16,6 +16,7 @@ from phalanx.model.preparing_log import preparing_log
 from phalanx.model.raw_bytes import native
 from phalanx.protocol.bundle_messages import ERROR_FILE, FILES, Command, StartMember
 from phalanx.runtime.os.below import directory_name, make_below, open_below
+from phalanx.runtime.os.package_files import PackageDirectory
 
 LOG_BYTES = 64 << 20
 """The number of bytes of a member's output that are kept, for each attempt."""
@@ -52,6 +53,7 @@ class JobDirectories:
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self.packages = PackageDirectory(os.path.join(root, "packages"))
 
     @functools.cached_property
     def _disk_bytes(self) -> int:
@@ -94,6 +96,15 @@ class JobDirectories:
         """Return the names of a member's log, and of the log of its preparation if there is one."""
         log = _log(directory_name(order.name), _number(order))
         return [log] if order.prepare is None else [log, preparing_log(log)]
+
+    def give_packages(self, order: StartMember) -> None:
+        """Link a member's packages among the files of its job. Raises OSError."""
+        files = f"{_below(order.job)}/files"
+        make_below(self.root, files)
+        for package in order.packages:
+            target = os.path.join(self.root, files, package.file)
+            with contextlib.suppress(FileExistsError):
+                os.link(self.packages.path(package.sha256), target)
 
     def place(self, order: StartMember, command: Command) -> Placed:
         """Return a member's command with the directories of this node filled in."""

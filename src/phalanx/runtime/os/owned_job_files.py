@@ -55,6 +55,15 @@ class OwnedJobDirectories(JobDirectories):
         let(files, uid, READ | ENTER, is_directory=True)
         return log
 
+    def give_packages(self, order: StartMember) -> None:
+        """Link a member's packages among the files of its job, and let its account read them."""
+        super().give_packages(order)
+        if order.grant is None or order.grant.refusal:
+            return
+        files = os.path.join(os.path.dirname(self.home(order)), "files")
+        for package in order.packages:
+            let(os.path.join(files, package.file), order.grant.uid, READ)
+
     def _make_home(self, order: StartMember) -> None:
         super()._make_home(order)
         if order.grant is None or order.grant.refusal:

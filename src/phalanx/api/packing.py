@@ -1,0 +1,123 @@
+"""Packs directories and modules of the submitter as zip files, which their content names."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from phalanx.model.ignoring import Rule, is_ignored, read_rules
+from phalanx.model.packages import MOST_BYTES
+from phalanx.model.readable import size
+
+IGNORE_FILES = (".gitignore", ".rayignore", ".phalanxignore")
+"""Files in a directory with patterns of the paths that are left out; the last one decides."""
+ALWAYS_LEFT_OUT = (".git", ".venv", "venv", "__pycache__")
+LARGE_BYTES = 10 << 20
+"""Bytes of a file above which a note names it, as in Ray."""
+MOST_UNPACKED = 8 << 30
+_SHOWN = 5
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_IN_MEMORY = 16 << 20
+_PIECE = 1 << 20
+
+
+class Packed:
+    """A package in a file of this process. `files`: (path, bytes) of what is in it."""
+
+    def __init__(self, file: IO[bytes], files: list[tuple[str, int]]) -> None:
+        self.file = file
+        self.size = file.seek(0, os.SEEK_END)
+        self.sha256 = _sha256(file)
+        self.files = files
+
+    def large(self) -> list[str]:
+        """Return the largest files, if they are large, as texts."""
+        found = [(length, name) for name, length in self.files if length >= LARGE_BYTES]
+        return [f"{name} ({size(length)})" for length, name in sorted(found, reverse=True)[:_SHOWN]]
+
+
+def pack(path: str, excludes: Sequence[str] = (), *, with_its_name: bool = False) -> Packed:
+    """Return the package of a directory, of a module that is one file, or of a zip file or wheel.
+
+    `excludes` are patterns as in .gitignore. With `with_its_name`, the directory itself is in the
+    package, as is necessary for a module. Raises ValueError for a path that does not exist, and
+    for a package that is too large.
+    """
+    root = Path(os.path.expanduser(path)).resolve()
+    if root.is_file() and root.suffix in (".zip", ".whl"):
+        file = root.open("rb")
+        return _bounded(Packed(file, [(root.name, root.stat().st_size)]), path)
+    if not root.exists():
+        raise ValueError(f"{path} is not a valid path: there is no such directory or file")
+    top = root.parent if with_its_name or root.is_file() else root
+    found = [root] if root.is_file() else list(files_below(root, excludes))
+    listed = [(one.relative_to(top).as_posix(), one.stat().st_size) for one in found]
+    _check(sum(length for _, length in listed), MOST_UNPACKED, listed, path)
+    packed = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 -- the caller closes it
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for one, (name, _) in zip(found, listed, strict=True):
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.external_attr = (one.stat().st_mode & 0o700 | 0o100000) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            with one.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
+                while piece := source.read(_PIECE):
+                    target.write(piece)
+    return _bounded(Packed(packed, listed), path)
+
+
+def _bounded(packed: Packed, path: str) -> Packed:
+    try:
+        _check(packed.size, MOST_BYTES, packed.files, path)
+    except ValueError:
+        packed.file.close()
+        raise
+    return packed
+
+
+def _check(length: int, most: int, files: list[tuple[str, int]], path: str) -> None:
+    if length > most:
+        largest = sorted(files, key=lambda one: -one[1])[:_SHOWN]
+        names = ", ".join(f"{name} ({size(bytes_)})" for name, bytes_ in largest)
+        raise ValueError(
+            f"{path} has {size(length)}; a package has at most {size(most)}. The largest files: "
+            f"{names}. Leave files out with {IGNORE_FILES[-1]} or `excludes`, or put them where "
+            "all nodes can read them."
+        )
+
+
+def files_below(root: Path, excludes: Sequence[str] = ()) -> Iterator[Path]:
+    """Yield the files of a directory that belong to its package, in a fixed order."""
+    last = read_rules(excludes)
+    yield from _files(root, "", [], last, {root})
+
+
+def _files(
+    at: Path, name: str, rules: list[Rule], last: list[Rule], above: set[Path]
+) -> Iterator[Path]:
+    for file in IGNORE_FILES:
+        if (at / file).is_file():
+            lines = (at / file).read_text("utf-8", "replace").splitlines()
+            rules = rules + read_rules(lines, name)
+    for path in sorted(at.iterdir()):
+        below = f"{name}/{path.name}" if name else path.name
+        is_directory = path.is_dir()
+        if is_ignored(below, is_directory, [*rules, *last]):
+            continue
+        if not is_directory:
+            if path.is_file():  # no socket, device or broken link
+                yield path
+        elif path.name not in ALWAYS_LEFT_OUT and (real := path.resolve()) not in above:
+            yield from _files(path, below, rules, last, above | {real})
+
+
+def _sha256(file: IO[bytes]) -> str:
+    file.seek(0)
+    digest = hashlib.sha256()
+    while piece := file.read(_PIECE):
+        digest.update(piece)
+    return digest.hexdigest()

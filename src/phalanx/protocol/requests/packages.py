@@ -1,0 +1,27 @@
+"""Requests about packages: the uploaded directories and modules of jobs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from phalanx.model.rights import Verb
+from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
+
+
+class PutPackage(Request[int]):
+    """Upload a part of a package, and return how many bytes of the package the head has.
+
+    The parts come in order, each with the `offset` that the last answer gave; a request without
+    `data` only asks. The head has the package when it has `size` bytes. Raises ValueError for a
+    package that is too large, and for content that does not have this SHA-256.
+    """
+
+    kind: ClassVar[int] = 119
+    verb: ClassVar[Verb] = Verb.SUBMIT
+    effect: ClassVar[Effect] = Effect.ADDS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    sha256: str
+    size: int
+    offset: int = 0
+    data: bytes = b""
