@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.polling import eventually
@@ -19,6 +20,7 @@ from tests.system.people.system_machine import (
     need_root,
     processes_of,
 )
+from tests.wheels import build_wheel, pip_of
 
 ANA, BO = ACCOUNTS["ana"], ACCOUNTS["bo"]
 
@@ -309,3 +311,29 @@ def status_of(pid: int) -> str:
             return file.read()
     except OSError:
         return ""
+
+
+def test_each_account_prepares_its_own_environment_and_packages(machine: SystemMachine) -> None:
+    wheels = os.path.join(machine.directory, "wheels")
+    build_wheel(Path(wheels), "greeting", "hello")
+    for path in (wheels, *map(str, Path(wheels).iterdir())):
+        os.chmod(path, 0o755)
+    environment = json.dumps(pip_of(Path(wheels), "greeting"))
+    for account in ("ana", "bo"):
+        uid, home = ACCOUNTS[account], Path(machine.home(account))
+        project = home / "project"
+        project.mkdir(mode=0o700)
+        (project / "data").write_text(f"of {account}")
+        for path in (project, project / "data"):
+            os.chown(path, uid, uid)
+        code = "import greeting; print(greeting.TEXT, open('data').read()); open('new', 'w')"
+        given = ("--runtime-env-json", environment, "--working-dir", str(project))
+        said = machine.said(
+            account, "run", "--name", f"env-{account}", *given, "--", "python", "-c", code
+        )
+        assert said == f"hello of {account}\n"
+        cache = home / ".cache" / "phalanx" / "environments"
+        assert {os.stat(path).st_uid for path in (cache, *cache.rglob("ready"))} == {uid}
+        assert os.stat(cache.parent).st_mode & 0o077 == 0
+    node = Path(machine.home(NODE_USER))
+    assert not (node / ".cache" / "phalanx" / "environments").exists()

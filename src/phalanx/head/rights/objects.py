@@ -38,6 +38,7 @@ from phalanx.protocol.requests.jobs import (
     UpdateJob,
 )
 from phalanx.protocol.requests.logs import ReadProcessLog
+from phalanx.protocol.requests.packages import PutPackage
 from phalanx.protocol.requests.queues import (
     AdmitQueue,
     CloseQueue,
@@ -122,6 +123,7 @@ class Objects:
             ExplainActor: self._explain_actor,
             RemoveGroup: self._remove_group,
             ReadProcessLog: self._process_log,
+            PutPackage: self._upload,
         }
 
     def needs(self, request: Request[Any], user: str) -> list[Need]:
@@ -196,6 +198,14 @@ class Objects:
         if self._gangs().queues.table.get(request.name) is None:
             return [(Verb.ADMINISTER, self.queue(request.name))] if request.makes else []
         return [(Verb.SUBMIT, self.submission(request.name, 0))]
+
+    def _upload(self, request: PutPackage) -> list[Need]:
+        """Return the need of an upload. A user may upload before the queue of the job is known."""
+        queues = tuple(record.name for record in self._gangs().queues.table.all())
+        package = Object(
+            kind=WORK, name="a package", owner=self._user, path=queues, submit=_ANYBODY
+        )
+        return [(Verb.SUBMIT, package)]
 
     def submission(self, queue: str, priority: int, owner: str = "", name: str = "") -> Object:
         """Return work that will be submitted to a queue, as an object of rights. Without an owner,

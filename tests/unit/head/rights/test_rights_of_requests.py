@@ -43,6 +43,7 @@ from phalanx.protocol.requests.jobs import (
     UpdateJob,
 )
 from phalanx.protocol.requests.news import GetNews, Since
+from phalanx.protocol.requests.packages import PutPackage
 from phalanx.protocol.requests.queues import (
     CreateQueue,
     OpenQueue,
@@ -253,6 +254,13 @@ def test_users_change_neither_queues_nor_nodes_nor_shares(ana: Person) -> None:
     ):
         with pytest.raises(NotAllowedError):
             ana.ask(request)
+
+
+def test_users_upload_packages_and_viewers_do_not(head: Head, boss: Person, ana: Person) -> None:
+    assert ana.ask(PutPackage("0" * 64, 1)) == 0
+    boss.ask(SetRole("ana", "viewer"))
+    with pytest.raises(NotAllowedError):
+        ana.ask(PutPackage("0" * 64, 1))
 
 
 def test_nobody_submits_to_a_queue_without_a_list(head: Head, boss: Person, ana: Person) -> None:
