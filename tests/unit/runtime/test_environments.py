@@ -178,14 +178,13 @@ def test_a_command_that_fails_or_takes_too_long_is_named(tmp_path, monkeypatch):
     from phalanx.runtime.environments.tools import Step
 
     monkeypatch.setattr(building, "_make_python", lambda place, has_pip: None)
-    for number, (argv, words) in enumerate(
-        [
-            (["sh", "-c", "echo last words; exit 3"], "exit code 3"),
-            (["sh", "-c", "exec tail -f /dev/null"], "longer than 1 s"),
-        ]
+    for argv, timeout_s, words in (
+        (["sh", "-c", "echo last words; exit 3"], 0, "exit code 3"),
+        (["sh", "-c", "exec tail -f /dev/null"], 1, "longer than 1 s"),
     ):
         monkeypatch.setattr(building, "steps", lambda *given, argv=argv: [Step(argv, {})])
-        place = tmp_path / str(number)
+        place = tmp_path / str(timeout_s)
         place.mkdir()
+        environment = Environment(tool="pip", timeout_s=timeout_s)
         with pytest.raises(BuildError, match=words):
-            build(Environment(tool="pip", timeout_s=1), str(place), lambda text: None)
+            build(environment, str(place), lambda text: None)
