@@ -87,6 +87,7 @@ class Place:
             NodeSetup(node_id=ID, resources=NodeResources({"CPU": 2.0}), labels={}, address="head"),
             NodeEffects(
                 clock=lambda: self.now,
+                monotonic=lambda: self.now,
                 wall=lambda: self.now,
                 make_unique=lambda size: next(numbers).to_bytes(size, "big"),
                 connections=connections,

@@ -107,6 +107,18 @@ class JobPromises:
 
     # ---- commands ----------------------------------------------------------------------------
 
+    def begins(self, node: bytes, order: StartMember) -> None:
+        """Check that a node that starts a command has not been declared dead. `node`: the prefix of
+        its present process.
+        """
+        if self._history.is_dead(node):
+            name = self._history.name_of_node(node)
+            raise Broken(
+                f"member {order.name} of {order.job} begins its attempt {order.attempt} on {name}, "
+                "which the head has declared dead",
+                [name, "head"],
+            )
+
     def started(self, node: bytes, order: StartMember) -> None:
         """Check that no other attempt of its member runs when a command starts. Attempts on a node
         do not count if the head has declared the node dead, and the node does not know it yet.

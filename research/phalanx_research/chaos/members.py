@@ -88,6 +88,7 @@ class SimCommands:
         word, mean_s, fails = command.argv
         assert word == WORK, command.argv
         self.running[process] = order
+        self._promises.begins(self._prefix, order)
         self._promises.started(self._origin(order), order)
         seconds = min(self._rng.expovariate(1.0 / float(mean_s)), 8.0 * float(mean_s))
         code = int(self._rng.random() < float(fails))

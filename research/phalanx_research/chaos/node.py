@@ -101,6 +101,7 @@ class SimNode:
             ),
             NodeEffects(
                 clock=self._clock,
+                monotonic=host.clock,
                 wall=host.clock,
                 make_unique=_numbered(),
                 connections=self,

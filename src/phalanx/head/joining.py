@@ -179,7 +179,14 @@ class Joining:
         for former in message.formers:
             self._succeed(former, record, message)
         self._note(record)
-        joined = Joined(record.epoch, head.placement, self._cluster, head.settings, head.standbys)
+        joined = Joined(
+            record.epoch,
+            head.placement,
+            self._cluster,
+            head.settings,
+            head.standbys,
+            head.nodes.limits.lease,
+        )
         head.outbox.send(prefix, joined)
         _, rows = head.nodes.changes_since(0)
         head.outbox.send(prefix, View(rows, is_whole=True))
@@ -272,12 +279,15 @@ class Joining:
             return False
         if message.total == record.totals:
             message.total = None
+        number, message.number = message.number, 0
+        is_asking, message.is_asking = message.is_asking, False
         before = head.nodes.last_report(record.node_id)
         try:
             changed = head.nodes.report(now, record.node_id, message)
         except StaleNodeError as error:
             head.outbox.send_to_stranger(prefix, Expelled(str(error), is_stale=True))
             return False
+        head.outbox.reported(prefix, number, is_asking)
         self._recorder.judged(record, before, message)
         head.unplaceable.judge(amounts for amounts, _ in message.queued)
         if message.total is not None:

@@ -7,11 +7,17 @@ from typing import Any
 
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import PREFIX_BYTES
-from phalanx.protocol.cluster_messages import ForwardedReply, Via
+from phalanx.protocol.bundle_messages import ExtendRun, StartMember, StartStep
+from phalanx.protocol.cluster_messages import ForwardedReply, PlaceActor, ReportHeard, Via
 from phalanx.protocol.frames import encode_body
 
 Send = Callable[[bytes, Any], None]
 """Sends a message to the node whose processes' ids have this prefix."""
+
+BEGINNING = (StartMember, ExtendRun, StartStep, PlaceActor)
+"""The orders that begin work. A node carries them out only while it knows that the head still
+counts on it.
+"""
 
 
 class Outbox:
@@ -25,6 +31,10 @@ class Outbox:
         self._connected: dict[bytes, str] = {}
         """The id of each connected node, by the prefix of its processes' ids."""
         self._prefixes: dict[str, bytes] = {}
+        self._heard: dict[bytes, int] = {}
+        """The number of the latest report of each connected node."""
+        self._told: dict[bytes, int] = {}
+        """The number that each connected node was told last."""
 
     # ---- connected nodes --------------------------------------------------------------------
 
@@ -32,9 +42,13 @@ class Outbox:
         """Note that a node is connected."""
         self._connected[prefix] = node_id
         self._prefixes[node_id] = prefix
+        self._heard.pop(prefix, None)
+        self._told.pop(prefix, None)
 
     def disconnect(self, prefix: bytes) -> None:
         """Note that a node is no longer connected. The node may come back."""
+        self._heard.pop(prefix, None)
+        self._told.pop(prefix, None)
         node_id = self._connected.pop(prefix, None)
         if node_id is not None:
             del self._prefixes[node_id]
@@ -48,11 +62,28 @@ class Outbox:
         """The prefixes of the connected nodes."""
         return self._connected.keys()
 
+    def reported(self, prefix: bytes, number: int, is_asking: bool) -> None:
+        """Note the number of a node's report, and name it to the node if the report asks."""
+        if number and prefix in self._connected:
+            self._heard[prefix] = number
+            if is_asking:
+                self._name_report(prefix)
+
+    def _name_report(self, prefix: bytes) -> None:
+        number = self._heard.get(prefix, 0)
+        if number:
+            self._told[prefix] = number
+            self._send(prefix, ReportHeard(number))
+
     # ---- sending -----------------------------------------------------------------------------
 
     def send(self, prefix: bytes, message: Any) -> None:
-        if prefix in self._connected:
-            self._send(prefix, message)
+        """Send a message to a node."""
+        if prefix not in self._connected:
+            return
+        if isinstance(message, BEGINNING) and self._heard.get(prefix) != self._told.get(prefix):
+            self._name_report(prefix)
+        self._send(prefix, message)
 
     def send_to_stranger(self, prefix: bytes, message: Any) -> None:
         """Send a message to a node that has not joined, or that may not join."""
@@ -62,7 +93,7 @@ class Outbox:
         """Send a message to the node with this id."""
         prefix = self._prefixes.get(node_id)
         if prefix is not None:
-            self._send(prefix, message)
+            self.send(prefix, message)
 
     def order(self, node_id: str, message: Any) -> None:
         """Send an order to a node once all changes so far are written. So the next head knows which

@@ -13,6 +13,7 @@ from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.leases.model import Demand, Lease
 from phalanx.node.peers import Peer, Peers
+from phalanx.node.standing import always_sure
 from phalanx.node.workers import WorkerRecord
 from phalanx.protocol.cluster_messages import (
     ActorHere,
@@ -74,10 +75,15 @@ class NodeActors:
         head: HeadLink,
         report_needed: Callable[[], None],
         gpus: GpuShares | None = None,
+        may_begin: Callable[[], bool] = always_sure,
     ) -> None:
         """`report_needed` is called before each message to the head that depends on this node's
-        free resources. `gpus`: the shares of GPUs that actors may use.
+        free resources. `gpus`: the shares of GPUs that actors may use. `may_begin`: whether the
+        head is known to count on this node; if it is not, `begin_waiting` follows once it is.
         """
+        self._may_begin = may_begin
+        self._waiting: list[Lease] = []
+        """Leases whose actors are not made yet, because the head may have given this node up."""
         self._gpus = gpus or GpuShares(NoMpsDaemons())
         self._clock = clock
         self._report_needed = report_needed
@@ -197,7 +203,24 @@ class NodeActors:
     # ---- as the asker of the actors' demands -------------------------------------------------
 
     def granted(self, lease: Lease) -> None:
-        """Make the worker of the lease create its actor."""
+        """Make the worker of the lease create its actor, once the head is known to count on this
+        node.
+        """
+        if self._may_begin():
+            self._make(lease)
+        else:
+            self._waiting.append(lease)
+
+    def begin_waiting(self) -> None:
+        """Make the actors that waited; an actor whose worker has ended gets another one."""
+        waiting, self._waiting = self._waiting, []
+        for lease in waiting:
+            if self._leases.leases.get(lease.number) is lease:
+                self.granted(lease)
+            elif (order := self._orders.pop(lease.demand.actor, None)) is not None:
+                self.place(order)
+
+    def _make(self, lease: Lease) -> None:
         worker = lease.worker
         connection = self._peers.get(worker.worker_id)
         if connection is not None:

@@ -69,6 +69,8 @@ class NodeEffects:
 
     clock: Callable[[], float]
     """Returns the seconds of the process's own time, which never goes backwards."""
+    monotonic: Callable[[], float]
+    """Returns seconds that also pass while the process or its machine stands still."""
     wall: Callable[[], float]
     """Returns the seconds since the epoch."""
     make_unique: Callable[[int], bytes]

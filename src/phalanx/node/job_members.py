@@ -32,6 +32,7 @@ from phalanx.node.member_reports import MemberReports
 from phalanx.node.member_runs import HELD_S, SHOWN_S, MemberRuns
 from phalanx.node.preparations import Preparations
 from phalanx.node.shortage import Shortage
+from phalanx.node.standing import always_sure
 from phalanx.node.usage import Device
 from phalanx.protocol.bundle_messages import (
     BeginMember,
@@ -71,10 +72,17 @@ class JobMembers:
         shortage: Shortage | None = None,
         keeping: Keeping | None = None,
         gpus: GpuShares | None = None,
+        may_begin: Callable[[], bool] = always_sure,
     ) -> None:
         """`devices`: the latest reading of the GPUs, by number. `report` reports the node's health
         to the head at once, before the head gets the report that a member could not begin here.
-        `gpus`: the shares of GPUs that members may use.
+        `gpus`: the shares of GPUs that members may use. `may_begin`: whether the head is known to
+        count on this node; if it is not, `begin_waiting` follows once it is.
+        """
+        self._may_begin = may_begin
+        self._waiting: list[Member | StartStep] = []
+        """Members whose next command, and steps that do not begin yet, because the head may have
+        given this node up.
         """
         self._clock = clock = effects.clock
         self._head = head
@@ -228,13 +236,27 @@ class JobMembers:
         self._end(member, 0.0)
 
     def _go_on(self, member: Member) -> None:
-        """Start the next command of `before`; if there is none, start the member's own commands."""
+        """Start the next command of `before`; if there is none, start the member's own commands.
+        Do so once the head is known to count on this node.
+        """
+        if not self._may_begin():
+            self._waiting.append(member)
+            return
         if member.waiting:
             self._processes.run(member, member.waiting.pop(0))
             return
         commands, member.order.commands = member.order.commands, []
         for command in commands:
             self._processes.run(member, command)
+
+    def begin_waiting(self) -> None:
+        """Begin the commands and steps that waited, unless their members are ending."""
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if isinstance(one, StartStep):
+                self.start_step(one)
+            elif self._members.get(one.place) is one and not one.is_ending:
+                self._go_on(one)
 
     def take_over(self, kept: KeptMember, begun: Mapping[bytes, int]) -> bool:
         """Continue with a member of an earlier process of this node, whose bundle is here.
@@ -264,6 +286,9 @@ class JobMembers:
 
     def start_step(self, order: StartStep) -> None:
         """Run an additional program in a member."""
+        if not self._may_begin():
+            self._waiting.append(order)
+            return
         member = self._attempt(order)
         if member is None or member.is_ending:
             why = "it does not run any more"

@@ -17,6 +17,7 @@ from phalanx.node.head_addresses import HeadAddresses, HeadSilence
 from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.options import PATIENCE_S
 from phalanx.node.peers import HEAD, Peer
+from phalanx.node.standing import Standing
 from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.cluster_messages import (
     Acked,
@@ -80,6 +81,7 @@ class MemberNode(Protocol):
     """The node as its membership sees it."""
 
     prefix: bytes
+    standing: Standing
 
     def own_row(self) -> ViewRow:
         """Return the node's row for other nodes, without its address."""
@@ -169,6 +171,8 @@ class ClusterMembership:
         self._head: Peer | None = None
         self._address: tuple[str, int] | None = None
         self._dial_at = float("-inf")
+        self._asked_at = 0.0
+        """The time of the last request to join, on the clock of the node's standing."""
         self._headless_since: float | None = clock()
         """The time when the connection to the head was lost or, if there was none yet, when the
         node began; None while the node is joined.
@@ -223,6 +227,7 @@ class ClusterMembership:
             self._dial_at = self._clock() + self._options.retry_s
             return
         head.peer, head.tag = CONTROL, HEAD
+        self._asked_at = self._node.standing.now()
         self._head = head
         head.post(Hello(PROTOCOL_VERSION, node_process_id(self._node.prefix), "node", 0))
         row = self._node.own_row()
@@ -309,6 +314,7 @@ class ClusterMembership:
         self._was_joined = True
         self._heads.joined(message.standbys)
         self._link.connected(self._head)
+        self._node.standing.joined(message.lease, self._asked_at)
         self._node.on_head_joined(message.placement, message.settings)
         if self.trouble:
             self.trouble = ""

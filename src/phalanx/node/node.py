@@ -53,6 +53,7 @@ from phalanx.node.reports import NodeStatus, Reports
 from phalanx.node.requests import NodeRequests
 from phalanx.node.shortage import Shortage
 from phalanx.node.spillback_planner import PlanRequests, SpillbackPlanner, ViewRefresh
+from phalanx.node.standing import Standing
 from phalanx.node.state_reports import StateReports
 from phalanx.node.usage import Device
 from phalanx.node.waiting_tasks import WaitingTasks
@@ -68,6 +69,7 @@ from phalanx.protocol.cluster_messages import (
     GatherEvents,
     JobKnown,
     QueueWeights,
+    ReportHeard,
     SetTotals,
     Via,
     ViewRow,
@@ -137,6 +139,7 @@ class Node(Generic[M_co]):
         self.from_head = MessageTable()
         self.from_processes = PeerMessageTable()
         self.prefix = prefix = node_prefix(setup.node_id)
+        self.standing = Standing(effects.monotonic)
         self.resources = setup.resources
         self.head = head
         self.peers = Peers()
@@ -207,6 +210,7 @@ class Node(Generic[M_co]):
             shortage=self.shortage,
             keeping=effects.keeping,
             gpus=self.gpus,
+            may_begin=self.standing.is_sure,
         )
         holders = DeviceHolders(self.members, self.leases, setup.resources.card_memory)
         self.gpu_memory = GpuMemory(
@@ -243,7 +247,7 @@ class Node(Generic[M_co]):
             killed_parts=self.killed_parts,
         )
         pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
-        self.reports = Reports(clock, self.status, head, **pacing)
+        self.reports = Reports(clock, self.status, head, standing=self.standing, **pacing)
         self.groups = NodeGroups(
             node_process_id(prefix),
             clock,
@@ -266,6 +270,7 @@ class Node(Generic[M_co]):
             head,
             self.reports.report_needed,
             self.gpus,
+            self.standing.is_sure,
         )
         self.owners = OwnerLeases(
             clock,
@@ -404,6 +409,7 @@ class Node(Generic[M_co]):
         table.on(EndWork, lambda message: leases.end_all(message.reason, message.by_force))
         table.on(QueueWeights, lambda message: leases.set_weights(message.weights, clock()))
         table.on(GatherEvents, self._send_events)
+        table.on(ReportHeard, self._report_heard)
 
     def _handle_processes(self) -> None:
         """Register the handlers for messages of this node's drivers and workers."""
@@ -450,6 +456,15 @@ class Node(Generic[M_co]):
         """Pass a message of the head on to a process of this node."""
         for inner in decode_body(message.body):
             self.peers.post(message.process, inner)
+
+    def _report_heard(self, message: ReportHeard) -> None:
+        self.standing.heard(message.number)
+        self._begin_waiting()
+
+    def _begin_waiting(self) -> None:
+        """Begin the work that waited until the head is known to count on this node."""
+        self.members.begin_waiting()
+        self.actors.begin_waiting()
 
     def _send_events(self, message: GatherEvents) -> None:
         self.head.report(EventsReported(message.number, self.events.rows()))
@@ -544,6 +559,7 @@ class Node(Generic[M_co]):
         """
         self.spilling.use(placement)
         self.jobs.settings = settings
+        self._begin_waiting()
         self.groups.head_joined()
         self.reports.head_joined()
         self.counts.head_joined()

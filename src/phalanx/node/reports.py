@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sized
 from typing import Protocol
 
+import msgspec
+
 from phalanx.model.ids import node_prefix
 from phalanx.model.lifecycle import ALIVE, DRAINING
 from phalanx.node.checks import Checks
@@ -19,6 +21,7 @@ from phalanx.node.killed_parts import KilledParts
 from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.shortage import Shortage
+from phalanx.node.standing import Standing
 from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRow
 from phalanx.scheduler.devices.sets import ResourceSet
 
@@ -148,7 +151,9 @@ class Reports:
         head: HeadLink,
         at_most_every_s: float = AT_MOST_EVERY_S,
         every_s: float = REPORT_EVERY_S,
+        standing: Standing | None = None,
     ) -> None:
+        self._standing = standing
         self._clock = clock
         self._status = status
         self._head = head
@@ -173,6 +178,8 @@ class Reports:
     def round(self) -> None:
         """Begin another round. All messages that had arrived are handled."""
         self._is_fresh = False
+        if self._standing is not None and self._standing.must_ask and self._head.is_connected:
+            self._send(self._status.report(), self._clock())
 
     def report_needed(self) -> None:
         """Send a report, because the head will be asked something that depends on the free
@@ -199,4 +206,7 @@ class Reports:
     def _send(self, report: NodeReport, now: float) -> None:
         self._last = report
         self._sent_at = now
+        if self._standing is not None:
+            number, is_asking = self._standing.next_report(report.running > 0)
+            report = msgspec.structs.replace(report, number=number, is_asking=is_asking)
         self._head.report(report)

@@ -197,6 +197,7 @@ def single_node(
     link = LocalHeadLink()
 
     def membership(node: Node[SingleNodeMembership]) -> SingleNodeMembership:
+        node.standing.joined(None, asked_at=0.0)  # its head cannot give it up
         return SingleNodeMembership(
             node.prefix,
             effects.clock,

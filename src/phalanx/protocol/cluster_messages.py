@@ -107,6 +107,22 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     """A clause that describes the last time that a helper process was killed."""
     cards: Cards = PLAIN
     """The facts about the node's GPUs, except the free part of each."""
+    number: int = 0
+    """The number by which the head names the report in `ReportHeard`; 0: the head never names
+    it.
+    """
+    is_asking: bool = False
+    """Whether the head answers with `ReportHeard`."""
+
+
+class ReportHeard(msgspec.Struct, array_like=True, tag=150):
+    """Head to node: the latest report that the head has got from the node has this number.
+
+    The head sends the message before an order that begins work, and as the answer to a report that
+    asks. A message that is lost or late only lets the node ask again.
+    """
+
+    number: int
 
 
 class DevicesSeen(msgspec.Struct, array_like=True, tag=122):
@@ -464,6 +480,15 @@ class Join(msgspec.Struct, array_like=True, tag=109):
     """
 
 
+class BeginLease(NamedTuple):
+    """How long a node may begin work after it has sent a report that reached the head."""
+
+    sure_s: float
+    """Seconds in which the head does not give the node up, even if the node's connection ends."""
+    answered_s: float
+    """Seconds in which the head does not give the node up while its connection is whole."""
+
+
 class Joined(msgspec.Struct, array_like=True, tag=110):
     """Head to node: the node belongs to the cluster, with this policy and these settings.
 
@@ -476,6 +501,8 @@ class Joined(msgspec.Struct, array_like=True, tag=110):
     settings: SystemSettings = SystemSettings()
     standbys: tuple[str, ...] = ()
     """HOST:PORT of each other process that may be the head of this cluster."""
+    lease: BeginLease | None = None
+    """None: the node may begin work at any time."""
 
 
 class Expelled(msgspec.Struct, array_like=True, tag=111):
@@ -564,6 +591,7 @@ ClusterMessage = (
     | Expelled
     | Leave
     | NodeReport
+    | ReportHeard
     | DevicesSeen
     | MachineSeen
     | CloseDevices

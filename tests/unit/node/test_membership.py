@@ -9,6 +9,7 @@ from phalanx.node.dispatch import MessageTable
 from phalanx.node.head_addresses import JOINING_S, SILENCE_S
 from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.membership import ClusterMembership, MembershipOptions
+from phalanx.node.standing import Standing
 from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.cluster_messages import (
     Acked,
@@ -48,6 +49,7 @@ class Place:
         self.lost = []
         self.ends = []
         self.table = MessageTable()
+        self.standing = Standing(lambda: self.now)
         self.membership = ClusterMembership(
             self,
             lambda: self.now,

@@ -55,8 +55,17 @@ class Node:
         jobs = KnownJobs(SystemSettings())
         resources = NodeResources({"CPU": cpus})
         self.leases = LeaseMachine(resources, self, WorkerPool(4, self.make_id), "n1", {})
+        self.is_sure = True
         self.actors = NodeActors(
-            self.clock, self.leases, groups, self, self.peers, jobs, control, self.report_needed
+            self.clock,
+            self.leases,
+            groups,
+            self,
+            self.peers,
+            jobs,
+            control,
+            self.report_needed,
+            may_begin=lambda: self.is_sure,
         )
         self.from_processes = PeerMessageTable()
         self.actors.handle_in(MessageTable(), self.from_processes)
@@ -260,3 +269,40 @@ def test_a_worker_whose_connection_has_ended_gets_no_work():
     node.order()
     assert [w.worker_id for w in node.starting] == [node.count.to_bytes(12, "big") + JOB]
     assert node.starts() != idle.worker_id
+
+
+def test_no_actor_is_made_while_the_head_may_have_given_the_node_up():
+    node = Node()
+    node.is_sure = False
+    node.order(incarnation=3)
+    made = node.starts()
+    assert (node.created, node.placed()) == ([], [])
+    assert node.actors.here() == {ACTOR: (b"", 3)}
+    node.is_sure = True
+    node.actors.begin_waiting()
+    assert [m.incarnation for m in node.created] == [3]
+    assert node.placed() == [made]
+
+
+def test_an_actor_that_waited_gets_another_worker_if_its_own_has_ended():
+    node = Node()
+    node.is_sure = False
+    node.order()
+    node.ending.append(node.starts())
+    node.ends()
+    node.is_sure = True
+    node.actors.begin_waiting()
+    assert node.created == []
+    second = node.starts()
+    assert node.placed() == [second]
+
+
+def test_an_actor_that_waited_and_was_withdrawn_is_not_made():
+    node = Node()
+    node.is_sure = False
+    node.order()
+    node.starts()
+    node.actors.withdraw(WithdrawActor(ACTOR))
+    node.is_sure = True
+    node.actors.begin_waiting()
+    assert (node.created, len(node.leases.leases)) == ([], 0)

@@ -71,7 +71,8 @@ class NodeDirectory:
         self._records: dict[str, NodeRecord] = {}
         self._reports: dict[str, NodeReport] = {}
         self._prefixes: dict[bytes, str] = {}
-        self._alive = NodeLiveness(limits or HealthLimits())
+        self.limits = limits or HealthLimits()
+        self._alive = NodeLiveness(self.limits)
         self.expected = ExpectedNodes()
         self.has_commands: Callable[[str], bool] = lambda node_id: False
         """Returns whether any members of jobs have their places on a node."""

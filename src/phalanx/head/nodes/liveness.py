@@ -6,11 +6,17 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.protocol.cluster_messages import REPORT_EVERY_S
+from phalanx.protocol.cluster_messages import REPORT_EVERY_S, BeginLease
 
 MIN_SILENCE_S = 1.5 * REPORT_EVERY_S
 CONNECTION_ENDED = "its connection ended"
 PROCESS_ENDED = "its process ended, and its commands go on"
+SHARE = 0.9
+"""The part of a limit for which a node relies on it."""
+LEAST_RECONNECT_S = 0.2
+"""The least limit for the end of a connection on which a node relies. Below it, a node would have
+to ask the head before everything that it begins.
+"""
 LATE_S = 0.3
 """Seconds between two ticks above which the second counts as late. Messages that arrived in between
 may then still be unread.
@@ -55,6 +61,14 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
     def silence_s(self) -> float:
         """Seconds for which a node may be silent."""
         return self.period_s * self.misses
+
+    @property
+    def lease(self) -> BeginLease:
+        """The times in which a node may rely on not being given up. Clocks of machines differ, so
+        they are shorter than the limits.
+        """
+        least_s = min(self.silence_s, max(self.reconnect_s, LEAST_RECONNECT_S))
+        return BeginLease(SHARE * least_s, SHARE * self.silence_s)
 
 
 class NodeLiveness:

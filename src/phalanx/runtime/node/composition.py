@@ -67,7 +67,7 @@ from phalanx.runtime.os.memory_use import SessionMemory
 from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.ports import is_port_free
 from phalanx.runtime.os.session_keeper import SessionKeeper
-from phalanx.runtime.os.system import log_defect, say
+from phalanx.runtime.os.system import log_defect, say, since_boot
 from phalanx.runtime.os.usage_meter import ThreadUsageMeter
 from phalanx.runtime.os.visible_devices import device_limits
 from phalanx.scheduler.devices.instances import NodeResources
@@ -185,6 +185,7 @@ class EmbeddedNode:
             commands = self._users
         return NodeEffects(
             clock=own_time,
+            monotonic=since_boot,
             wall=time.time,
             make_unique=token_bytes,
             connections=_Connections(loop, reach),

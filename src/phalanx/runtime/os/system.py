@@ -34,6 +34,11 @@ class SystemClock:
         return time.time()
 
 
+def since_boot() -> float:
+    """Return the seconds since this machine's boot, including those in which it was suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def boot_id() -> str:
     """Return the id of the machine's boot, from which `SystemClock.monotonic` counts; "" if
     unknown.

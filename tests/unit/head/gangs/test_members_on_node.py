@@ -30,9 +30,11 @@ from phalanx.protocol.bundle_messages import (
     ERROR_FILE,
     Command,
     EndMember,
+    ExtendRun,
     MemberNews,
     MemberUsed,
     ReadLog,
+    RunTask,
     StartMember,
     StartStep,
     StepStarted,
@@ -59,6 +61,7 @@ class Node:
         self.signals = []
         self.used = {}
         self.directory_error = ""
+        self.is_sure = True
         self.files: Any = JobDirectories(str(tmp_path))
         self.shortage = Shortage(lambda: self.now, lambda text, **about: None)
         self.bundles = bundles = BundleTable(NodeResources({"CPU": 1}))
@@ -79,6 +82,7 @@ class Node:
             directories=Directories(self, lambda: self.now, lambda text, **about: None),
             report=lambda: self.news.append("report"),
             shortage=self.shortage,
+            may_begin=lambda: self.is_sure,
         )
 
     # ---- effects
@@ -114,21 +118,21 @@ class Node:
     # ---- events
 
     def start(self, attempt=1, commands=1, grace_s=0.0, **limits):
-        memory_limit = limits.pop("memory_limit", 0)
+        self.members.start(self.order(attempt, commands, grace_s, **limits))
+
+    def order(self, attempt=1, commands=1, grace_s=0.0, memory_limit=0, before=(), **limits):
         command = Command(["true"], {}, "", memory_limit)
-        self.members.start(
-            StartMember(
-                GROUP,
-                0,
-                attempt,
-                JobId("default/job"),
-                "a-0",
-                [],
-                [command] * commands,
-                {},
-                grace_s,
-                **limits,
-            )
+        return StartMember(
+            GROUP,
+            0,
+            attempt,
+            JobId("default/job"),
+            "a-0",
+            list(before),
+            [command] * commands,
+            {},
+            grace_s,
+            **limits,
         )
 
     def end(self, attempt=1):
@@ -209,6 +213,63 @@ def test_a_member_that_rests_has_no_steps(node):
     node.start(rest_s=1.0)
     node.members.start_step(StartStep(7, GROUP, 0, 1, Command(["true"], {})))
     assert node.news == [StepStarted(7, "it rests after a crash")]
+
+
+def test_nothing_begins_while_the_head_may_have_given_the_node_up(node):
+    node.is_sure = False
+    node.start(commands=2)
+    node.later(1.0)
+    assert node.processes == []
+    node.is_sure = True
+    node.members.begin_waiting()
+    node.members.begin_waiting()
+    assert len(node.processes) == 2
+
+
+def test_what_a_member_does_next_waits_as_well(node):
+    """A rest that is over, a step, and the next of several commands begin nothing in doubt."""
+    node.start(rest_s=1.0, before=[Command(["true"], {})])
+    node.is_sure = False
+    node.later(2.0)
+    assert node.processes == []
+    node.is_sure = True
+    node.members.begin_waiting()
+    assert len(node.processes) == 1
+    node.is_sure = False
+    node.exits()
+    node.members.start_step(StartStep(7, GROUP, 0, 1, Command(["true"], {})))
+    assert (len(node.processes), node.news[1:]) == (1, [])
+    node.is_sure = True
+    node.members.begin_waiting()
+    assert (len(node.processes), node.news[1:]) == (3, [StepStarted(7, "")])
+
+
+def test_the_next_task_of_a_run_waits_as_well(node):
+    node.start()
+    like = node.order(commands=1)
+    node.members.extend(ExtendRun(2, [RunTask(JobId("default/job[2]"), ["true"], {})], like, 1))
+    node.is_sure = False
+    node.exits()
+    node.later(1.0)
+    assert len(node.processes) == 1
+    node.is_sure = True
+    node.members.begin_waiting()
+    assert len(node.processes) == 2
+
+
+@pytest.mark.parametrize("is_evicted", [False, True])
+def test_a_member_that_is_ended_while_it_waits_never_begins(node, is_evicted):
+    node.is_sure = False
+    node.start()
+    if is_evicted:
+        node.evict()
+    else:
+        node.end()
+    node.is_sure = True
+    node.members.begin_waiting()
+    assert node.processes == []
+    node.start(2)
+    assert len(node.processes) == 1, "its place is free"
 
 
 def test_a_member_that_runs_for_too_long_is_asked_to_end_and_killed_after_its_grace(node):

@@ -1,0 +1,43 @@
+"""Nodes that stand still longer than the head waits begin nothing when they go on."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from phalanx.node.standing import Standing
+from phalanx_research.chaos.broken import Broken
+from phalanx_research.chaos.kernel import Kernel
+from phalanx_research.chaos.options import draw
+from phalanx_research.chaos.world import World
+
+SEEDS = (6, pytest.param(26, marks=pytest.mark.slow))
+
+
+def long_pauses(seed: int) -> World:
+    """The world of a seed with many jobs, in which machines stand still and connections hang."""
+    options = msgspec.structs.replace(
+        draw(Kernel(str(seed))),
+        faults=("freeze", "partition", "slow"),
+        fault_every_s=0.7,
+        quiet_s=0.0,
+        chaos_s=12.0,
+        tasks=0,
+        actors=5,
+        jobs=8,
+        sweeps=3,
+    )
+    return World(seed, options)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_node_that_the_head_gave_up_begins_no_member(seed: int) -> None:
+    world = long_pauses(seed)
+    world.run()
+    assert world.history.dead_nodes
+
+
+def test_without_its_lease_it_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Standing, "is_sure", lambda self: True)
+    with pytest.raises(Broken, match="which the head has declared dead"):
+        long_pauses(6).run()
