@@ -31,7 +31,7 @@ from phalanx.head.jobs.past_runs import PastJobs
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.resizing import resized
-from phalanx.head.jobs.rows import DEFECT, job_description, job_row
+from phalanx.head.jobs.rows import DEFECT, job_description, job_row, why_preparing
 from phalanx.head.jobs.time_limits import HeldBack, why_held_back
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.queues.control import Queues
@@ -477,6 +477,8 @@ class JobRequests:
         if job is not None and (rests := resting.first(job, self._clock.wall())) is not None:
             why = resting.why_rests(rests, self._clock.wall())
             return explain_held(job, HeldBack("rests", f"{rests.name}: {rests.reason}; {why}"))
+        if job is not None and (why := why_preparing(job)):
+            return explain_held(job, HeldBack("prepares", why))
         if job is not None and (pending := self.array_tasks.that_waits(uid)) != uid:
             return self._explanations.explain(pending)
         if job is None and (array_task := self.array_tasks.description(name)) is not None:

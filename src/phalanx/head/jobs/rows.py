@@ -138,8 +138,8 @@ def _reason(job: JobRecord, now: float, held: time_limits.HeldBack | None) -> st
     """
     if held is not None:
         return held.sentence
-    if state_of(job) == st.PREPARING:
-        return f"its environment is being prepared: phalanx logs {job.spec.name} --preparing"
+    if preparing := why_preparing(job):
+        return preparing
     rests = resting.first(job, now)
     return job.reason if rests is None else f"{rests.name}: {_with_rest(rests, now)}"
 
@@ -152,6 +152,13 @@ def state_of(job: JobRecord) -> str:
         and any(member.is_preparing for member in job.members)
     )
     return st.PREPARING if is_preparing else job.state
+
+
+def why_preparing(job: JobRecord) -> str:
+    """Return the reason of a job that is shown as Preparing; "" for any other job."""
+    if state_of(job) != st.PREPARING:
+        return ""
+    return f"its environment is being prepared: phalanx logs {job.spec.name} --preparing"
 
 
 def _with_rest(member: MemberRecord, now: float) -> str:

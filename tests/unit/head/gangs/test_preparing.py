@@ -22,6 +22,7 @@ from phalanx.protocol.bundle_messages import (
     MemberPrepares,
     StartMember,
 )
+from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import ApplyManifests, GetJob
 
 PREPARE = Command(["prepare"], {})
@@ -158,6 +159,7 @@ def test_no_member_begins_before_all_are_prepared():
     job = world.ask(GetJob("job"))
     assert (job.state, [m.state for m in job.members]) == ("Preparing", ["Preparing", "Pending"])
     assert "phalanx logs job --preparing" in job.reason
+    assert [one.reason for one in world.ask(Explain("job")).because] == ["prepares"]
     prepares(world, first, is_ready=True)
     assert begun(world) == []
     prepares(world, second, is_ready=False)
