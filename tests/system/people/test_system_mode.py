@@ -316,8 +316,8 @@ def status_of(pid: int) -> str:
 def test_each_account_prepares_its_own_environment_and_packages(machine: SystemMachine) -> None:
     wheels = os.path.join(machine.directory, "wheels")
     build_wheel(Path(wheels), "greeting", "hello")
-    for path in (wheels, *map(str, Path(wheels).iterdir())):
-        os.chmod(path, 0o755)
+    for open_to_all in (Path(wheels), *Path(wheels).iterdir()):
+        open_to_all.chmod(0o755)
     environment = json.dumps(pip_of(Path(wheels), "greeting"))
     for account in ("ana", "bo"):
         uid, home = ACCOUNTS[account], Path(machine.home(account))
