@@ -81,8 +81,8 @@ class JobMembers:
         """
         self._may_begin = may_begin
         self._waiting: list[Member | StartStep] = []
-        """Members whose next command, and steps that do not begin yet, because the head may have
-        given this node up.
+        """Members that have begun, whose next command waits, and steps that wait, because the head
+        may have given this node up.
         """
         self._clock = clock = effects.clock
         self._head = head
@@ -160,7 +160,6 @@ class JobMembers:
 
     def _begin_prepared(self, member: Member) -> None:
         member.prepares = False
-        member.begin_at(self._clock())
         self._begin_commands(member)
 
     def extend(self, message: ExtendRun) -> None:
@@ -211,9 +210,15 @@ class JobMembers:
             self._begin_commands(member)
 
     def _begin_commands(self, member: Member) -> None:
-        order, member.rests = member.order, False
+        """Begin a member, once the head is known to count on this node. Until then it rests."""
+        if not self._may_begin():
+            member.rests = True
+            return
+        member.rests = False
         if self._preparations.begin(member):
             return
+        order = member.order
+        member.begin(self._clock())
         self._note(f"member {order.name} begins, start {order.attempt}", job=order.job)
         if not self._checks.before(member.usage.devices, partial(self._on_checked, member)):
             self._go_on(member)
@@ -251,6 +256,9 @@ class JobMembers:
 
     def begin_waiting(self) -> None:
         """Begin the commands and steps that waited, unless their members are ending."""
+        for member in list(self._members.values()):
+            if member.is_due(self._clock()):
+                self._begin_commands(member)
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             if isinstance(one, StartStep):
@@ -494,7 +502,7 @@ class JobMembers:
             self._end(member, member.order.grace_s)
 
     def _look_at(self, member: Member, now: float) -> None:
-        if member.rests and now >= member.began_at and not member.is_ending:
+        if member.is_due(now):
             self._begin_commands(member)
         if now >= member.limit_at and not member.is_ending:
             limit = member.order.time_limit_s

@@ -55,7 +55,9 @@ class Member(msgspec.Struct, kw_only=True, eq=False):
     is_unprepared: bool = False
     """Whether the member's environment could not be prepared."""
     rests: bool = False
-    """Whether the member rests before its commands begin, because it crashed before."""
+    """Whether the member's commands have not begun, because it crashed before, or because the head
+    may have given this node up.
+    """
     has_begun: bool = False
     """Whether one of the member's processes has begun."""
     is_nodes_fault: bool = False
@@ -85,15 +87,23 @@ class Member(msgspec.Struct, kw_only=True, eq=False):
     """
 
     def __post_init__(self) -> None:
-        self.begin_at(self.began_at)
+        self._count_limit()
 
-    def begin_at(self, now: float) -> None:
-        """Let the member's time begin now."""
+    def _count_limit(self) -> None:
+        if self.order.time_limit_s:
+            self.limit_at = self.began_at + self.order.time_limit_s
+
+    def is_due(self, now: float) -> bool:
+        """Whether the member rests and is to begin now."""
+        return self.rests and now >= self.began_at and not self.is_ending
+
+    def begin(self, now: float) -> None:
+        """End the member's rest: its time counts from now on."""
+        self.rests = False
         self.began_at = now
+        self._count_limit()
         if self.kept is not None:
             self.kept.began = now
-        if self.order.time_limit_s:
-            self.limit_at = now + self.order.time_limit_s
 
     @property
     def place(self) -> MemberId:

@@ -217,13 +217,18 @@ def test_a_member_that_rests_has_no_steps(node):
 
 def test_nothing_begins_while_the_head_may_have_given_the_node_up(node):
     node.is_sure = False
+    node.start(commands=2, grace_s=5.0, time_limit_s=10.0)
+    node.later(9.0)
     node.start(commands=2)
-    node.later(1.0)
-    assert node.processes == []
+    assert (node.processes, node.news) == ([], []), "it is not said to run either"
     node.is_sure = True
     node.members.begin_waiting()
     node.members.begin_waiting()
-    assert len(node.processes) == 2
+    assert (len(node.processes), node.told()) == (2, [(1, None)])
+    node.later(9.0)
+    assert node.signals == [], "its limit counts from its beginning"
+    node.later(1.0)
+    assert node.signals == [("TERM", 0), ("TERM", 1)]
 
 
 def test_what_a_member_does_next_waits_as_well(node):
