@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import phalanx
 from phalanx import errors
 from phalanx.protocol.requests.node import GetStoreCounts
 from phalanx.runtime.engine.interface import current
+from phalanx.runtime.os.process_tree import descendants_of, is_dead
 
 SIZE = 300_000
 
@@ -63,3 +65,28 @@ def test_files_of_a_node_whose_processes_were_all_killed_go(cluster, get):
     eventually(lambda: not (os.path.exists(session.shared) or os.path.exists(session.directory)))
     with pytest.raises(errors.GetTimeoutError):
         phalanx.get(ref, timeout=0.01)
+
+
+def content_of(path):
+    return path.read_text().strip() if path.exists() else ""
+
+
+@pytest.mark.slow
+def test_processes_of_jobs_end_with_a_node_that_is_killed_and_with_the_cluster(
+    new_cluster, tmp_path
+):
+    """The job's shell waits for a process of its own, which has another parent in the end."""
+    cluster = new_cluster(1)
+    victim = cluster.add_node(num_cpus=1, resources={"there": 1})
+    pids = []
+    for name, resources in (("killed", {"there": 1}), ("shut down", {})):
+        path = tmp_path / name
+        script = f"setsid sh -c 'echo $$ > \"{path}\"; sleep 1000; true' & wait"
+        phalanx.submit(phalanx.Job(script, num_cpus=1, resources=resources, name=name[:4]))
+        pids.append(int(eventually(partial(content_of, path), name)))
+    below = [[pid, *descendants_of(pid)] for pid in pids]
+    cluster.remove_node(victim, allow_graceful=False)
+    eventually(lambda: all(map(is_dead, below[0])))
+    assert not is_dead(pids[1])
+    cluster.shutdown()
+    eventually(lambda: all(map(is_dead, below[1])))

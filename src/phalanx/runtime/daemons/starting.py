@@ -28,7 +28,7 @@ from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.daemon_log import plain
 from phalanx.runtime.os.environment import child_environment, existing_directory
 from phalanx.runtime.os.kept_identity import is_waited_for
-from phalanx.runtime.os.process_tree import is_group_alive
+from phalanx.runtime.os.process_tree import is_group_alive, kill_trees
 from phalanx.runtime.os.session import Session
 from phalanx.runtime.os.visible_devices import check_devices
 from phalanx.scheduler.devices.ports import parse_ports
@@ -125,9 +125,10 @@ class Daemon:
         self.log_path = _log_of(session)
 
     def kill(self) -> None:
-        """Kill the daemon with all its helpers at once, as a power failure of the machine would."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """Kill the daemon at once with all processes that it has started, as a power failure of the
+        machine would. Only commands that continue without their node stay.
+        """
+        _kill(self.process.pid)
         self.process.wait()
 
     def stop(self) -> None:
@@ -370,7 +371,14 @@ def _end(one: Announcement, force: bool) -> None:
     deadline = time.monotonic() + STOP_TIMEOUT_S
     while sessions.started_at(one.pid) == one.started or is_group_alive(one.pid):
         if time.monotonic() > deadline:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(one.pid, signal.SIGKILL)
+            _kill(one.pid)
             deadline = float("inf")
         time.sleep(0.02)
+
+
+def _kill(daemon: int) -> None:
+    """Kill a daemon, its helpers and the work that does not continue without it."""
+    # Only for daemons that do not end by themselves: the module needs the C library.
+    from phalanx.runtime.os.shields import is_kept
+
+    kill_trees([daemon], is_kept)

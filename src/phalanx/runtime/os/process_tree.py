@@ -127,6 +127,33 @@ def _stopped(roots: Iterable[int]) -> set[int]:
     return stopped
 
 
+def kill_trees(groups: Iterable[int], is_apart: Callable[[int], bool] = lambda pid: False) -> None:
+    """Kill the processes of these groups and all their descendants, in all sessions.
+
+    All of them are stopped before any is killed, so that none can start another process or lose its
+    parent unseen. `is_apart`: whether a process stays, together with its descendants.
+    """
+    leaders = set(groups)
+    stopped: set[int] = set()
+    for _ in range(_PASSES):
+        parents = _parents()
+        roots = [pid for pid in parents if pid in leaders or group_of(pid) in leaders]
+        tops = {*roots, *filter(is_apart, parents)}
+        of = subtrees(tops, parents)
+        found = {pid for pid, top in of.items() if not is_apart(top)} - stopped
+        if not found:
+            break
+        _signal_all(found, signal.SIGSTOP)
+        stopped |= found
+    _signal_all(stopped, signal.SIGKILL)
+
+
+def _signal_all(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
 def reaped(pid: int) -> bool:
     """Wait a little until a killed child is dead, even if another thread has started it. Returns
     whether it is.

@@ -41,7 +41,7 @@ from phalanx.runtime.os.child_calls import (
 )
 from phalanx.runtime.os.exit_files import INFO_AT, INFO_BYTES, USAGE_BYTES, write_ending, write_pids
 from phalanx.runtime.os.process_names import SHIELD, call_for_name, name_process
-from phalanx.runtime.os.process_tree import end_with_parent, keep_descendants
+from phalanx.runtime.os.process_tree import end_with_parent, group_of, keep_descendants
 
 _CLOSE_RANGE = 436
 """The number of the system call close_range(2). It is the same on all machines."""
@@ -97,6 +97,15 @@ class Shield(NamedTuple):
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         reap(self.pid)
+
+
+def is_kept(pid: int) -> bool:
+    """Whether a process is the shield of a kept command, which continues without its node."""
+    try:
+        with open(f"/proc/{pid}/comm", "rb") as file:
+            return file.read().rstrip(b"\n") == SHIELD and group_of(pid) == pid
+    except OSError:  # the process has ended
+        return False
 
 
 def is_possible() -> bool:
