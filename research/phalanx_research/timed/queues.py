@@ -7,6 +7,7 @@ from __future__ import annotations
 from phalanx.scheduler.cycle.documents import Document, Place
 from phalanx.scheduler.cycle.reading import amounts_of, queue_of
 from phalanx.scheduler.cycle.specs import QueueSpec
+from phalanx.scheduler.plugin_parts.quota_tree import ROOT
 
 
 def read_queues(text: str, file: str = "") -> tuple[QueueSpec, ...]:
@@ -28,7 +29,7 @@ def read_queues(text: str, file: str = "") -> tuple[QueueSpec, ...]:
     if not found:
         root.fail("the file lists no queue; a simulation needs at least one")
     for row, queue in zip(rows.items(), found.values(), strict=True):
-        if queue.parent and queue.parent not in found:
+        if queue.parent not in ("", ROOT) and queue.parent not in found:
             row.fail(f"queue {queue.name} has the parent {queue.parent!r}, which is not listed")
     return tuple(found.values())
 

@@ -18,8 +18,15 @@ from phalanx.scheduler.cycle.specs import (
     ReservationSpec,
     Shape,
 )
+from phalanx.scheduler.plugin_parts.quota_tree import ROOT
 from phalanx_research.timed.progress import Work
 from phalanx_research.timed.workload import KeptApart, Rules
+
+
+def with_root(queues: Sequence[QueueSpec]) -> tuple[QueueSpec, ...]:
+    """Return the queues with the queue `root` among them, which every cluster has."""
+    has_root = any(queue.name == ROOT for queue in queues)
+    return tuple(queues) if has_root else (QueueSpec(name=ROOT), *queues)
 
 
 class SimulatedCluster(PodGroups):
@@ -37,7 +44,7 @@ class SimulatedCluster(PodGroups):
         super().__init__()
         self._kept = kept
         self._machines = machines
-        self._queues = queues
+        self._queues = with_root(queues)
         self._pays_starts = rules.overhead == "start"
         self.works: dict[bytes, Work] = {}
         """Submitted and unfinished jobs, by the id of their gang."""

@@ -83,10 +83,12 @@ queues:
 - kind: Queue
   metadata: {name: prod}
   spec: {weight: 2, reclaimable: false, guarantee: {resource: {nvidia.com/gpu: 8}}}
+- {name: ops, parent: root}
 """
     )
     assert [(q.name, q.weight, q.parent) for q in queues] == [
         ("lab", 3, ""), ("research", 1, "lab"), ("prod", 2, ""),
+        ("ops", 1, "root"),
     ]  # fmt: skip
     assert queues[1].capability == ((GPU, 64.0),)
     assert (queues[2].guarantee, queues[2].reclaimable) == (((GPU, 8.0),), False)

@@ -225,3 +225,39 @@ def test_machines_must_have_what_is_asked_for() -> None:
 def test_infinite_limit_is_the_default() -> None:
     result = simulate(day("a 1e6 1 1x1"), TWO, config=classic("fifo"), until_s=math.inf)
     assert lives(result) == {"a": (1e6, 1e6 + 1)}
+
+
+BY_TREE = parse_volcano(
+    """
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: gang
+  - name: capacity
+    enableHierarchy: true
+  - name: predicates
+""",
+    known_plugins(),
+)
+
+
+@pytest.mark.parametrize("roots", [(), (QueueSpec(name="root"),)])
+def test_queues_form_a_tree_below_the_queue_root_as_in_a_cluster(
+    roots: tuple[QueueSpec, ...],
+) -> None:
+    """Both jobs are limited by the quota of the queue above theirs."""
+    queues = (
+        *roots,
+        QueueSpec(name="lab", capability=(("nvidia.com/gpu", 2),)),
+        QueueSpec(name="a", parent="lab"),
+        QueueSpec(name="b", parent="lab"),
+    )
+    text = "x 0 10 1x2 queue=a\ny 1 5 1x2 queue=b"
+    result = simulate(day(text), TWO, config=BY_TREE, queues=queues, rules=AT_ONCE)
+    assert lives(result) == {"x": (0, 10), "y": (10, 15)}
+    assert {queue.name for queue in result.queues} == {queue.name for queue in queues}
+
+
+def test_without_a_file_of_queues_there_is_a_tree_as_well() -> None:
+    result = simulate(day("x 0 10 1x2"), TWO, config=BY_TREE, rules=AT_ONCE)
+    assert lives(result) == {"x": (0, 10)}
