@@ -103,7 +103,7 @@ class SimNode:
                 clock=self._clock,
                 monotonic=host.clock,
                 wall=host.clock,
-                make_unique=_numbered(),
+                make_unique=_numbered(prefix),
                 connections=self,
                 forks=self.processes,
                 commands=self.commands,
@@ -267,14 +267,15 @@ class SimNode:
         self._stops(self, reason)
 
 
-def _numbered() -> Callable[[int], bytes]:
-    """Return a function that counts up in place of random bytes, with a separate count for each
-    length.
+def _numbered(prefix: bytes) -> Callable[[int], bytes]:
+    """Return counted numbers in place of random bytes, with a separate count for each length. Long
+    ones begin with the prefix of the node's process, whose next process must not repeat them.
     """
     counts: dict[int, int] = {}
 
     def make_unique(size: int) -> bytes:
         counts[size] = counts.get(size, 0) + 1
-        return counts[size].to_bytes(size, "big")
+        begin = prefix if size > len(prefix) else b""
+        return begin + counts[size].to_bytes(size - len(begin), "big")
 
     return make_unique
