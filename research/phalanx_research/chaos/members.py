@@ -188,8 +188,28 @@ class SimCommands:
             self._promises.ended(self._origin(order), order, KILLED, was_asked=True)
 
 
+class NoPackages:
+    """Takes the place of packages.PackageStore: no job of a simulation has packages."""
+
+    def has(self, sha256: str) -> bool:
+        """Return False, since no package is ever here."""
+        return False
+
+    def add(self, sha256: str, offset: int, data: bytes, total: int) -> None:
+        """Do nothing, since nobody sends parts of packages."""
+
+    def make_room(self, wanted: int, kept: Collection[str]) -> None:
+        """Do nothing, since there are no files."""
+
+
 class NoJobFiles:
     """Takes the place of member_effects.JobFiles, without files."""
+
+    def __init__(self) -> None:
+        self.packages = NoPackages()
+
+    def give_packages(self, order: StartMember) -> None:
+        """Do nothing, since no member has packages."""
 
     def make(self, order: StartMember) -> str:
         """Return no path, since no file is made."""

@@ -20,6 +20,7 @@ from phalanx.head.machine_use import MachinesInUse
 from phalanx.head.metrics import HeadMetrics
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
+from phalanx.head.packages import Packages
 from phalanx.head.rights.audit import DENIED
 from phalanx.head.rights.authorize import Asking
 from phalanx.head.rights.control import Rights
@@ -97,6 +98,7 @@ class Parts(Protocol):
     state: StateQueries
     events: EventGathering
     logs: LogReading
+    packages: Packages
     metrics: HeadMetrics
     resources_changed: bool
     """Whether free resources have changed since the last tick."""

@@ -115,7 +115,7 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     """Whether the head answers with `ReportHeard`."""
 
 
-class ReportHeard(msgspec.Struct, array_like=True, tag=150):
+class ReportHeard(msgspec.Struct, array_like=True, tag=152):
     """Head to node: the latest report that the head has got from the node has this number.
 
     The head sends the message before an order that begins work, and as the answer to a report that

@@ -72,8 +72,10 @@ def test_what_cannot_be_packed_says_why(tmp_path, monkeypatch):
 def test_an_upload_goes_on_where_it_was_cut_off(tmp_path, monkeypatch):
     monkeypatch.setattr(uploads, "PART_BYTES", 50)
     packed = pack(str(make(tmp_path, *map(str, range(20)))))
-    whole = packed.file.seek(0) or packed.file.read()
-    have, said = bytearray(whole[:70]), []
+    packed.file.seek(0)
+    whole = packed.file.read()
+    have = bytearray(whole[:70])
+    said: list[str] = []
 
     def ask(request: PutPackage) -> int:
         assert (request.sha256, request.size) == (packed.sha256, len(whole))

@@ -16,7 +16,7 @@ ACTOR = About(actor=b"a")
 def run(
     name: str = "f", state: str = FINISHED, worker: bytes = b"w", about: About = TASK_ALONE
 ) -> RunFields:
-    return (1, name, state, 100.5, 102.5, worker, 0, about, 100.0, None, "")
+    return (1, name, state, 100.5, 102.5, worker, 0, about, 100.0, None, "", "")
 
 
 def samples(meter: Meter, name: str) -> dict[tuple[str, ...], float]:

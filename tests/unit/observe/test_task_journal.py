@@ -23,7 +23,7 @@ def quick_switches():
 def test_runs_are_read_while_others_are_written():
     """A program's thread asks for them while the one that hears of results adds some."""
     journal = TaskJournal()
-    run = (1, "f", "FINISHED", 0.0, 1.0, b"", 0, TASK_ALONE, 0.0, None, "")
+    run = (1, "f", "FINISHED", 0.0, 1.0, b"", 0, TASK_ALONE, 0.0, None, "", "")
     is_over = threading.Event()
 
     def write():

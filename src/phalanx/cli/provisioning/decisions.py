@@ -78,8 +78,8 @@ class PoolState:
         return max(self.pool.max - len({one.name for one in seen} | set(self.booting)), 0)
 
     def decide(self, seen: Sequence[Seen], wanted: int, now: float) -> list[Action]:
-        """Return the actions to take now. `wanted`: the number of nodes that work needs in addition to those
-        that are there or boot.
+        """Return the actions to take now. `wanted`: the number of nodes that work needs in addition
+        to those that exist or boot.
         """
         self._note_joined(seen)
         actions: list[Action] = self._give_up(now)

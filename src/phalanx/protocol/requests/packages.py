@@ -16,7 +16,7 @@ class PutPackage(Request[int]):
     package that is too large, and for content that does not have this SHA-256.
     """
 
-    kind: ClassVar[int] = 119
+    kind: ClassVar[int] = 118
     verb: ClassVar[Verb] = Verb.SUBMIT
     effect: ClassVar[Effect] = Effect.ADDS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY

@@ -44,6 +44,7 @@ from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, ListEleme
 from phalanx.protocol.requests.request import Request, Role, encode_request, reply_type
 from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx_research.chaos.members import NoPackages
 
 NAME_OF = {prefix: node_id for node_id, prefix in NODES.items()}
 
@@ -175,6 +176,7 @@ class Node:
         """News that the head has not heard."""
         self.said: list[Any] = []
         """News that the head has heard, the oldest first."""
+        self.packages = NoPackages()
         self.members = JobMembers(
             MemberEffects(
                 clock=lambda: world.now,
@@ -205,6 +207,9 @@ class Node:
 
     def make(self, order: StartMember) -> str:
         return f"/logs/e{order.job.partition('[')[2][:-1]}/w-0.{order.start or order.attempt}.log"
+
+    def give_packages(self, order: StartMember) -> None:
+        pass
 
     def error(self, order: StartMember, limit: int) -> bytes:
         return b""
