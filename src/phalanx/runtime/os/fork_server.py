@@ -51,6 +51,7 @@ from phalanx.runtime.os.process_tree import (
     own_children,
     reaped,
     signal_command,
+    is_stopped,
     stopped_children,
 )
 from phalanx.runtime.os.shields import Shield, fork_shielded, reap
@@ -60,6 +61,10 @@ _WRITTEN_S = 0.001
 _ENDING_PASSES = 10
 _CONTINUED_S = 1.0
 """The longest time, in seconds, until a stopped shield is continued."""
+_LOOKED_AT_S = 10.0
+"""The longest time, in seconds, until a stopped shield is continued whose stop went to another
+process, for example to a fork server that was killed at that moment.
+"""
 PASSED_OVER = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that do not end this process. It is the parent of the work here, and programs send some
 of these signals to their parents. The process ends when its node does.
@@ -143,6 +148,7 @@ class ForkServer:
         """Children that have ended and whose shields have not yet written how they ended."""
         self._ends_kept = False
         self._continue_at = 0.0
+        self._look_at = 0.0
 
     def serve(self) -> None:
         """Run until the node is gone."""
@@ -513,7 +519,11 @@ class ForkServer:
         self._continue_at = now + _CONTINUED_S
         shields = {c.shield.pid for c in self._children.values() if c.shield is not None}
         shields |= self.new_shields()
-        for pid in stopped_children(len(shields)) & shields:
+        stopped = stopped_children(len(shields)) & shields
+        if now >= self._look_at:
+            self._look_at = now + _LOOKED_AT_S
+            stopped |= set(filter(is_stopped, shields))
+        for pid in stopped:
             Shield(pid).go_on()
 
     def new_shields(self) -> set[int]:

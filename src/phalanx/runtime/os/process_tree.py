@@ -72,6 +72,15 @@ def stopped_children(most: int) -> set[int]:
     return found
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped, for example by SIGSTOP."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2].startswith(b"T")
+    except OSError:  # the process has ended
+        return False
+
+
 def own_children() -> list[int]:
     """Return the children of this process's first thread, including dead ones.
 
