@@ -42,7 +42,7 @@ run: setup ## the main job: search and train on real digits, with a live display
 	@$(BIN)/phalanx demo
 
 test: setup redis ## all quick tests (under ten minutes on two cores)
-	@$(BIN)/python -m pytest -n 4 -m 'not slow' --ignore tests/ray_engine --ignore tests/browser
+	@$(BIN)/python -m pytest -n 4 --dist worksteal -m 'not slow' --ignore tests/ray_engine --ignore tests/browser
 
 # Without constraints.txt: what a user's fresh install gets, and the least that pyproject.toml allows. Old
 # versions warn of newer ones beneath them, which is not ours.
@@ -54,7 +54,7 @@ test-versions: redis ## the quick tests with VERSIONS=newest (default) or lowest
 	  --resolution $(if $(filter lowest,$(VERSIONS)),lowest-direct,highest) \
 	  -e '.[dev]' -e './research[demo,packing]' -e ./benchmarks
 	@$(VERSIONS_VENV)/bin/python -m compileall -q src benchmarks research
-	@$(VERSIONS_VENV)/bin/python -m pytest -n 4 -m 'not slow' --ignore tests/ray_engine --ignore tests/browser \
+	@$(VERSIONS_VENV)/bin/python -m pytest -n 4 --dist worksteal -m 'not slow' --ignore tests/ray_engine --ignore tests/browser \
 	  $(if $(filter lowest,$(VERSIONS)),-W default) $(TESTS)
 
 test-gpu: setup ## what needs a real GPU: its driver, and jobs, tasks and actors on it (two minutes; skipped without one)

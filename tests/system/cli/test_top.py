@@ -76,7 +76,7 @@ def line_of(lines: list[str], word: str) -> str:
 def test_it_says_what_there_is() -> None:
     lines = text(picture())
     assert lines[0].startswith("phalanx top  10.0.0.1:6380")
-    assert lines[1] == "nodes: 2 alive   used: GPU 2/4, CPU 16/32, memory 6.0 GiB/8.0 GiB"
+    assert lines[1] == "nodes: 2 alive   allocated: GPU 2/4, CPU 16/32, memory 6.0 GiB/8.0 GiB"
     assert lines[2:4] == [
         "trouble: no new work is taken: its disk is full",
         "trouble: 2 defects about a job",

@@ -47,11 +47,11 @@ from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_tree import (
     children_of,
     end_orphans,
+    is_stopped,
     keep_descendants,
     own_children,
     reaped,
     signal_command,
-    is_stopped,
     stopped_children,
 )
 from phalanx.runtime.os.shields import Shield, fork_shielded, reap

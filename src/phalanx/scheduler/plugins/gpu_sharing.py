@@ -2,9 +2,10 @@
 share.
 
 The columns of a cycle have only sums, in which the halves of two cards look like one whole card. If
-any task requests GPU memory or a mode of sharing, this plugin counts each card separately, as nodes
-do (`scheduler.devices.cards`). It turns away nodes that have too few cards with room. A node's
-cards are read from its capacity `gpu_memory` or, if the cards differ, from its `devices`.
+any task requests GPU memory, a mode of sharing or a part of a card, this plugin counts each card
+separately, as nodes do (`scheduler.devices.cards`). It turns away nodes that have too few cards
+with room. A node's cards are read from its capacity `gpu_memory` or, if the cards differ, from its
+`devices`.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ class GpuSharing:
         self._asks = {k.index: _ask(k) for k in cluster.eq_classes}
         self._books: dict[int, _Book] = {}
         self._held: dict[int, Taken] = {}
+        self._has_parts = self._nodes_with_parts()
         counts = cluster.capacity[:, self._gpu] // 1000
         self._counts = numbered_devices(session, self.name, counts, MAX_CARDS).tolist()
         rule = Filter(
@@ -108,6 +110,19 @@ class GpuSharing:
         )
         session.add("filter", self.name, rule)
         session.add("changed", self.name, self._changed)
+
+    def _nodes_with_parts(self) -> Flags:
+        """Return for each node whether anything there holds a part of a card. On all other nodes,
+        the sums are exact for requests that name neither memory nor a mode.
+        """
+        cluster = self._cluster
+        found = np.zeros(len(cluster.nodes), dtype=np.bool_)
+        for node in range(len(cluster.nodes)):
+            others = cluster.taken_by_others(node, self._gpu) * SCALE // 1000
+            found[node] = others % SCALE != 0 or any(
+                _is_part(self._asks[cluster.eq_class[t].index]) for t in cluster.on_node[node]
+            )
+        return found
 
     def _changes(self, eq_class: EquivalenceClass) -> int:
         return NEVER if self._asks[eq_class.index] is None else BY_ONE
@@ -148,8 +163,11 @@ class GpuSharing:
         wanted = self._asks[ask.eq_class.index]
         if wanted is None:
             return np.ones(len(rows), dtype=np.bool_)
-        found = [self._book(int(n)).find(wanted) is not None for n in rows.index]
-        return np.array(found, dtype=np.bool_)
+        found = np.ones(len(rows), dtype=np.bool_)
+        is_looked_at = self._has_parts[rows.index] | (wanted.memory > 0 or wanted.mode == BY_MPS)
+        for at in np.flatnonzero(is_looked_at):
+            found[at] = self._book(int(rows.index[at])).find(wanted) is not None
+        return found
 
     def _detail(self, ask: Ask) -> Mapping[str, Any] | None:
         wanted = self._asks[ask.eq_class.index]
@@ -177,6 +195,8 @@ class GpuSharing:
         if ask is None:
             return
         for t, node in zip(change.tasks, change.nodes, strict=True):
+            if change.sign > 0 and _is_part(ask):
+                self._has_parts[node] = True
             book = self._books.get(node)
             if book is None:
                 continue  # the rest is filled from the columns when it is needed
@@ -187,7 +207,15 @@ class GpuSharing:
 
 
 def _is_special(eq_class: EquivalenceClass) -> bool:
-    return any(name in (MEMORY, MPS) for name, _ in eq_class.shape.request)
+    return any(
+        name in (MEMORY, MPS) or (name in (GPUS, "gpu") and amount % 1 != 0)
+        for name, amount in eq_class.shape.request
+    )
+
+
+def _is_part(ask: CardAsk | None) -> bool:
+    """Whether a request takes a part of a card, so that sums no longer describe the cards."""
+    return ask is not None and bool(ask.mode or ask.memory or ask.share % SCALE)
 
 
 def _ask(eq_class: EquivalenceClass) -> CardAsk | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from phalanx.manifests.quantities import batch_amounts
@@ -112,6 +112,16 @@ def test_a_card_keeps_one_mode() -> None:
     assert binds(decided([(1, 80)], [(1, asked)], held)) == {"g0-0": "n0"}
 
 
+def test_parts_of_two_cards_are_no_room_for_a_larger_part() -> None:
+    held: list[tuple[str, Options]] = [("n0", {"num_gpus": 0.4}), ("n0", {"num_gpus": 0.7})]
+    plan = decided([(2, 80)], [(1, {"num_gpus": 0.7})], held)
+    assert binds(plan) == {}
+    reasons = [sentence(one) for found in plan.rejections.values() for one in found]
+    assert "1 node has no room on 1 GPU (needs 0.7 of GPU on each, most free 0.6)" in reasons, (
+        reasons
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -152,6 +162,10 @@ ASKED = st.one_of(
 @given(
     nodes=st.lists(st.tuples(st.integers(1, 3), st.sampled_from((40, 80))), min_size=1, max_size=3),
     gangs=st.lists(st.tuples(st.integers(1, 3), ASKED), min_size=1, max_size=5),
+)
+@example(
+    nodes=[(2, 40)],
+    gangs=[(1, {"num_gpus": 0.4, "gpu_share": "time"}), (2, {"num_gpus": 0.7})],
 )
 def test_what_a_cycle_places_the_nodes_can_hold(
     nodes: list[tuple[int, int]], gangs: list[tuple[int, Options]]
