@@ -77,7 +77,7 @@ class JobTable:
             self._set_alarms(job)
             self._dependents.known_again(job)
             self._look_again(job, now, steady)
-            if job.count(st.WAITING) and not time_limits.is_held_back(job, now):
+            if job.count(st.WAITING, st.BLOCKED) and not time_limits.is_held_back(job, now):
                 self._alarms.steady(steady, job.uid)  # a rest has ended while no head ran
             if job.spec.array is not None or (job.outcomes and job.queued is None):
                 # This takes effect when all jobs are restored.
@@ -191,7 +191,8 @@ class JobTable:
         job.due = [d for d in job.due if d.at > now]
         for action in due:
             self._policies.do_due(job, action, now)
-        may_begin = bool(job.count(st.WAITING)) and not time_limits.is_held_back(job, now)
+        waits = bool(job.count(st.WAITING, st.BLOCKED))
+        may_begin = waits and not time_limits.is_held_back(job, now)
         is_time = time_limits.time_is_up(job, now) or time_limits.must_warn(job, now)
         if due or may_begin or is_time:
             self._settle(job, now, steady)
@@ -561,7 +562,7 @@ class JobTable:
         for due in job.due:
             self._alarms.by_day(due.at, job.uid)
         begins = time_limits.begins(job)
-        if begins is not None and job.count(st.WAITING):
+        if begins is not None and job.count(st.WAITING, st.BLOCKED):
             self._alarms.by_day(begins, job.uid)
         if job.rests_until is not None and job.count(st.WAITING):
             self._alarms.by_day(job.rests_until, job.uid)

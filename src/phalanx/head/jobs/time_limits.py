@@ -166,7 +166,7 @@ def next_look_s(job: JobRecord, now: float, is_going: bool) -> float | None:
     limit_s, deadline, signal = limit_of(job), deadline_of(job), job.spec.timing.signal
     has_begun, begin = job.run_started is not None, begins(job)
     times = [] if deadline is None else [deadline - now]
-    if begin is not None and begin > now and job.count(st.WAITING):
+    if begin is not None and begin > now and job.count(st.WAITING, st.BLOCKED):
         times.append(begin - now)
     if deadline is not None and limit_s is not None and not has_begun:
         times.append(deadline - limit_s - now)

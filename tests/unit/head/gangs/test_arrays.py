@@ -17,7 +17,7 @@ from phalanx.manifests.dependencies import read_dependencies
 from phalanx.model.ids import MemberId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
-from phalanx.model.jobs.timing import Timing
+from phalanx.model.jobs.timing import Moment, Timing
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import (
     MAX_ROWS,
@@ -307,6 +307,18 @@ def test_an_element_waits_for_that_of_another_array(world):
     assert not {f"default/c[{i}]" for i in (0, 2, 3)} & set(done)
     with pytest.raises(JobNotFoundError):
         world.info("first")
+
+
+def test_elements_whose_pairs_have_ended_begin_at_the_begin_time_of_their_array(world):
+    world.submit("0-1", name="first")
+    begin = Moment(after_s=100.0)
+    world.submit("0-1", name="b", after="aftercorr:first", begin=begin).rounds()
+    assert sorted(world.ends()) == ["default/first[0]", "default/first[1]"]
+    world.rounds()
+    assert not world.running
+    world.clock.time_s += 101.0
+    world.rounds(3)
+    assert sorted(order.job for order in world.running.values()) == ["default/b[0]", "default/b[1]"]
 
 
 def test_elements_that_ended_with_their_array_wait_for_nobody_any_more(world):
