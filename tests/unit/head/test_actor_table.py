@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
 from tests.present import present
 
@@ -180,6 +181,7 @@ def test_a_name_is_free_once_its_actor_is_to_end(how):
 def test_a_head_that_restarts_knows_which_actors_are_about_to_end(how):
     script = Script(name="n", namespace="s", max_restarts=-1)
     script.run(f"register placed ready {how}")
+    assert msgspec.to_builtins(script.stored)["is_ending"], "the name in existing stores"
     after = Script()
     after.table.restore([script.stored], 0.0)
     assert after.table.named("s", "n") is None

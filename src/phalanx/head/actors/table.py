@@ -84,8 +84,10 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     handle: bytes = b""
     """The value that get_actor returns: the pickled description of its methods, opaque here."""
     watchers: list[bytes] = []
-    is_ending: str = ""
-    """Why the actor is being ended on purpose, while its process still runs."""
+    ending_reason: str = msgspec.field(default="", name="is_ending")
+    """Why the actor is being ended on purpose, while its process still runs; empty if it is not.
+    The store has it under the name of earlier versions.
+    """
     node_deaths: list[float] = []
     """The times when nodes died while the actor ran there, in seconds since the epoch. Only deaths
     that count against the actor are kept.
@@ -244,7 +246,7 @@ class ActorTable:
             self._actors[record.actor] = record
             if record.state == DEAD:
                 continue
-            if record.name and not record.is_ending:
+            if record.name and not record.ending_reason:
                 self._names[record.namespace, record.name] = record.actor
             if record.node:
                 self._unconfirmed[record.actor] = now + CONFIRMATION_S
@@ -408,8 +410,8 @@ class ActorTable:
         """
         record.worker, record.node = b"", ""
         self._unconfirmed.pop(record.actor, None)
-        if record.is_ending:
-            self._die(record, record.is_ending)
+        if record.ending_reason:
+            self._die(record, record.ending_reason)
         elif not is_final and (record.max_restarts < 0 or record.restarts < record.max_restarts):
             record.restarts += 1
             record.incarnation += 1
@@ -484,9 +486,9 @@ class ActorTable:
         """Note that an actor is ending for good. Its name is free from now on, although its process
         may take a while to end: a lookup by name returns only actors that are alive or will be.
         """
-        if record.is_ending:
+        if record.ending_reason:
             return
-        record.is_ending = reason
+        record.ending_reason = reason
         self._free_name(record)
         if record.state == ALIVE and not at_once:
             self._effects.ending(record)
@@ -499,14 +501,14 @@ class ActorTable:
     def _end(self, record: ActorRecord, reason: str, force: bool) -> None:
         self._begin_end(record, reason, at_once=force)
         if record.worker and record.state == ALIVE and not force:
-            self._effects.end_worker(record, record.is_ending, False)
+            self._effects.end_worker(record, record.ending_reason, False)
             return
         if record.worker:
-            self._effects.end_worker(record, record.is_ending, True)
+            self._effects.end_worker(record, record.ending_reason, True)
         else:
             self._effects.withdraw_actor(record)
         if record.state != DEAD:  # the effect may have reported the actor's end already
-            self._die(record, record.is_ending)
+            self._die(record, record.ending_reason)
 
     def _die(self, record: ActorRecord, reason: str) -> None:
         record.reason = reason
