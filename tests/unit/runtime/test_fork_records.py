@@ -38,7 +38,11 @@ def test_helpers_are_started_again_unless_too_many_are_killed_at_a_time():
     now = 0.0
     deaths = Deaths(lambda: now)
     for _ in range(MOST_KILLED):
-        assert deaths.one_more()
-    assert not deaths.one_more()
+        deaths.add()
+        assert not deaths.are_too_many()
+    deaths.add()
+    assert deaths.are_too_many()
     now += WITHIN_S
-    assert deaths.one_more()
+    assert not deaths.are_too_many()
+    deaths.add()
+    assert not deaths.are_too_many()

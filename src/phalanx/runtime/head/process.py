@@ -308,7 +308,8 @@ class HeadProcess:
 
     def _gateway_lost(self) -> None:
         """Start another gateway at the same port. If none can be started, the head ends."""
-        if not self._port or not self._gateway_deaths.one_more():
+        self._gateway_deaths.add()
+        if not self._port or self._gateway_deaths.are_too_many():
             say("the head ends, as its gateway was killed", level=ERROR)
             self._stop()
             return

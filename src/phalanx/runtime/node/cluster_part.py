@@ -84,7 +84,8 @@ class ClusterReach:
 
         Returns None if no other gateway can be started.
         """
-        if not self._deaths.one_more():
+        self._deaths.add()
+        if self._deaths.are_too_many():
             return None
         try:
             self._use(self._gateway.start_again(port))

@@ -181,7 +181,8 @@ class NodeForks(ForkClient):
         Returns the ends of processes that cannot be kept or did not begin; None if no fork server
         can be started, or if too many were killed.
         """
-        if not self._deaths.one_more():
+        self._deaths.add()
+        if self._deaths.are_too_many():
             return None
         end_helper(self._pid)
         lost = self.connection

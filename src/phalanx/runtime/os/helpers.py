@@ -33,11 +33,15 @@ class Deaths:
         self._clock = clock
         self._at: list[float] = []
 
-    def one_more(self) -> bool:
-        """Add a death. Returns whether the helper must be started again."""
+    def add(self) -> None:
+        """Add the death of a helper that was killed just now."""
         now = self._clock()
         self._at = [at for at in self._at if now - at < WITHIN_S] + [now]
-        return len(self._at) <= MOST_KILLED
+
+    def are_too_many(self) -> bool:
+        """Whether no further helper is started, because too many were killed at a time."""
+        now = self._clock()
+        return sum(now - at < WITHIN_S for at in self._at) > MOST_KILLED
 
 
 def start_helper(module: str, config: Any, pass_fds: Sequence[int]) -> int:
