@@ -208,16 +208,16 @@ class LeaseMachine:
         demand.warned = False
         if not demand.can_run_here:
             return  # other nodes are asked for workers
-        is_allowed = True
+        is_admitted = True
         while demand.count > 0 and demand.here != 0:
-            is_allowed = self.turns.ask_to_begin(demand, now)
-            if not (is_allowed and self._place(demand, now, kept)):
+            is_admitted = self.turns.admit(demand, now)
+            if not (is_admitted and self._place(demand, now, kept)):
                 break
             demand.count -= 1
             demand.here -= demand.here > 0
         if demand.count <= 0:
             self.waiting.remove(demand)
-        elif demand.here != 0 and is_allowed:
+        elif demand.here != 0 and is_admitted:
             self._make_due(demand, now)
 
     def _too_many_actors(self, demand: Demand) -> Refusal | None:

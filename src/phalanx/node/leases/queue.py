@@ -46,8 +46,8 @@ class LeaseQueue:
         """
         self.shares = QueueShares()
 
-    def ask_to_begin(self, demand: Demand, now: float) -> bool:
-        """Return whether one more lease of the class may begin now, if there is room. If not, the
+    def admit(self, demand: Demand, now: float) -> bool:
+        """Admit one more lease of the class, if it may begin now. Otherwise return False, and the
         delay begins.
 
         Tasks that wait in `get` lend their CPUs, so more tasks of a class can start than fill the
