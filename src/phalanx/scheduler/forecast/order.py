@@ -18,7 +18,7 @@ from phalanx.scheduler.cycle.jobs import Job
 from phalanx.scheduler.cycle.session import Session
 
 
-def waits(job: Job) -> bool:
+def is_plannable(job: Job) -> bool:
     """Whether plans include the job. They leave out jobs that are bound to a network domain, jobs
     with subgroups, and jobs for which evictions have made room.
     """
@@ -32,13 +32,13 @@ def waits(job: Job) -> bool:
 
 
 def waiting_by_queue(session: Session) -> dict[int, list[Job]]:
-    """Return all waiting jobs of open queues, by queue. Invalid jobs are included."""
+    """Return all jobs of open queues that plans include, by queue. Invalid jobs are included."""
     cluster = session.cluster
     found: dict[int, list[Job]] = {
         queue: [] for queue, spec in enumerate(cluster.queues) if spec.state == "Open"
     }
     for job in cluster.jobs:
-        if job.queue in found and waits(job):
+        if job.queue in found and is_plannable(job):
             found[job.queue].append(job)
     return found
 
