@@ -199,7 +199,7 @@ class AttemptRecords:
             cpus=needs.get("CPU", 0.0),
             memory=needs.get("memory", 0.0),
             gpus=needs.get("GPU", 0.0),
-            submitted=self.recorded_as(job),
+            submitted=self.submitted_in_history(job),
             started=started,
             ended=now,
             waited_s=self._waited_s(job, place.of_group, place.index, place.start, started),
@@ -207,13 +207,13 @@ class AttemptRecords:
         )
         self.put(key, AttemptRow(key=key, attempt=attempt))
 
-    def recorded_as(self, job: JobRecord) -> float:
+    def submitted_in_history(self, job: JobRecord) -> float:
         """Return the time of submission in the records of a job: the job's own time or, for an
         array task, the time of its array.
         """
         array_task = job.spec.element
         array = None if array_task is None else self._job_of(array_task.array)
-        return (job if array is None else array).recorded_as
+        return (job if array is None else array).submitted_in_history
 
     def _waited_s(
         self, job: JobRecord, group: str, index: int, attempt: int, started: float

@@ -58,7 +58,7 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         position=None,
         expected_start=None,
         submitted=job.submitted,
-        recorded_as=job.recorded_as,
+        recorded_as=job.submitted_in_history,
         started=job.started,
         finished=job.finished,
         age_s=now - job.submitted,

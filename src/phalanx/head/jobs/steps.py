@@ -67,7 +67,7 @@ class Steps:
         step = Step(
             job=job.spec.name,
             namespace=job.spec.namespace,
-            submitted=self._jobs.records.recorded_as(job),
+            submitted=self._jobs.records.submitted_in_history(job),
             number=number,
             name=(request.name or program)[:MAX_TEXT],
             user=user_of(job.spec),

@@ -185,7 +185,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
         return self.spec.uid
 
     @property
-    def recorded_as(self) -> float:
+    def submitted_in_history(self) -> float:
         """The time of submission under which the history has the job; steps of the clock do not
         change it.
         """
