@@ -174,7 +174,7 @@ class Amount:
         self.v = np.where(other.has, low, np.where(self.has, unnamed, self.v))
         return self
 
-    def raise_to(self, other: Amount) -> Amount:
+    def maximum(self, other: Amount) -> Amount:
         """Return, as a new quota, the larger amount of each resource."""
         return Amount(np.maximum(self.v, other.v), self.has | other.has)
 
@@ -185,7 +185,7 @@ class Amount:
     def same(self, other: Amount) -> bool:
         return bool((self.v == other.v).all() and (self.has == other.has).all())
 
-    def named(self) -> list[int]:
+    def positive_indexes(self) -> list[int]:
         """Return the indexes of the resources whose amounts are above zero."""
         return [int(i) for i in np.flatnonzero(self.v >= EPSILON)]
 

@@ -104,7 +104,7 @@ class QuotaTree:
         children = [self.nodes[c] for c in top.children]
         guaranteed = deserved = None
         for child in children:
-            child.deserved = child.deserved.raise_to(child.guarantee)
+            child.deserved = child.deserved.maximum(child.guarantee)
             guaranteed = _sum(guaranteed, child.guarantee)
             deserved = _sum(deserved, child.deserved)
             unset = child.capability.v <= 0

@@ -41,7 +41,7 @@ class Holding:
         """Return the largest allocated / deserved of the resources that the queue deserves."""
         if self._share is None:
             held, deserved = self.account.allocated.v, self.deserved.v
-            of = self.deserved.named()
+            of = self.deserved.positive_indexes()
             self._share = max((share(float(held[r]), float(deserved[r])) for r in of), default=0.0)
         return self._share
 

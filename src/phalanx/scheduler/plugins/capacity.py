@@ -352,7 +352,7 @@ def _flat(cluster: Cluster) -> QuotaTree:
             name=queue.name,
             account=accounts.get(i) or QueueAccount(dims),
             capability=limit,
-            deserved=deserved.raise_to(guarantee),
+            deserved=deserved.maximum(guarantee),
             guarantee=guarantee,
         )
     return tree

@@ -170,7 +170,7 @@ def _fill(cluster: Cluster, entries: dict[int, Holding]) -> None:
             e.deserved.add(remaining.scaled(cluster.queues[e.queue].weight / weights))
             e.deserved.cap(e.real_capability, missing_is_zero=False)
             e.deserved.cap(e.account.request, missing_is_zero=True)
-            e.deserved = e.deserved.raise_to(e.guarantee)
+            e.deserved = e.deserved.maximum(e.guarantee)
             if e.account.request.less_equal(e.deserved) or e.deserved.same(old):
                 content.add(e.queue)
             more.add(e.deserved.excess_over(old))
