@@ -232,7 +232,11 @@ class SimulatedScheduler:
 def _pace(period_s: float) -> Pace:
     """Return a pace with `period_s` seconds between cycles. Every cycle may evict."""
     return Pace(
-        pause_s=period_s, pause=0.0, eviction_pause_s=0.0, eviction_pause=0.0, always_evicts=True
+        pause_s=period_s,
+        pause=0.0,
+        eviction_pause_s=0.0,
+        eviction_pause=0.0,
+        every_cycle_may_evict=True,
     )
 
 

@@ -75,8 +75,8 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     pause: float = 2.0
     eviction_pause_s: float = 0.05
     eviction_pause: float = 10.0
-    always_evicts: bool = False
-    """Whether gangs may be evicted for reasons other than priority and queues."""
+    every_cycle_may_evict: bool = False
+    """Whether any cycle may evict gangs, for reasons other than priority and queues."""
 
 
 class CycleEffects(Protocol):
@@ -256,7 +256,7 @@ class Cycles:
 
     def may_evict(self, waiting: Iterable[Gang]) -> bool:
         """Whether a waiting gang may be entitled to resources that another gang holds."""
-        if self.pace.always_evicts:
+        if self.pace.every_cycle_may_evict:
             return True
         active = {queue: min(found) for queue, found in self._registry.priorities.items() if found}
         return any(

@@ -598,7 +598,7 @@ class GangScheduler:
             self.promises.drop()
         self.cache.rules_changed()
         self.cycles.pace = msgspec.structs.replace(
-            self.cycles.pace, always_evicts=self.rules.always_evicts
+            self.cycles.pace, every_cycle_may_evict=self.rules.every_cycle_may_evict
         )
         self._request_cycle()
 

@@ -92,8 +92,10 @@ class Rules:
         return configuration(self._placement, has_paths=has_paths)
 
     @property
-    def always_evicts(self) -> bool:
-        """Whether gangs may be evicted for reasons other than priority and queues."""
+    def every_cycle_may_evict(self) -> bool:
+        """Whether any cycle may evict gangs, because the rules have actions that evict for reasons
+        other than priority and queues.
+        """
         return not RESTLESS.isdisjoint(self.current().actions)
 
     def row(self) -> RulesInfo:
