@@ -180,7 +180,7 @@ class StepUsage:
 
     # ---- questions -----------------------------------------------------------------------------
 
-    def meant(self, query: AttemptQuery) -> list[Step]:
+    def running_steps(self, query: AttemptQuery) -> list[Step]:
         """Return the running steps that match a query, the latest start first."""
         found = [one.step for one in self._open.values() if is_step_meant(one.step, query)]
         return sorted(found, key=lambda step: step.started, reverse=True)

@@ -276,7 +276,9 @@ class GangScheduler:
         signals = Signals(outbox, nodes, self.jobs, self.job_requests)
         self.handlers = RequestHandlers(
             "the head",
-            *entries(self, signals, AccountingRequests(shell.ledger, self.jobs.steps.meant)),
+            *entries(
+                self, signals, AccountingRequests(shell.ledger, self.jobs.steps.running_steps)
+            ),
             on_defect=internal_errors.in_request,
         )
 

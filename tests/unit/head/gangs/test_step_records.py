@@ -53,7 +53,7 @@ class Stepped(Accounted):
 
     def running_steps(self):
         query = AttemptQuery(has_steps=True)
-        return [one.number for one in self.scheduler.jobs.steps.meant(query)]
+        return [one.number for one in self.scheduler.jobs.steps.running_steps(query)]
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_a_step_runs_in_a_job_that_runs_and_has_tasks(world):
 
 def test_questions_about_steps_that_run(world):
     world.begin()
-    meant = world.scheduler.jobs.steps.meant
+    running = world.scheduler.jobs.steps.running_steps
     for fields, number in (
         ({}, 1),
         ({"job": "default/job"}, 1),
@@ -168,8 +168,8 @@ def test_questions_about_steps_that_run(world):
         ({"queues": ["lab"]}, 0),
         ({"states": ["Failed"]}, 0),
     ):
-        assert len(meant(AttemptQuery(has_steps=True, **fields))) == number, fields
-    assert meant(AttemptQuery()) == []
+        assert len(running(AttemptQuery(has_steps=True, **fields))) == number, fields
+    assert running(AttemptQuery()) == []
 
 
 def test_a_signal_is_sent_to_members_that_run(world):
