@@ -14,7 +14,7 @@ from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.frames import FrameReader, encode_frame
 from phalanx.protocol.requests.jobs import ListJobs
 from phalanx.protocol.requests.request import encode_request
-from phalanx.runtime.daemons.personal_token import PersonalToken, parsed
+from phalanx.runtime.daemons.personal_token import PersonalToken, parse
 from phalanx.runtime.daemons.remote import _connected
 
 
@@ -37,7 +37,7 @@ def laptop(machine: Machine):
 
 def secret_of(path: str) -> PersonalToken:
     with open(path) as file:
-        token = parsed(file.read())
+        token = parse(file.read())
     assert token is not None
     return token
 

@@ -52,10 +52,10 @@ def own_token() -> PersonalToken | None:
     path = default_path()
     if not os.path.lexists(path):
         return None
-    return parsed(read_text(path))
+    return parse(read_text(path))
 
 
-def parsed(text: str) -> PersonalToken | None:
+def parse(text: str) -> PersonalToken | None:
     """Return the token in a text; None if the text is not a token."""
     form = _FORM.fullmatch(text.strip())
     if form is None:

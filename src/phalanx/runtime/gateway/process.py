@@ -184,7 +184,7 @@ class Gateway:
         else has in place of the cluster's, and that key.
         """
         path = self._config.token_file
-        key = personal_token.parsed(cluster_token.read_text(path))
+        key = personal_token.parse(cluster_token.read_text(path))
         if key is None or self._config.prefixes[0] == CONTROL[:PREFIX_BYTES]:
             return TokenFile(path), None
         return TokenOfNobody(path), key
