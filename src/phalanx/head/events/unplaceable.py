@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from phalanx.head.events.event_log import EventLog
-from phalanx.head.gangs.feasibility import said
+from phalanx.head.gangs.feasibility import amounts_text
 from phalanx.scheduler.devices.quantities import from_units
 from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
@@ -47,7 +47,7 @@ class Unplaceable:
                 continue
             why = self._why(asked)
             if why and not was_noted:
-                self._event_log.note("infeasible", name=said(asked.to_mapping()), why=why)
+                self._event_log.note("infeasible", name=amounts_text(asked.to_mapping()), why=why)
             self._judged[asked] = (self._cluster.shape, bool(why))
             self._judged.move_to_end(asked)
             if len(self._judged) > _KNOWN:
@@ -68,4 +68,5 @@ class Unplaceable:
         lacking = [name for name in asked if asked[name] > largest[name]]
         if not lacking:
             return "no single node has that together"
-        return f"the largest node has {said({name: from_units(largest[name]) for name in lacking})}"
+        most = amounts_text({name: from_units(largest[name]) for name in lacking})
+        return f"the largest node has {most}"

@@ -81,9 +81,9 @@ def check_side_by_side(
     nodes = domains[counts.index(most)]
     why = why_none(needs[0], nodes)
     if not why and most < most_members(needs, nodes):
-        why = f"queue {queue} may use at most {said(limits)}"
+        why = f"queue {queue} may use at most {amounts_text(limits)}"
     elif not why:
-        asks = said(needs[0])
+        asks = amounts_text(needs[0])
         where = "its only node holds" if len(nodes) == 1 else f"its {len(nodes)} nodes hold"
         if len(domains) > 1:
             where = f"the {len(domains)} domains whose nodes are close enough hold"
@@ -114,11 +114,11 @@ def check_sum(
         most = limits.get(name, has)
         if asked <= min(has, most):
             continue
-        here = f"the cluster has {said({name: has})}"
-        where = here if asked > has else f"queue {queue} may use {said({name: most})}"
+        here = f"the cluster has {amounts_text({name: has})}"
+        where = here if asked > has else f"queue {queue} may use {amounts_text({name: most})}"
+        asks = amounts_text({name: asked})
         raise GangInfeasibleError(
-            f"{what} needs {len(needs)} members at once, which ask for {said({name: asked})} in "
-            f"all: {where}."
+            f"{what} needs {len(needs)} members at once, which ask for {asks} in all: {where}."
         )
 
 
@@ -206,17 +206,16 @@ def why_none(member: Amounts, nodes: Sequence[Amounts]) -> str:
     if MPS in lacking:
         return "no node can share GPUs by MPS: nvidia-cuda-mps-control was found on none"
     if CARDS in lacking and not any(node.get(MEMORY) for node in nodes):
-        return (
-            f"it asks for {said({MEMORY: member[MEMORY]})}, and no node knows the memory of a GPU"
-        )
+        asks = amounts_text({MEMORY: member[MEMORY]})
+        return f"it asks for {asks}, and no node knows the memory of a GPU"
     if not lacking:
-        return f"no single node has {said(member)} together"
-    has = said({name: largest[name] for name in lacking})
-    asks = said(lacking)
+        return f"no single node has {amounts_text(member)} together"
+    has = amounts_text({name: largest[name] for name in lacking})
+    asks = amounts_text(lacking)
     return f"a member asks for {asks}, and the largest node has {has}"
 
 
-def said(amounts: Amounts) -> str:
+def amounts_text(amounts: Amounts) -> str:
     """Return amounts in words, such as "2 CPU, 1.5 GiB memory"."""
     return ", ".join(
         f"{round(amount / 2**30, 2):g} GiB {name}" if name in BYTES else f"{amount:g} {name}"
