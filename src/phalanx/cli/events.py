@@ -22,8 +22,8 @@ from phalanx.observe.events import (
     MAX_EVENTS,
     EventQuery,
     check_events,
+    details,
     subject,
-    told,
 )
 from phalanx.protocol.requests.events import ListEvents
 
@@ -139,7 +139,7 @@ COLUMNS = (
     Column("of", subject, rank=1),
     Column("queue", lambda one: one.queue or "-", rank=4),
     Column("user", lambda one: one.user or "-", rank=5),
-    Column("what", told, rank=3, is_text=True),
+    Column("what", details, rank=3, is_text=True),
 )
 """The columns of the listing of events."""
 

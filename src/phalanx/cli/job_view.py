@@ -17,7 +17,7 @@ from phalanx.model.rows.work import (
     JobInfo,
     TransitionInfo,
 )
-from phalanx.observe.events import subject, told
+from phalanx.observe.events import details, subject
 
 _FLOWS = ("NAME", "STATE", "AGE", "STEPS", "REASON")
 _HYPERNODES = ("NAME", "TIER", "TIER NAME", "PARENT", "NODES")
@@ -92,7 +92,7 @@ def _times(count: int) -> str:
 
 def _place_text(event: EventInfo, uid: str) -> str:
     if event.job == uid:
-        return f"{event.kind}  {told(event)}"
+        return f"{event.kind}  {details(event)}"
     return f"got the places of {subject(event)}: {event.members} members were {event.kind}"
 
 

@@ -20,7 +20,7 @@ from phalanx.dashboard.plots import chart_svg
 from phalanx.model.readable import amount, duration, size
 from phalanx.model.rows.cluster import given_labels
 from phalanx.model.rows.work import JobInfo
-from phalanx.observe.events import subject, told
+from phalanx.observe.events import details, subject
 from phalanx.observe.job_times import is_running
 
 _MARKS = {
@@ -103,7 +103,7 @@ class Renderer:
             "breakable": breakable,
             "chart": lambda one: chart_svg(one, metrics.rounded),
             "subject": subject,
-            "told": told,
+            "details": details,
         }
         self._env.globals["how"] = lambda start: plan.WORDS[plan.how(start)]
 

@@ -181,7 +181,7 @@ def subject(event: EventInfo) -> str:
     return event.name or event.queue or event.host or "–"
 
 
-def told(event: EventInfo, *, names_claimant: bool = True) -> str:
+def details(event: EventInfo, *, names_claimant: bool = True) -> str:
     """Return the other facts of an event as a short text for display: the number of members, their
     nodes, the user who caused it, and the reason. With `names_claimant`, also name the gang that
     got the places.

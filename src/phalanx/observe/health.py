@@ -11,7 +11,7 @@ from phalanx.model.readable import duration, size
 from phalanx.model.rows.cluster import StatusInfo
 from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.work import RulesInfo
-from phalanx.observe.events import told
+from phalanx.observe.events import details
 from phalanx.observe.metrics.definitions import Numbers
 
 WELL: Final = "well"
@@ -167,7 +167,7 @@ def _refusal(refused: Sequence[EventInfo]) -> Finding:
     if not refused:
         return Finding(what="refused rules", state=WELL, said="none is remembered")
     last = refused[-1]
-    return Finding(what="refused rules", state=WELL, said=f"the last: {last.name}; {told(last)}")
+    return Finding(what="refused rules", state=WELL, said=f"the last: {last.name}; {details(last)}")
 
 
 def _defects(status: StatusInfo, now: float) -> list[Finding]:

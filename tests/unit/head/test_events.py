@@ -17,7 +17,7 @@ from phalanx.model.jobs.spec import Process, TaskGroup, Template
 from phalanx.model.principals import UNIX, Principal
 from phalanx.model.reservations import Reservation
 from phalanx.model.rows.events import EventInfo
-from phalanx.observe.events import KINDS, MAX_EVENTS, EventQuery, subject, told
+from phalanx.observe.events import KINDS, MAX_EVENTS, EventQuery, details, subject
 from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.bundle_messages import MemberNews
 from phalanx.protocol.cluster_messages import Join
@@ -112,7 +112,7 @@ def test_who_preempted_whom_is_told_at_both():
     (gone,) = events(world, kinds=["preempted"])
     assert (gone.job, gone.by, gone.members) == ("default/low", "default/high", 2)
     assert gone.places == (("n1", "n1", 2),)
-    assert told(gone) == "2 members on n1; for high"
+    assert details(gone) == "2 members on n1; for high"
     assert gone in events(world, job="high"), "what it took from others is its matter, too"
     reason = world.scheduler.job_requests.description("default/low").members[0].reason
     assert reason == "its place went to default/high (preempt)"
@@ -320,10 +320,10 @@ def test_a_question_that_is_none_is_refused_with_what_is_allowed(query, why):
 def test_every_kind_reads():
     for kind in KINDS:
         bare = EventInfo(number=1, at=0.0, kind=kind)
-        assert subject(bare) and told(bare) == ""
+        assert subject(bare) and details(bare) == ""
     place = tuple((f"{n:056x}", f"n{n}", 1) for n in range(5))
     full = EventInfo(number=1, at=0.0, kind="placed", job="default/a", members=5, places=place)
-    assert (subject(full), told(full)) == ("a", "5 members on n0, n1, n2 and 2 more nodes")
+    assert (subject(full), details(full)) == ("a", "5 members on n0, n1, n2 and 2 more nodes")
 
 
 def test_a_job_that_is_deleted_is_told_and_its_name_starts_anew():

@@ -11,7 +11,7 @@ from phalanx.dashboard.pages.lists import ROWS, Listed, asked
 from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.work import JobDescription
-from phalanx.observe.events import KINDS, OF_PLACES, EventQuery, is_meant, subject, told
+from phalanx.observe.events import KINDS, OF_PLACES, EventQuery, details, is_meant, subject
 
 SPANS = {"1h": 3600.0, "1d": 86_400.0, "7d": 604_800.0}
 """The spans of the filter `since`, in seconds."""
@@ -66,7 +66,7 @@ def _query(filters: Mapping[str, str], now: float) -> EventQuery:
 def _has(row: EventInfo, said: Sequence[str]) -> bool:
     if not said:
         return True
-    text = f"{row.kind} {subject(row)} {row.queue} {row.user} {told(row)}".lower()
+    text = f"{row.kind} {subject(row)} {row.queue} {row.user} {details(row)}".lower()
     return all(word in text for word in said)
 
 
@@ -104,7 +104,7 @@ def steps_of(snapshot: ClusterSnapshot, job: JobDescription) -> list[Step]:
         if row.kind not in OF_PLACES:
             continue
         if row.job == uid:
-            said = told(row, names_claimant="/" not in row.by)
+            said = details(row, names_claimant="/" not in row.by)
             steps.append(Step(at=row.at, what=row.kind, said=said, other=row.by))
         elif row.by == uid:
             said = f"got the places of {row.members} members of another job ({row.kind})"

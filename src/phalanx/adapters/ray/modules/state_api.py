@@ -14,7 +14,7 @@ from phalanx.errors import StateQueryError
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.events import EventInfo
 from phalanx.objects.reference import ObjectRef
-from phalanx.observe.events import MAX_EVENTS, subject, told
+from phalanx.observe.events import MAX_EVENTS, details, subject
 from phalanx.observe.state.columns import trimmed
 from phalanx.observe.state.query import (
     DEFAULT_LIMIT,
@@ -165,7 +165,7 @@ def _message(event: EventInfo) -> str:
     if event.kind == "infeasible":
         begins = "Error: No available node types can fulfill resource request"
         return f"{begins} {event.name}: {event.why}."
-    return f"{event.kind}: {subject(event)}; {told(event)}".rstrip("; ")
+    return f"{event.kind}: {subject(event)}; {details(event)}".rstrip("; ")
 
 
 def _driver_row(row: StateRow) -> StateRow:
