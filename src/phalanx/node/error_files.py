@@ -8,11 +8,11 @@ ERROR_BYTES = 1 << 20
 """The number of bytes of an error file that are read. The message of a longer file is not reported,
 because the cut text cannot be parsed.
 """
-TOLD_CHARACTERS = 300
+MESSAGE_CHARACTERS = 300
 """The number of characters of a message that are reported."""
 
 
-def told_in(data: bytes) -> str:
+def message_in(data: bytes) -> str:
     """Return the message in an error file as one line; "" if the file has none."""
     try:
         found = json.loads(data)
@@ -24,4 +24,4 @@ def told_in(data: bytes) -> str:
     if not isinstance(found, str):
         return ""
     line = " ".join("".join(c if c.isprintable() else " " for c in found).split())
-    return line if len(line) <= TOLD_CHARACTERS else line[: TOLD_CHARACTERS - 3] + "..."
+    return line if len(line) <= MESSAGE_CHARACTERS else line[: MESSAGE_CHARACTERS - 3] + "..."

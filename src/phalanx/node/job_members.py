@@ -13,7 +13,7 @@ from phalanx.node.bundle_table import BundleTable
 from phalanx.node.device_holders import Holder, holder_of
 from phalanx.node.directories import Directories
 from phalanx.node.dispatch import MessageTable
-from phalanx.node.error_files import ERROR_BYTES, told_in
+from phalanx.node.error_files import ERROR_BYTES, message_in
 from phalanx.node.gpu_shares import GpuShares
 from phalanx.node.head_link import HeadLink
 from phalanx.node.kept_members import Keeping, KeptMember, NotKeeping
@@ -474,7 +474,7 @@ class JobMembers:
             return
         order = member.order
         if member.code and not member.reason:
-            written = told_in(self._files.error(order, ERROR_BYTES))
+            written = message_in(self._files.error(order, ERROR_BYTES))
             member.reason = f"exit code {member.code}: {written}" if written else ""
         self._logs.ended(member, self._clock())
         del self._members[member.place]

@@ -211,7 +211,7 @@ def load(data: bytes) -> BaseException:
     return errors.derive(task_error)
 
 
-def told(failure: bytes) -> str | None:
+def failure_text(failure: bytes) -> str | None:
     """Return the text of a failure for display, without an instance of the program's exception
     class.
 

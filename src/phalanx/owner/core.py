@@ -344,7 +344,7 @@ class OwnerCore:
         self.calls.unavailable.tick(now)
         self.reconnection.tick(now)
         self._report_runs(now)
-        self.unread.tell(now)
+        self.unread.report(now)
         if self.counts is not None:
             self.counts.tick(now)
         self.report_events()
@@ -370,7 +370,7 @@ class OwnerCore:
 
     def leave_runs(self) -> None:
         """Report this driver's finished work to its node, and its unfinished work as failed."""
-        self.unread.tell()
+        self.unread.report()
         if not self.peers.is_closed:
             self.tasks.record_left()
             self.calls.record_left()

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from phalanx.node.error_files import TOLD_CHARACTERS, told_in
+from phalanx.node.error_files import MESSAGE_CHARACTERS, message_in
 
 
 @pytest.mark.parametrize(
@@ -22,14 +22,14 @@ from phalanx.node.error_files import TOLD_CHARACTERS, told_in
     ],
 )
 def test_the_message_of_a_file(found, told):
-    assert told_in(json.dumps(found).encode()) == told
+    assert message_in(json.dumps(found).encode()) == told
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b"[" * 100_000])
 def test_what_is_no_such_file_says_nothing(data):
-    assert told_in(data) == ""
+    assert message_in(data) == ""
 
 
 def test_a_long_message_is_cut():
-    told = told_in(json.dumps({"message": "x" * 1000}).encode())
-    assert (len(told), told[-3:]) == (TOLD_CHARACTERS, "...")
+    told = message_in(json.dumps({"message": "x" * 1000}).encode())
+    assert (len(told), told[-3:]) == (MESSAGE_CHARACTERS, "...")

@@ -9,7 +9,7 @@ from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef
 from phalanx.protocol.messages import Value
 
-_TELL_EVERY_S = 1.0
+_REPORT_EVERY_S = 1.0
 """Seconds between two reports, however many failures there are. Failures of one kind share one
 text.
 """
@@ -45,9 +45,9 @@ def mark_read(ref: ObjectRef[object]) -> None:
 class UnreadFailures:
     """The unread failures of one process's work, and the failed attempts that are being retried."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        """`tell` shows a text to the user."""
-        self._tell = tell
+    def __init__(self, show: Callable[[str], None]) -> None:
+        """`show` shows a text to the user."""
+        self._show = show
         self._dropped: deque[Value] = deque()
         self._retried: list[tuple[str, bytes]] = []
         self._quiet_until = 0.0
@@ -65,10 +65,10 @@ class UnreadFailures:
         number).
         """
         left = "any number of" if retries < 0 else str(retries)
-        said = f"{name} raised and is tried again ({left} retries are left): "
-        self._retried.append((said, error))
+        begin = f"{name} raised and is tried again ({left} retries are left): "
+        self._retried.append((begin, error))
 
-    def tell(self, now: float | None = None) -> None:
+    def report(self, now: float | None = None) -> None:
         """Report the failures that were collected.
 
         `now`: seconds of a monotonic clock; None for the last report of a process that ends.
@@ -76,18 +76,18 @@ class UnreadFailures:
         if not (self._dropped or self._retried) or (now is not None and now < self._quiet_until):
             return
         if now is not None:
-            self._quiet_until = now + _TELL_EVERY_S
+            self._quiet_until = now + _REPORT_EVERY_S
         found: list[tuple[str, bytes]] = []
         while self._dropped:
             found.append(("Unhandled error: ", self._dropped.popleft().data))
         found += self._retried
         self._retried = []
         alike: dict[tuple[str, str], list[str]] = {}
-        for said, error in found:
-            told = failures.told(error)
-            if told is not None:
-                kind = (told.partition("(")[0], told.rpartition("\n")[2])
-                alike.setdefault(kind, []).append(f"{said}{told}")
+        for begin, error in found:
+            text = failures.failure_text(error)
+            if text is not None:
+                kind = (text.partition("(")[0], text.rpartition("\n")[2])
+                alike.setdefault(kind, []).append(f"{begin}{text}")
         for texts in alike.values():
             more = f"\n... and {len(texts) - 1} more like it" if len(texts) > 1 else ""
-            self._tell(texts[0] + more)
+            self._show(texts[0] + more)

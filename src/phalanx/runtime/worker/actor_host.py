@@ -149,7 +149,11 @@ class ActorHost:
             name = f"{creation.class_name}.__init__"
             data = failures.describe(error, name, os.getpid(), None)
             # Perhaps no call comes that would raise the error, so it is also printed.
-            print(f"The actor cannot be made: {failures.told(data)}", file=sys.stderr, flush=True)
+            print(
+                f"The actor cannot be made: {failures.failure_text(data)}",
+                file=sys.stderr,
+                flush=True,
+            )
             self._node.send(ActorFailed(self.actor, data))
             return False
         finally:
