@@ -154,7 +154,7 @@ class MemberReports:
         """Return the tasks in a place that have not begun. `attempt`: if the head decides what
         follows the attempt that runs or ends there, its number.
         """
-        self._runs.told(place, attempt)
+        self._runs.on_reported(place, attempt)
         self._send_run(self._runs.stopped(place, self._clock()))
 
     def due_runs(self, now: float) -> None:

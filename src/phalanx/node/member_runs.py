@@ -41,7 +41,7 @@ class _Run(msgspec.Struct, kw_only=True, eq=False):
     ended: list[_End] = []
     log: str = ""
     """The log of the first task in `ended`."""
-    told: int = 0
+    last_reported: int = 0
     """The number of the last task whose end, or long run, was reported at once, so that the head
     decides what follows it. Tasks that the head granted before it knew of the report do not begin.
     """
@@ -79,13 +79,13 @@ class MemberRuns:
         follows.
         """
         run = self._runs.get((order.like.group, order.like.index))
-        return run is not None and order.behind < run.told
+        return run is not None and order.behind < run.last_reported
 
-    def told(self, key: MemberId, attempt: int) -> None:
-        """Note that the head decides what follows this task."""
+    def on_reported(self, key: MemberId, attempt: int) -> None:
+        """Note that this task is reported at once, so that the head decides what follows it."""
         if attempt:  # the first order for the place may arrive later
             run = self._of(key)
-            run.told = max(run.told, attempt)
+            run.last_reported = max(run.last_reported, attempt)
 
     def _of(self, key: MemberId) -> _Run:
         run = self._runs.get(key)
