@@ -78,16 +78,16 @@ class Explanations:
         learnt: LearntRunTimes,
         clock: Clock,
         closed_devices: Callable[[], list[str]],
-        told: Callable[[Mapping[str, ExpectedStart], Collection[str]], None],
+        on_displayed: Callable[[Mapping[str, ExpectedStart], Collection[str]], None],
         changes: Callable[[], int],
     ) -> None:
         """`may_evict`: whether cycles look for victims while these gangs wait. `show_next` makes
         the gangs that are next in order visible to the scheduler. `learnt`: run times of similar
-        work. `closed_devices`: the GPUs that are closed to new work, in words. `told` is called
-        with the starts that an answer shows, and with the uids of all gangs. `changes` counts the
-        changes that may matter to a waiting gang.
+        work. `closed_devices`: the GPUs that are closed to new work, in words. `on_displayed` is
+        called with the starts that an answer shows, and with the uids of all gangs. `changes`
+        counts the changes that may matter to a waiting gang.
         """
-        self._told = told
+        self._on_displayed = on_displayed
         self._closed_devices = closed_devices
         self._learnt = learnt
         self._set_aside = quarantine
@@ -196,7 +196,7 @@ class Explanations:
         gangs = list(self._registry.waiting.values())
         snapshot = self._as_cycles(self._snapshots.of(self._seen()), self._registry.looked_at())
         plan, starts, order = decide_and_expect(snapshot, PLANNED, self._learnt)
-        self._told(starts, {gang.uid for gang in self._registry.gangs.values()})
+        self._on_displayed(starts, {gang.uid for gang in self._registry.gangs.values()})
         positions = self._positions(_is_by_priority(snapshot), order)
         closed = self._closed_devices()
         found: dict[str, Wait] = {}

@@ -234,7 +234,7 @@ class GangScheduler:
             past.learnt,
             clock,
             nodes.closed_devices,
-            starts.told,
+            starts.on_displayed,
             lambda: self.cycles.changes,
         )
         self.job_requests = JobRequests(
@@ -470,7 +470,7 @@ class GangScheduler:
         """Shift the noted moments of all parts after the clock was stepped by this many seconds."""
         parts = (
             self.books, self.calendar, self.registry, self.jobs, self.job_requests.crons,
-            self.promises, self._starts, self._past.learnt.told, self.numbers,
+            self.promises, self._starts, self._past.learnt.track_record, self.numbers,
         )  # fmt: skip
         for part in parts:
             with self.internal_errors.kept_apart("clock"):

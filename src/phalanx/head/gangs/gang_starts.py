@@ -24,17 +24,17 @@ class GangStarts:
         """For each gang with members on their way: the time of the plan that placed them, on the
         head's clock.
         """
-        self._told: dict[str, float] = {}
+        self._expected: dict[str, float] = {}
         """The first expected start of each waiting gang that was displayed, in wall-clock time."""
 
-    def told(self, starts: Mapping[str, ExpectedStart], there: Collection[str]) -> None:
+    def on_displayed(self, starts: Mapping[str, ExpectedStart], there: Collection[str]) -> None:
         """Note the expected starts that are displayed. `there`: all gangs that have not ended."""
-        kept = {uid: at_s for uid, at_s in self._told.items() if uid in there}
-        self._told = {uid: start.at_s for uid, start in starts.items()} | kept
+        kept = {uid: at_s for uid, at_s in self._expected.items() if uid in there}
+        self._expected = {uid: start.at_s for uid, start in starts.items()} | kept
 
     def clock_stepped(self, step_s: float) -> None:
         """Shift expected starts after the clock was stepped by this many seconds."""
-        self._told = {uid: at_s + step_s for uid, at_s in self._told.items()}
+        self._expected = {uid: at_s + step_s for uid, at_s in self._expected.items()}
 
     def members_moved(self, gang: Gang, move: Move) -> None:
         """Measure how long an attempt took from plan to places, or count it as refused."""
@@ -47,9 +47,9 @@ class GangStarts:
         del self._placed[gang.gang_id]
         if isinstance(move.event, Arrived):
             self._meter.observe("phalanx_gang_start_seconds", self._clock.now() - since)
-            told_s = self._told.pop(gang.uid, None)
-            if told_s is not None:
-                error_s = abs(self._clock.wall() - told_s)
+            expected_s = self._expected.pop(gang.uid, None)
+            if expected_s is not None:
+                error_s = abs(self._clock.wall() - expected_s)
                 self._meter.observe("phalanx_start_estimate_error_seconds", error_s)
         elif isinstance(move.event, Refused):
             self._meter.add("phalanx_plan_rejections_total", "refused")

@@ -38,9 +38,9 @@ class PastJobs:
     def job_changed(self, job: JobRecord) -> None:
         """Note a job whose state or terms have changed."""
         if job.state == st.RUNNING and job.run_started is not None:
-            self.learnt.told.started(job.uid, job.run_started)
+            self.learnt.track_record.started(job.uid, job.run_started)
         elif job.is_finished:
-            self.learnt.told.forget(job.uid)
+            self.learnt.track_record.forget(job.uid)
         if (
             job.spec.array is not None
             or job.state != st.COMPLETED

@@ -17,7 +17,7 @@ from phalanx.scheduler.forecast.draft import Draft
 from phalanx.scheduler.forecast.reading import OF_LICENSE
 from phalanx.scheduler.forecast.run_times import LearntRunTimes
 from phalanx.scheduler.forecast.timetable import Taking
-from phalanx.scheduler.forecast.track_record import Told
+from phalanx.scheduler.forecast.track_record import StartEstimate
 from phalanx.scheduler.plugins.reservation import Reservation
 
 PROMISED = 32
@@ -78,8 +78,8 @@ def starts(
         at_s = grid.at(taking.first)
         early = earliest.get(job.uid)
         if early is not None and early < at_s and learnt is not None:
-            told = Told(draft.session.now, early, at_s)
-            early, at_s = learnt.told.tell(job.uid, told)
+            estimate = StartEstimate(draft.session.now, early, at_s)
+            early, at_s = learnt.track_record.report(job.uid, estimate)
         yield PlannedStart(
             podgroup=job.uid,
             queue=cluster.queues[job.queue].name,

@@ -65,7 +65,7 @@ class LearntRunTimes:
     def __init__(self, kind_of: KindOf) -> None:
         self._kind_of = kind_of
         self._runs: dict[bytes, PastRuns] = {}
-        self.told = TrackRecord()
+        self.track_record = TrackRecord()
         """The starts that were reported from these run times, and how accurate these reports
         were.
         """
@@ -91,11 +91,11 @@ def with_past_runs(snapshot: Snapshot, learnt: LearntRunTimes) -> Snapshot:
     Only past runs count that lasted at least as long as the podgroup has run so far.
     """
 
-    def told(group: PodGroupSpec) -> PodGroupSpec:
+    def filled_in(group: PodGroupSpec) -> PodGroupSpec:
         past = learnt.of(group) if group.run_time_s is None else None
         if past is None:
             return group
         ran_s = 0.0 if group.started is None else max(snapshot.now - group.started, 0.0)
         return replace(group, run_time_s=past.quantile(LATE, ran_s))
 
-    return replace(snapshot, podgroups=tuple(map(told, snapshot.podgroups)))
+    return replace(snapshot, podgroups=tuple(map(filled_in, snapshot.podgroups)))

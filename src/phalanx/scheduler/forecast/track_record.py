@@ -23,7 +23,7 @@ ENOUGH = 9
 """The least number of starts from which margins are computed. With fewer, a margin would have to
 exceed the distances of all starts.
 """
-TOLD = 10_000
+MOST_ESTIMATES = 10_000
 """The largest number of waiting podgroups whose first report is remembered."""
 SHORTEST_S = 10.0
 """The least expected wait in seconds. A shorter wait counts as this long, because a distance as a
@@ -31,9 +31,9 @@ fraction of a very short wait means nothing.
 """
 
 
-class Told(NamedTuple):
-    """A report: when it was made, and the two times of the start that follow from run times
-    alone.
+class StartEstimate(NamedTuple):
+    """An estimate of a start: when it was made, and the two times of the start that follow from run
+    times alone.
     """
 
     now: float
@@ -45,7 +45,7 @@ class TrackRecord:
     """The reports about waiting podgroups, and their accuracy for podgroups that have started."""
 
     def __init__(self) -> None:
-        self._told: dict[str, Told] = {}
+        self._estimates: dict[str, StartEstimate] = {}
         self._early: list[float] = []
         self._late: list[float] = []
         self._margins: tuple[float, float] | None = None
@@ -57,31 +57,32 @@ class TrackRecord:
         """Return the number of remembered starts."""
         return len(self._late)
 
-    def tell(self, uid: str, told: Told) -> tuple[float, float]:
+    def report(self, uid: str, estimate: StartEstimate) -> tuple[float, float]:
         """Return the two times to report for a waiting podgroup: the times that follow from run
-        times, widened by the margins.
+        times, widened by the margins. The first estimate of each podgroup is kept.
         """
-        if uid not in self._told:
-            if len(self._told) >= TOLD:
-                del self._told[next(iter(self._told))]
-            self._told[uid] = told
+        if uid not in self._estimates:
+            if len(self._estimates) >= MOST_ESTIMATES:
+                del self._estimates[next(iter(self._estimates))]
+            self._estimates[uid] = estimate
         if len(self) < ENOUGH:
-            return told.earliest_s, told.at_s
+            return estimate.earliest_s, estimate.at_s
         if self._margins is None:
             self._margins = _margin(self._early), _margin(self._late)
         before, after = self._margins
-        wait_s = _wait_s(told)
-        return max(told.now, told.earliest_s - before * wait_s), told.at_s + after * wait_s
+        wait_s = _wait_s(estimate)
+        earliest_s = max(estimate.now, estimate.earliest_s - before * wait_s)
+        return earliest_s, estimate.at_s + after * wait_s
 
     def started(self, uid: str, now: float) -> None:
         """Record that a waiting podgroup has started."""
-        told = self._told.pop(uid, None)
-        if told is None:
+        estimate = self._estimates.pop(uid, None)
+        if estimate is None:
             return
-        wait_s = _wait_s(told)
+        wait_s = _wait_s(estimate)
         for known, outside_s in (
-            (self._early, told.earliest_s - now),
-            (self._late, now - told.at_s),
+            (self._early, estimate.earliest_s - now),
+            (self._late, now - estimate.at_s),
         ):
             known.append(outside_s / wait_s)
             del known[:-KEPT]
@@ -91,17 +92,18 @@ class TrackRecord:
         """Shift all reports after the clock was stepped by this many seconds, so that they stay as
         far in the future as before.
         """
-        self._told = {
-            uid: Told(*(moment + step_s for moment in told)) for uid, told in self._told.items()
+        self._estimates = {
+            uid: StartEstimate(*(moment + step_s for moment in estimate))
+            for uid, estimate in self._estimates.items()
         }
 
     def forget(self, uid: str) -> None:
         """Forget a podgroup that will not start."""
-        self._told.pop(uid, None)
+        self._estimates.pop(uid, None)
 
 
-def _wait_s(told: Told) -> float:
-    return max(told.at_s - told.now, SHORTEST_S)
+def _wait_s(estimate: StartEstimate) -> float:
+    return max(estimate.at_s - estimate.now, SHORTEST_S)
 
 
 def _margin(outside: list[float]) -> float:

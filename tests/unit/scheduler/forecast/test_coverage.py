@@ -14,7 +14,13 @@ from phalanx.scheduler.cycle.amounts import Vector
 from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.forecast.planner import Planner
 from phalanx.scheduler.forecast.run_times import RUNS, LearntRunTimes
-from phalanx.scheduler.forecast.track_record import ENOUGH, KEPT, SHORTEST_S, Told, TrackRecord
+from phalanx.scheduler.forecast.track_record import (
+    ENOUGH,
+    KEPT,
+    SHORTEST_S,
+    StartEstimate,
+    TrackRecord,
+)
 from phalanx.scheduler.plugins.reservation import PLANNER
 from phalanx_research.timed import Rules, simulate
 
@@ -64,7 +70,7 @@ def told_and_started(seed: int, record: TrackRecord) -> list[tuple[float, float,
         work_s = draw.lognormvariate(math.log(median_s), SPREAD)
         work.append(msgspec.structs.replace(job, work_s=work_s))
     learnt = LearntRunTimes(lambda group: str(kinds[group.name]).encode())
-    learnt.told = record
+    learnt.track_record = record
     for median_s in MEDIANS_S:
         for _ in range(RUNS):
             learnt.add(str(median_s).encode(), draw.lognormvariate(math.log(median_s), SPREAD))
@@ -93,52 +99,52 @@ def test_four_in_five_start_between_the_two_times_that_they_were_told() -> None:
     assert within / len(found) >= 0.8
 
 
-def told(record: TrackRecord, uid: str, wait_s: float = 100.0) -> tuple[float, float]:
-    return record.tell(uid, Told(1_000.0, 1_000.0 + wait_s / 2, 1_000.0 + wait_s))
+def reported(record: TrackRecord, uid: str, wait_s: float = 100.0) -> tuple[float, float]:
+    return record.report(uid, StartEstimate(1_000.0, 1_000.0 + wait_s / 2, 1_000.0 + wait_s))
 
 
 def test_too_few_starts_widen_nothing() -> None:
     record = TrackRecord()
     for i in range(ENOUGH - 1):
-        told(record, str(i))
+        reported(record, str(i))
         record.started(str(i), 2_000.0)
-    assert told(record, "next") == (1_050.0, 1_100.0)
+    assert reported(record, "next") == (1_050.0, 1_100.0)
 
 
 def test_starts_that_came_late_and_early_widen_what_is_told_in_parts_of_the_wait() -> None:
     record = TrackRecord()
     for i in range(ENOUGH):
-        told(record, str(i))
+        reported(record, str(i))
         record.started(str(i), 1_110.0 if i else 1_010.0)
-    assert told(record, "as long") == (1_010.0, 1_110.0)
-    assert told(record, "longer", 1_000.0) == (1_100.0, 2_100.0)
-    assert told(record, "longest", 10_000.0) == (2_000.0, 12_000.0)
+    assert reported(record, "as long") == (1_010.0, 1_110.0)
+    assert reported(record, "longer", 1_000.0) == (1_100.0, 2_100.0)
+    assert reported(record, "longest", 10_000.0) == (2_000.0, 12_000.0)
 
 
 def test_what_held_is_not_narrowed() -> None:
     record = TrackRecord()
     for i in range(ENOUGH):
-        told(record, str(i))
+        reported(record, str(i))
         record.started(str(i), 1_075.0)
-    assert told(record, "next") == (1_050.0, 1_100.0)
+    assert reported(record, "next") == (1_050.0, 1_100.0)
 
 
 def test_what_is_told_first_counts_and_a_short_wait_is_no_measure() -> None:
     record = TrackRecord()
     for i in range(ENOUGH):
-        told(record, str(i), wait_s=1.0)
-        told(record, str(i), wait_s=5_000.0)
+        reported(record, str(i), wait_s=1.0)
+        reported(record, str(i), wait_s=5_000.0)
         record.started(str(i), 1_001.0 + SHORTEST_S)
-    assert told(record, "next") == (1_050.0, 1_200.0)
+    assert reported(record, "next") == (1_050.0, 1_200.0)
 
 
 def test_starts_of_long_ago_and_what_never_starts_are_forgotten() -> None:
     record = TrackRecord()
-    told(record, "gone")
+    reported(record, "gone")
     record.forget("gone")
     record.started("gone", 9_999.0)
     assert len(record) == 0
     for i in range(KEPT + 1):
-        told(record, str(i))
+        reported(record, str(i))
         record.started(str(i), 1_100.0)
     assert len(record) == KEPT
