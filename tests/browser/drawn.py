@@ -249,15 +249,15 @@ class DrawnHead(Head):
                 used.add(when, part * all_of_it * 0.7)
                 whole.add(when, all_of_it * (1.0 if at > 30 else 0.9))
             found += [
-                NumberOverTime("allocated", name, allocated.tell(0.0)),
-                NumberOverTime("used", name, used.tell(0.0)),
-                NumberOverTime("total", name, whole.tell(0.0)),
+                NumberOverTime("allocated", name, allocated.points_after(0.0)),
+                NumberOverTime("used", name, used.points_after(0.0)),
+                NumberOverTime("total", name, whole.points_after(0.0)),
             ]
         for what, base in (("running", 20), ("waiting", 6)):
             counted = Series()
             for at in range(90):
                 counted.add(NOW - 900 + 10 * at, base + rng.randint(-2, 2))
-            found.append(NumberOverTime("jobs", what, counted.tell(0.0)))
+            found.append(NumberOverTime("jobs", what, counted.points_after(0.0)))
         return found
 
     def _plan(self) -> TimePlan:

@@ -218,7 +218,7 @@ class Watch:
         if told is not None:
             self._told_at = told.at
             for one in told.numbers:
-                self.series.setdefault((one.what, one.of), Series()).hear(one.points)
+                self.series.setdefault((one.what, one.of), Series()).update(one.points)
 
     async def ask(self, request: Request[R]) -> R:
         """Return the head's answer to a further question. Raises the error that the head

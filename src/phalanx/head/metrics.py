@@ -43,7 +43,7 @@ class HeadMetrics:
 
     def entries(self) -> list[Entry]:
         """Return the requests that this object answers, each with its handler."""
-        return [GetMetrics.handled_by(self.tell)]
+        return [GetMetrics.handled_by(self.answer)]
 
     def own(self) -> list[Numbers]:
         """Return this head's numbers, including those that are computed on request."""
@@ -67,7 +67,7 @@ class HeadMetrics:
                 continue
             self._meter.take_in(numbers)
 
-    def tell(self, asker: Asker[MetricsNews], request: GetMetrics) -> MetricsNews:
+    def answer(self, asker: Asker[MetricsNews], request: GetMetrics) -> MetricsNews:
         """Answer with the head's numbers, and with those nodes' numbers that have changed since the
         version in the request.
         """

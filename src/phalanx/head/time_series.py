@@ -119,11 +119,11 @@ class TimeSeries:
         for record in self._nodes.living():
             yield record.totals, self._nodes.last_report(record.node_id).available
 
-    def tell(self, asker: Asker[SeriesNews], request: GetSeries) -> SeriesNews:
+    def answer(self, asker: Asker[SeriesNews], request: GetSeries) -> SeriesNews:
         """Answer with the points that are later than the time in the request."""
-        told = [
+        numbers = [
             NumberOverTime(what, of, points)
             for (what, of), one in self._series.items()
-            if any(points := one.tell(request.after))
+            if any(points := one.points_after(request.after))
         ]
-        return SeriesNews(self._clock.wall(), told)
+        return SeriesNews(self._clock.wall(), numbers)

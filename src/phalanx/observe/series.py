@@ -14,7 +14,7 @@ RESOLUTIONS = ((10.0, 90), (300.0, 288), (7_200.0, 360))
 """(seconds of a step, number of steps kept) of each resolution. They cover a quarter of an hour, a
 day, and thirty days, and take 12 kB for each number.
 """
-Told = list[list[tuple[float, float]]]
+SeriesPoints = list[list[tuple[float, float]]]
 """The points of each resolution, with which another process updates its copy of a series."""
 
 
@@ -45,7 +45,7 @@ class _Ring:
         self._count += 1
         self._means[-1] += (value - self._means[-1]) / self._count
 
-    def hear(self, points: Sequence[tuple[float, float]]) -> None:
+    def update(self, points: Sequence[tuple[float, float]]) -> None:
         while points and self._starts and self._starts[-1] >= points[0][0]:
             self._starts.pop()
             self._means.pop()
@@ -95,15 +95,15 @@ class Series:
                 return ring.after(start)
         return self._rings[-1].after(start)
 
-    def tell(self, after: float) -> Told:
-        """Return the points that may have changed since the time `after`; `hear` adds them to a
+    def points_after(self, after: float) -> SeriesPoints:
+        """Return the points that may have changed since the time `after`; `update` adds them to a
         copy.
         """
         return [[(point.at, point.mean) for point in ring.after(after)] for ring in self._rings]
 
-    def hear(self, told: Told) -> None:
+    def update(self, points: SeriesPoints) -> None:
         """Replace points by those of another series. Points that the other series no longer has
         stay here.
         """
-        for ring, points in zip(self._rings, told, strict=False):
-            ring.hear(points)
+        for ring, new in zip(self._rings, points, strict=False):
+            ring.update(new)

@@ -465,16 +465,16 @@ def test_a_copy_of_numbers_over_time_hears_what_is_new_and_keeps_what_its_head_f
     for second in range(0, 4_000, 7):
         series.add(second, float(second))
         if second % 35 == 0:
-            told = series.tell(heard)
+            points = series.points_after(heard)
             heard = second
-            assert sum(map(len, told)) < 20
-            copy.hear(told)
+            assert sum(map(len, points)) < 20
+            copy.update(points)
             assert copy.since(second - 900.0, second) == series.since(second - 900.0, second)
-    copy.hear(series.tell(heard))
-    assert copy.tell(0.0) == series.tell(0.0)
+    copy.update(series.points_after(heard))
+    assert copy.points_after(0.0) == series.points_after(0.0)
     head = Series()
     head.add(4_321.0, 1.0)
-    copy.hear(head.tell(0.0))
+    copy.update(head.points_after(0.0))
     kept = copy.since(3_600.0, 4_330.0)
     assert len(kept) > 30 and kept[-1] == (4_320.0, 1.0)
 

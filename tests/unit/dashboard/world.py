@@ -333,7 +333,7 @@ class Head:
             case GetSeries():
                 used = Series()
                 used.add(NOW, 1.5)
-                return SeriesNews(NOW, [NumberOverTime("allocated", "GPU", used.tell(0.0))])
+                return SeriesNews(NOW, [NumberOverTime("allocated", "GPU", used.points_after(0.0))])
             case GetHealth():
                 return HeadReport(
                     began=NOW - 3600, protocol=PROTOCOL_VERSION, known={"nodes": 2, EVIL: 1},

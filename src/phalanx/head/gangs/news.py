@@ -64,7 +64,7 @@ class News:
             self._queues_due = now + len(self._registry.gangs) * COUNTED_EVERY_S
         return self._queues
 
-    def tell(self, asker: Asker[ClusterNews], request: GetNews) -> ClusterNews:
+    def answer(self, asker: Asker[ClusterNews], request: GetNews) -> ClusterNews:
         """Answer with all changes that are later than the versions in the request."""
         since = request.since
         is_new = since.head != self._began

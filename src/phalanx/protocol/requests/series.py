@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from phalanx.model.rights import Verb
-from phalanx.observe.series import Told
+from phalanx.observe.series import SeriesPoints
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
@@ -20,7 +20,7 @@ class NumberOverTime(msgspec.Struct, array_like=True):
 
     what: str
     of: str
-    points: Told
+    points: SeriesPoints
 
 
 class SeriesNews(msgspec.Struct, array_like=True):

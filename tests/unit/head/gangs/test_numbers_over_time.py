@@ -58,14 +58,16 @@ def test_the_head_counts_how_busy_the_gpus_are_of_which_that_is_known():
         lambda _: {},
     )
     numbers.tick(world.now)
-    found = {(one.what, one.of): one.points[0] for one in numbers.tell(ASKER, GetSeries()).numbers}
+    found = {
+        (one.what, one.of): one.points[0] for one in numbers.answer(ASKER, GetSeries()).numbers
+    }
     assert [mean for _, mean in found["used", "GPU"]] == [0.75]
     busy.clear()
     numbers = TimeSeries(
         world.head.clock, world.head.nodes, list, list, lambda *_: None, lambda _: {}
     )
     numbers.tick(world.now)
-    told = {(one.what, one.of) for one in numbers.tell(ASKER, GetSeries()).numbers}
+    told = {(one.what, one.of) for one in numbers.answer(ASKER, GetSeries()).numbers}
     assert ("used", "GPU") not in told
 
 
@@ -99,7 +101,7 @@ def test_a_number_too_many_takes_the_place_of_one_of_a_queue_that_is_gone_or_non
     numbers.tick(world.now)
 
     def known() -> set[str]:
-        return {one.what for one in numbers.tell(ASKER, GetSeries()).numbers}
+        return {one.what for one in numbers.answer(ASKER, GetSeries()).numbers}
 
     full = known()
     assert len(full) < MAX_SERIES and "queue q1" in full and f"queue q{MAX_SERIES - 1}" not in full
