@@ -47,7 +47,7 @@ def run_cycle(
             snapshot, clock=clock, times_hooks=times_hooks, shells=shells, cluster=cluster,
             explains=explains,
         )  # fmt: skip
-        session.let_go()
+        session.close()
         del session
     return plan
 

@@ -107,7 +107,7 @@ class Session:
     def is_on(self, plugin: str, switch: str) -> bool:
         return self.hooks.is_on(plugin, switch)
 
-    def let_go(self) -> None:
+    def close(self) -> None:
         """Drop the plugins' hooks, because the session is no longer needed. Without hooks it has no
         reference cycles, so its memory is freed at once and not by the garbage collector.
         """

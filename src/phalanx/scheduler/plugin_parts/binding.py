@@ -215,10 +215,10 @@ class Binding:
         ]
         others = [v for v in loose if session.job(v).queue != job.queue]
         mine = [v for v in loose if session.job(v).queue == job.queue]
-        let_go = session.hooks.intersect("reclaimable", t, others) if others else []
-        let_go += session.hooks.intersect("preemptable", t, mine) if mine else []
+        victims = session.hooks.intersect("reclaimable", t, others) if others else []
+        victims += session.hooks.intersect("preemptable", t, mine) if mine else []
         chosen: list[int] = []
-        for v in session.sort_victims(let_go, t):
+        for v in session.sort_victims(victims, t):
             chosen.append(v)
             lack = lack - cluster.eq_class[v].request
             if not (lack > 0).any():
@@ -249,8 +249,8 @@ class Binding:
             for v in self._guaranteed.get(job.queue, ())
             if cluster.status[v] in _STARTED and session.job(v).priority < job.priority
         ]
-        let_go = session.hooks.intersect("preemptable", t, lower) if lower else []
-        return session.sort_victims(let_go, t)
+        victims = session.hooks.intersect("preemptable", t, lower) if lower else []
+        return session.sort_victims(victims, t)
 
     def _least(self, search: _Search, room: Counts, lower: Sequence[int]) -> list[int]:
         """Return as little as possible of this work, with which all tasks have places once it is
