@@ -25,10 +25,10 @@ from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.names import spare_file
 from phalanx.protocol.gateway_messages import (
     AddressBook,
-    LetGo,
     Listening,
     Pull,
     Pulled,
+    ReleaseFile,
     decode_body,
 )
 from phalanx.runtime.daemons import cluster_token
@@ -125,8 +125,8 @@ class _Node:
             os.rename(copy, os.path.join(self.session.shared, spare_file(name)))
         else:
             os.unlink(copy)
-            let_go: Any = LetGo(name)
-            self.channel.send(let_go)
+            message: Any = ReleaseFile(name)
+            self.channel.send(message)
         return seconds
 
     def close(self) -> None:

@@ -177,7 +177,7 @@ class SimTransfers:
         seconds = _COPY_S * source.slowness
         host.later(seconds, partial(self._arrived, name, source, seconds, on_disk))
 
-    def let_go(self, name: str) -> None:
+    def release_file(self, name: str) -> None:
         """Release a file that was pulled."""
 
     def _arrived(self, name: str, source: Host, seconds: float, on_disk: bool) -> None:

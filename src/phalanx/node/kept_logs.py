@@ -60,13 +60,13 @@ class KeptLogs:
 
     def begins_again(self, path: str) -> None:
         """Stop counting a log, because a member prints into it again."""
-        self._let_go([one for one in self._kept if one.path == path])
+        self._uncount([one for one in self._kept if one.path == path])
 
     def forget(self, job: JobId) -> None:
         """Forget the logs of a job that is gone. For an array, forget those of all its array
         tasks.
         """
-        self._let_go([one for one in self._kept if _is_of(one.job, job)])
+        self._uncount([one for one in self._kept if _is_of(one.job, job)])
 
     def drop_oldest(self) -> bool:
         """Drop the oldest log. Returns False if there is none."""
@@ -82,7 +82,7 @@ class KeptLogs:
         while self._kept and now - self._kept[0].ended_at > KEPT_S:
             self.drop_oldest()
 
-    def _let_go(self, gone: list[_Kept]) -> None:
+    def _uncount(self, gone: list[_Kept]) -> None:
         if gone:
             self._total -= sum(one.size for one in gone)
             known = set(gone)

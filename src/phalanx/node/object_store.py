@@ -100,7 +100,7 @@ class Transfers(Protocol):
         """
         ...
 
-    def let_go(self, name: str) -> None:
+    def release_file(self, name: str) -> None:
         """Forget a copy that this node no longer has."""
         ...
 
@@ -447,7 +447,7 @@ class ObjectStore:
         size = self.accounting.size_of(name)
         self.accounting.dropped(name, 0, _COPIES)
         if not (may_keep and self._files.is_in_memory(name) and self._keep_in_pool(name, size)):
-            self._transfers.let_go(name)
+            self._transfers.release_file(name)
             self._files.delete(name)
         self._pins.gone(name)
 
@@ -470,7 +470,7 @@ class ObjectStore:
     def _discard_pooled_file(self, spare: str) -> None:
         if spare:
             self._count_pooled_files()
-            self._transfers.let_go(spare)
+            self._transfers.release_file(spare)
             self._files.delete(spare_file(spare))
 
     def _drop_at_holders(self, name: str) -> None:

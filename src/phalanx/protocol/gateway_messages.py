@@ -47,8 +47,8 @@ class CancelPull(msgspec.Struct, array_like=True, tag=2):
     name: str
 
 
-class LetGo(msgspec.Struct, array_like=True, tag=3):
-    """Forget a fetched copy, because this node no longer has it."""
+class ReleaseFile(msgspec.Struct, array_like=True, tag=3):
+    """Release the file of a fetched copy, because this node no longer has it."""
 
     name: str
 
@@ -124,7 +124,7 @@ class GivenUp(msgspec.Struct, array_like=True, tag=15):
     prefix: bytes
 
 
-_ToGateway = AddressBook | Pull | CancelPull | LetGo | GivenUp | KnowTokens
+_ToGateway = AddressBook | Pull | CancelPull | ReleaseFile | GivenUp | KnowTokens
 _FromGateway = Listening | Unable | Pulled | AuthFailed | Knocked
 GatewayMessage = _ToGateway | _FromGateway
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from phalanx.errors import ProtocolError
 from phalanx.objects.names import spare_file
-from phalanx.protocol.gateway_messages import CancelPull, LetGo, Pull, Pulled
+from phalanx.protocol.gateway_messages import CancelPull, Pull, Pulled, ReleaseFile
 from phalanx.runtime.gateway.chunks import CHUNK_BYTES, decode_get, encode_get
 from phalanx.runtime.gateway.object_files import is_object_name
 
@@ -114,7 +114,7 @@ def test_a_copy_that_somebody_reads_or_that_does_not_serve_goes_instead(start, h
             if how == "mapped":
                 file.close()
         elif how == "unknown":
-            here.channel.send(LetGo(old))
+            here.channel.send(ReleaseFile(old))
         inode = lose(here, old)
         name, fresh = put(there, size)
         pull_over(here, name, size, there, old)

@@ -92,7 +92,7 @@ class Gateway:
             shared = self.session.shared
             os.rename(os.path.join(shared, spare_file(spare)), os.path.join(shared, name))
 
-    def let_go(self, name):
+    def release_file(self, name):
         self.gone.append(name)
 
 

@@ -53,4 +53,4 @@ class Node:
 
     def do_spill(self, name):
         os.rename(os.path.join(self.shared, name), os.path.join(self.spill, name))
-        self.store.let_go([name])
+        self.store.unmap_spilled([name])

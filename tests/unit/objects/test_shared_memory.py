@@ -162,7 +162,7 @@ def test_news_of_spilling_wait_for_a_writer_at_work(node):
     del hold
     node.store.collect()
     with node.store._lock:
-        other = threading.Thread(target=node.store.let_go, args=([name],))
+        other = threading.Thread(target=node.store.unmap_spilled, args=([name],))
         other.start()
         other.join(10)
         assert not other.is_alive()

@@ -284,7 +284,7 @@ def test_a_file_that_comes_back_late_is_deleted(node, monkeypatch):
         name, hold = node.write(value)
         hold.hand_over()
         names.append(name)
-    node.store.let_go([names[2]])
+    node.store.unmap_spilled([names[2]])
     for name in (names[0], names[2]):
         node.store.give_back(name)
         assert node.log[-1] == ("returned", name, 0)

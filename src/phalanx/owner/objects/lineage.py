@@ -270,7 +270,7 @@ class Kept(Fleeting):
         self._whole: ObjectRef[Any] | None = ref
         self.size = size
 
-    def let_go(self) -> None:
+    def drop(self) -> None:
         """Stop keeping the object, because there is no room for it."""
         self._whole = None
 
@@ -305,7 +305,7 @@ class KeptObjects:
         self._counted_bytes = 0
         for number, one in list(self._sources.items())[::-1]:  # the newest first
             if self._counted_bytes + one.size > limit_bytes:
-                one.let_go()
+                one.drop()
                 del self._sources[number]
             else:
                 self._counted_bytes += one.size

@@ -247,7 +247,7 @@ class Runtime:
     def _on_other(self, connection: Connection, message: Message) -> None:
         match message:
             case Spilled():
-                self.store.let_go(message.names)
+                self.store.unmap_spilled(message.names)
             case GivenBack():
                 self.store.give_back(message.name)
             case LogLine():

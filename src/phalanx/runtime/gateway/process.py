@@ -25,10 +25,10 @@ from phalanx.protocol.gateway_messages import (
     GivenUp,
     Knocked,
     KnowTokens,
-    LetGo,
     Listening,
     Pull,
     Pulled,
+    ReleaseFile,
     Unable,
 )
 from phalanx.protocol.handshake import (
@@ -255,8 +255,8 @@ class Gateway:
             self._transfers.pull(message)
         elif isinstance(message, CancelPull):
             self._transfers.cancel(message.name)
-        elif isinstance(message, LetGo):
-            self._transfers.let_go(message.name)
+        elif isinstance(message, ReleaseFile):
+            self._transfers.release_file(message.name)
         elif isinstance(message, KnowTokens):
             self._listener.tokens = {
                 token.encode(): hashes for token, hashes in message.tokens.items()

@@ -115,9 +115,9 @@ class Transfers:
         transfer.threads = 1
         self._threads.submit(self._begin, transfer)
 
-    def let_go(self, name: str) -> None:
+    def release_file(self, name: str) -> None:
         """Release the file of an object that was copied here and has been deleted."""
-        self._warm.let_go(name)
+        self._warm.release(name)
 
     def cancel(self, name: str) -> None:
         """Make a transfer fail. If it has ended, nothing is done."""
@@ -163,7 +163,7 @@ class Transfers:
 
     def _discard_spare(self, spare: str) -> None:
         if spare:
-            self._warm.let_go(spare)
+            self._warm.release(spare)
             self._files.discard_spare(spare)
 
     def _work(self, transfer: _Transfer) -> None:

@@ -39,7 +39,7 @@ class WarmFiles:
             while len(self._held) > 2 * MAX_FILES or self._bytes > MAX_BYTES:
                 self._close(next(iter(self._held)))
 
-    def let_go(self, name: str) -> None:
+    def release(self, name: str) -> None:
         """Release the memory of a deleted object."""
         with self._lock:
             self._close(name)

@@ -20,10 +20,10 @@ from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.protocol.gateway_messages import (
     AddressBook,
     AuthFailed,
-    LetGo,
     Listening,
     Pull,
     Pulled,
+    ReleaseFile,
     Unable,
     decode_body,
 )
@@ -130,9 +130,9 @@ class ClusterReach:
         """Note that a transfer has ended."""
         self._pulls.pop(name, None)
 
-    def let_go(self, name: str) -> None:
+    def release_file(self, name: str) -> None:
         """Tell the gateway that a copy was deleted on this node."""
-        self.channel.post(LetGo(name))
+        self.channel.post(ReleaseFile(name))
 
 
 class ClusterPart:

@@ -551,7 +551,7 @@ class NoReach:
         """Report that the object was not copied, because there is no other node."""
         self._pulled(Pulled(name, False, "there is no other node", 0, 0.0))
 
-    def let_go(self, name: str) -> None:
+    def release_file(self, name: str) -> None:
         """Do nothing: there are no copies of other nodes' objects."""
 
 

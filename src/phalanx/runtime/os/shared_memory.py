@@ -82,7 +82,7 @@ class Extent:
         self.may_be_read = False
         """Whether other processes may have mapped the file while it is kept."""
 
-    def let_go(self) -> None:
+    def close(self) -> None:
         """Unmap and close the file."""
         self.map = None
         self.forget_descriptor()
@@ -286,10 +286,10 @@ class SharedStore:
                 # the file of another node's object is a copy, and the node deletes copies
                 self._unlink(name)
             if extent is not None:
-                extent.let_go()
+                extent.close()
             self._returned(name, 0)
 
-    def let_go(self, names: Sequence[str]) -> None:
+    def unmap_spilled(self, names: Sequence[str]) -> None:
         """Unmap those files of spilled objects that this process wrote, so that their memory is
         freed.
         """
@@ -313,7 +313,7 @@ class SharedStore:
             if extent is None:
                 return
             if not extent.is_shared:
-                extent.let_go()
+                extent.close()
                 return
             self._handed[name] = extent
             while len(self._handed) > _HANDED_FILES or self._handed_bytes > _HANDED_BYTES:
@@ -334,7 +334,7 @@ class SharedStore:
         for extents in (self._lent, self._handed):
             extent = extents.pop(name, None)
             if extent is not None:
-                extent.let_go()
+                extent.close()
 
     def trim(self) -> None:
         """Free all memory that is kept for reuse."""
@@ -442,7 +442,7 @@ class SharedStore:
             self._discard(gone)
 
     def _discard(self, extent: Extent) -> None:
-        extent.let_go()
+        extent.close()
         self._unlink(extent.name)
         self._returned(extent.name, 0)
 

@@ -194,9 +194,9 @@ class ActorHost:
         self.is_drained = True
         self._outbox.flush()
         self._say_all()
-        self._let_go()
+        self._release_instance()
 
-    def _let_go(self) -> None:
+    def _release_instance(self) -> None:
         """Release the instance, and everything that only the instance holds.
 
         The process ends without the usual end of an interpreter, which would run `__del__` and

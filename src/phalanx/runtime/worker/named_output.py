@@ -39,7 +39,7 @@ class NamedOutput(io.TextIOBase):
             self._inner.flush()
         return len(text)
 
-    def let_go(self) -> None:
+    def flush_unfinished(self) -> None:
         """Send the unfinished line, because the task that has printed it may print nothing more for
         long.
         """

@@ -38,7 +38,7 @@ def main(
 
     def flush() -> None:
         for output in outputs:
-            output.let_go()
+            output.flush_unfinished()
         runtime.flush()
 
     executor = WorkerExecutor(runtime, job, devices, flush=flush, setup_failure=setup_failure)
