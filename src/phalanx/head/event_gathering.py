@@ -66,7 +66,7 @@ class EventGathering:
 
     def node_gone(self, prefix: bytes) -> None:
         """Stop waiting for a node that will not answer."""
-        self._rounds.gone(prefix)
+        self._rounds.on_process_end(prefix)
 
     def tick(self, now: float) -> None:
         """Finish the listings whose time is up."""

@@ -84,7 +84,7 @@ class LogReading:
 
     def node_gone(self, prefix: bytes) -> None:
         """Stop waiting for a node that will not answer."""
-        self._rounds.gone(prefix)
+        self._rounds.on_process_end(prefix)
 
     def tick(self, now: float) -> None:
         """Answer the requests whose time is up."""

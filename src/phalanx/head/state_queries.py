@@ -121,7 +121,7 @@ class StateQueries:
 
     def node_dead(self, prefix: bytes) -> None:
         """Stop waiting for a dead node. Its rows are no longer part of the cluster."""
-        self._rounds.gone(prefix)
+        self._rounds.on_process_end(prefix)
 
     def tick(self, now: float) -> None:
         """Finish the listings whose time is up."""

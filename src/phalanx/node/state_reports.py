@@ -71,7 +71,7 @@ class StateReports:
         self._events = events
         self._history = history
         self._rounds: Gathering[_Answer] = Gathering()
-        history.when_ended = self._rounds.gone  # an ended process does not answer
+        history.when_ended = self._rounds.on_process_end  # an ended process does not answer
 
     def handle_in(self, from_head: MessageTable, from_processes: PeerMessageTable) -> None:
         """Register the handlers for the head's questions and the answers of processes."""

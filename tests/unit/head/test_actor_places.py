@@ -42,7 +42,7 @@ class Actors(GroupsWorld):
         pass
 
     def withdraw_actor(self, record):
-        self.placing.gone(record.actor)
+        self.placing.forget(record.actor)
         self.log.append("withdraw")
 
     def placed(self, actor, worker, node):
@@ -195,7 +195,7 @@ def test_one_that_waits_goes_where_room_came_first(world):
     moves = world.placing.better(0.0)
     assert [(record.actor, choice.node) for record, choice in moves] == [(b"x", "a"), (b"y", "a")]
     assert world.placing.better(0.0) == []
-    world.placing.gone(b"x")
+    world.placing.forget(b"x")
     world.placing.placed(b"y")
     world.report(world.nodes["c"])
     assert world.placing.better(0.0) == []
@@ -220,7 +220,7 @@ def test_actors_in_a_group_go_to_its_bundles(world):
     assert world.place("3", **in_group(-1)).node == large
     waiting = world.place("4", **in_group(-1))
     assert (waiting.node, waiting.is_available) == (small, False)
-    world.placing.gone(b"3")
+    world.placing.forget(b"3")
     assert [(r.actor, c.node) for r, c in world.placing.better(0.0)] == [(b"4", large)]
     assert world.place("5", place={"CPU": 3}, **in_group(-1)).code == "invalid_value"
     world.groups.remove(b"g", 0.0)

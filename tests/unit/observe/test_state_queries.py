@@ -190,7 +190,7 @@ def test_who_is_gone_is_not_waited_for():
     rounds: Gathering[str] = Gathering()
     number, ended = begin(rounds, [b"a", b"b"])
     rounds.answered(b"b", number, "two")
-    rounds.gone(b"a")
+    rounds.on_process_end(b"a")
     assert ended == [({b"b": "two"}, [])]
 
 

@@ -170,7 +170,7 @@ class ActorControl:
         """Count a restart; after a crash, let the actor rest first."""
         self._meter.add("phalanx_actor_restarts_total")
         now = self._clock.now()
-        if is_crash and (pause_s := self._pauses.crashed(record.actor, now)):
+        if is_crash and (pause_s := self._pauses.on_crash(record.actor, now)):
             self._rests_until[record.actor] = now + pause_s
 
     def tick(self, now: float) -> None:
@@ -198,8 +198,8 @@ class ActorControl:
             name = record.name or f"{record.class_name} {record.actor.hex()}"
             self._event_log.note("actor-restarted", name=name, why=record.reason)
         if record.state == DEAD:
-            self._node_choice.gone(record.actor)
-            self._pauses.gone(record.actor)
+            self._node_choice.forget(record.actor)
+            self._pauses.forget(record.actor)
             self._rests_until.pop(record.actor, None)
         if record.state == DEAD and record.detached:
             self._drivers.actor_gone(record.job)
@@ -214,7 +214,7 @@ class ActorControl:
             record.repr_name,
         )
         if record.state == ALIVE:
-            self._pauses.lives(record.actor, self._clock.now())
+            self._pauses.on_alive(record.actor, self._clock.now())
             self._send_view_of_node(record, watchers)
         for watcher in watchers:
             self._outbox.post(watcher, update)

@@ -21,13 +21,13 @@ class CrashPauses:
     def __init__(self) -> None:
         self._known: dict[bytes, _Crashes] = {}
 
-    def lives(self, actor: bytes, now: float) -> None:
+    def on_alive(self, actor: bytes, now: float) -> None:
         """Note that the actor's constructor has returned."""
         known = self._known.get(actor)
         if known is not None and known.lives_since is None:
             known.lives_since = now
 
-    def crashed(self, actor: bytes, now: float) -> float:
+    def on_crash(self, actor: bytes, now: float) -> float:
         """Count an unexpected end of the actor's process. Returns how many seconds the actor
         rests.
         """
@@ -43,6 +43,6 @@ class CrashPauses:
         known = self._known.get(actor)
         return 0 if known is None else known.count
 
-    def gone(self, actor: bytes) -> None:
+    def forget(self, actor: bytes) -> None:
         """Forget an actor that is dead for good."""
         self._known.pop(actor, None)

@@ -98,7 +98,7 @@ class ActorNodeChoice:
         `gone` is called. `owner_node`: "" if the owner's node is unknown. `full`: nodes that
         already run as many actors as they can.
         """
-        self.gone(record.actor)
+        self.forget(record.actor)
         if full:
             self._full[record.actor] = full
         choice = self._pick(record, owner_node, now, require_available=False)
@@ -132,8 +132,8 @@ class ActorNodeChoice:
         if self._tried is not None:
             self._tried.forget(actor)
 
-    def gone(self, actor: bytes) -> None:
-        """Note that the actor needs no node any more."""
+    def forget(self, actor: bytes) -> None:
+        """Forget an actor that needs no node any more."""
         self.placed(actor)
         self._inside.pop(actor, None)
         self._homes.pop(actor, None)
@@ -173,7 +173,7 @@ class ActorNodeChoice:
             )
             is_better = choice.is_available or not waiting.node
             if choice.code:
-                self.gone(actor)
+                self.forget(actor)
             elif choice.node and choice.node != waiting.node and is_better:
                 has_room = choice.is_available
                 self._keep(replace(waiting, node=choice.node, has_room=has_room), choice, now)

@@ -253,7 +253,7 @@ class ArrayRuns:
         self._uncount(gang, array)
         index = run.tasks.pop(number)
         spec = array_task_spec(array, index, self._wall())
-        self._arrays.lives(array, index, spec.uid)
+        self._arrays.mark_live(array, index, spec.uid)
         self._effects.hand_over(gang, spec, number)
         self._effects.take_in(ev.Submitted(spec=spec))
         self._count(gang, array)

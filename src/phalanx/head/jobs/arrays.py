@@ -212,7 +212,7 @@ class Arrays:
         tasks.grant(position)
         return True
 
-    def lives(self, job: JobRecord, index: int, uid: JobId) -> None:
+    def mark_live(self, job: JobRecord, index: int, uid: JobId) -> None:
         """Mark a task of a run as live: the task gets a job of its own."""
         tasks = self._tasks(job)
         position = tasks.indices.position(index)

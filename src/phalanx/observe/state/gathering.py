@@ -60,7 +60,7 @@ class Gathering(Generic[T]):
             found.answers[who] = answer
             self._look(number)
 
-    def gone(self, who: bytes) -> None:
+    def on_process_end(self, who: bytes) -> None:
         """Stop waiting for a process that has ended. It does not count as silent, because it has
         nothing left to report.
         """
