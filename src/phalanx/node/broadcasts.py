@@ -77,13 +77,13 @@ class Broadcasts:
             broadcast.waiting.append(taker)
         self._assign(message.name, broadcast)
 
-    def ended(self, name: str, taker: bytes) -> None:
+    def on_taker_done(self, name: str, taker: bytes) -> None:
         """Note that a node no longer receives the object: it has a copy, or did not get one."""
         broadcast = self._under_way.get(name)
         if broadcast is not None and broadcast.takers.pop(taker, None) is not None:
             self._assign(name, broadcast)
 
-    def gone(self, name: str) -> None:
+    def forget(self, name: str) -> None:
         """Forget an object that is gone. Waiting nodes notice that when they look for a copy."""
         broadcast = self._under_way.pop(name, None)
         for taker in broadcast.waiting if broadcast else ():
@@ -173,7 +173,7 @@ class SourceQuestions:
         self._told[message.name] = message.source
         question.begin(list(dict.fromkeys([message.source, prefix_of_name(message.name)])))
 
-    def ended(self, name: str, is_here: bool) -> bytes:
+    def on_transfer_end(self, name: str, is_here: bool) -> bytes:
         """Note the end of a transfer, and return the node that was its first source.
 
         Only a failure is reported to the writer here, because another message announces a new copy.

@@ -190,7 +190,9 @@ class ObjectStore:
         table.on(Dropped, lambda peer, m: self.copy_dropped(m.name))
         broadcasts = self.broadcasts
         table.on(WantSource, lambda peer, m: broadcasts.asked(peer.peer[:PREFIX_BYTES], m))
-        table.on(SourceFree, lambda peer, m: broadcasts.ended(m.name, peer.peer[:PREFIX_BYTES]))
+        table.on(
+            SourceFree, lambda peer, m: broadcasts.on_taker_done(m.name, peer.peer[:PREFIX_BYTES])
+        )
         table.on(SourceFor, lambda peer, m: self.questions.answered(m))
 
     def _is_elsewhere(self, prefix: bytes) -> bool:
@@ -408,7 +410,7 @@ class ObjectStore:
         else:  # the copy is on disk, was here and counted before, or did not come
             self.accounting.withdraw(_COPIES, promised)
         writer = prefix_of_name(message.name)
-        source = self.questions.ended(message.name, message.ok)
+        source = self.questions.on_transfer_end(message.name, message.ok)
         if message.ok:
             self.received_bytes += message.size
             self._copies.add(message.name)
@@ -432,7 +434,7 @@ class ObjectStore:
         if is_name(name) and self._files.is_here(name):
             self._holders.setdefault(name, set()).add(holder)
             self.sent_bytes += self.accounting.size_of(name)
-            self.broadcasts.ended(name, holder)
+            self.broadcasts.on_taker_done(name, holder)
         else:
             self._links.send(holder, Dropped(name, 0))
 
@@ -449,7 +451,7 @@ class ObjectStore:
         if not (may_keep and self._files.is_in_memory(name) and self._keep_in_pool(name, size)):
             self._transfers.release_file(name)
             self._files.delete(name)
-        self._pins.gone(name)
+        self._pins.unpin(name)
 
     def _keep_in_pool(self, name: str, size: int) -> bool:
         gone = self.file_pool.put(name, size)
@@ -476,7 +478,7 @@ class ObjectStore:
     def _drop_at_holders(self, name: str) -> None:
         for holder in sorted(self._holders.pop(name, ())):
             self._links.send(holder, Dropped(name, 0))
-        self.broadcasts.gone(name)
+        self.broadcasts.forget(name)
 
     # ---- ends --------------------------------------------------------------------------------
 
@@ -499,7 +501,7 @@ class ObjectStore:
             holders.discard(prefix)
         self.broadcasts.node_gone(prefix)
         self.questions.node_gone(prefix)
-        self._pulls.gone(lambda name: prefix_of_name(name) == prefix)
+        self._pulls.fail_unreached(lambda name: prefix_of_name(name) == prefix)
         for owner in sorted(self.accounting.owners() - self._jobs.drivers()):
             if owner[:PREFIX_BYTES] == prefix:
                 self.owner_gone(owner)

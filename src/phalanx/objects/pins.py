@@ -56,9 +56,9 @@ class Pins:
             return
         pin.askers.remove(asker)
         if not pin.askers:
-            self.gone(name)
+            self.unpin(name)
 
-    def gone(self, name: str) -> None:
+    def unpin(self, name: str) -> None:
         """Unpin a copy that may be deleted, or that is deleted."""
         pin = self._pins.pop(name, None)
         if pin is not None:
@@ -70,10 +70,10 @@ class Pins:
         for name, pin in list(self._pins.items()):
             pin.askers[:] = [asker for asker in pin.askers if asker != process]
             if not pin.askers:
-                self.gone(name)
+                self.unpin(name)
 
     def tick(self, now: float) -> None:
         """Remove the pins that have lasted for `MAX_PIN_S`."""
         for name, pin in list(self._pins.items()):
             if now >= pin.until:
-                self.gone(name)
+                self.unpin(name)

@@ -155,9 +155,9 @@ class PullQueue:
                 self._urgent[name] = _Wanted(name, entry.size)
         self.proceed()
 
-    def gone(self, is_gone: Callable[[str], bool]) -> None:
+    def fail_unreached(self, is_dead: Callable[[str], bool]) -> None:
         """Fail the transfers that wait for another attempt and whose node is dead."""
-        for name in [n for n in self._unreached if is_gone(n)]:
+        for name in [n for n in self._unreached if is_dead(n)]:
             self._finish(name, self._unreached.pop(name).why)
 
     def _finish(self, name: str, failure: str) -> None:

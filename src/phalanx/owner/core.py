@@ -418,7 +418,7 @@ class OwnerCore:
 
     def _worker_died(self, message: WorkerDied) -> None:
         self.tasks.workers.worker_died(message)
-        self.reconnection.gone(message.worker)
+        self.reconnection.on_process_death(message.worker)
         if self.peers.known(message.worker) is not None:
             self._unsettled.add(message.worker)
         else:

@@ -42,7 +42,7 @@ class Writer:
     def has(self, *takers):
         self.holders |= set(takers)
         for taker in takers:
-            self.broadcasts.ended(NAME, taker)
+            self.broadcasts.on_taker_done(NAME, taker)
 
     def news(self):
         """The answers since the last time: (receiver, source)."""
@@ -68,7 +68,7 @@ def test_who_does_not_get_it_makes_room_and_is_no_source():
     writer = Writer()
     writer.ask(*TAKERS[:3])
     assert writer.news() == [(TAKERS[0], WRITER), (TAKERS[1], WRITER)]
-    writer.broadcasts.ended(NAME, TAKERS[0])
+    writer.broadcasts.on_taker_done(NAME, TAKERS[0])
     assert writer.news() == [(TAKERS[2], WRITER)]
 
 
@@ -113,7 +113,7 @@ def test_of_an_object_that_is_gone_all_hear_at_once():
     writer = Writer()
     writer.ask(*TAKERS[:4])
     writer.news()
-    writer.broadcasts.gone(NAME)
+    writer.broadcasts.forget(NAME)
     assert writer.news() == [(TAKERS[2], WRITER), (TAKERS[3], WRITER)]
 
 
@@ -162,9 +162,9 @@ def test_a_failed_transfer_is_told_and_another_is_heard_of_anyway(is_here):
     taker.ask()
     taker.questions.answered(SourceFor(NAME, TAKERS[1]))
     taker.said.clear()
-    assert taker.questions.ended(NAME, is_here) == TAKERS[1]
+    assert taker.questions.on_transfer_end(NAME, is_here) == TAKERS[1]
     assert taker.said == ([] if is_here else [(WRITER, SourceFree(NAME))])
-    assert taker.questions.ended(NAME, False) == WRITER
+    assert taker.questions.on_transfer_end(NAME, False) == WRITER
 
 
 def test_a_question_is_asked_again_and_for_no_answer_it_does_without():

@@ -55,6 +55,6 @@ def test_who_takes_too_long_is_not_waited_for_from_the_last_who_asked():
 def test_a_copy_that_goes_is_not_pinned():
     pins, released = new_pins()
     pins.add("o", 10, b"a", 0.0)
-    pins.gone("o")
-    pins.gone("o")
+    pins.unpin("o")
+    pins.unpin("o")
     assert (len(pins), pins.total_bytes, released) == (0, 0, [None])

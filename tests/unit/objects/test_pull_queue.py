@@ -71,9 +71,9 @@ def test_it_is_given_up_after_a_while(world):
 
 
 def test_the_death_of_the_node_is_the_end_of_it(world):
-    world.queue.gone(lambda name: name == "b")
+    world.queue.fail_unreached(lambda name: name == "b")
     assert world.told == []
-    world.queue.gone(lambda name: name == "a")
+    world.queue.fail_unreached(lambda name: name == "a")
     assert world.told == [("a", "no route")]
     world.queue.tick(AGAIN_S)
     assert world.moving == []

@@ -88,7 +88,7 @@ def test_the_death_of_its_node_is_the_end_of_it(world):
 
 
 def test_nothing_is_told_twice_of_a_process_that_is_gone(world):
-    world.redialling.gone(OWNER)
+    world.redialling.forget(OWNER)
     world.redialling.tick(GIVE_UP_S)
     assert (world.dials, world.given_up) == (0, [])
 

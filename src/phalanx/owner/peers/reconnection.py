@@ -116,7 +116,7 @@ class Reconnection:
         if self._may_live(connection):
             self._dial_again(connection)
         else:
-            self.gone(connection.peer)
+            self.on_process_death(connection.peer)
 
     def _may_live(self, connection: Connection) -> bool:
         peers, process = self._peers, connection.peer
@@ -145,9 +145,9 @@ class Reconnection:
             self._redialling.ended(process, now + BORROWER_DIALS_S)
         self._request_tick()
 
-    def gone(self, process: bytes) -> None:
+    def on_process_death(self, process: bytes) -> None:
         """Handle the death of a process: its objects are lost, and it no longer holds objects."""
-        self._redialling.gone(process)
+        self._redialling.forget(process)
         self._ended.discard(process)
         self._give_up(process)
 

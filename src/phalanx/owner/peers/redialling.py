@@ -80,7 +80,7 @@ class Redialling:
         unsent, entry.unsent, entry.dial_at = entry.unsent, [], None
         return unsent
 
-    def gone(self, process: bytes) -> None:
+    def forget(self, process: bytes) -> None:
         """Forget a process that is known to be dead."""
         self._unreached.pop(process, None)
 
