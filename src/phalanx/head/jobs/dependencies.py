@@ -38,7 +38,7 @@ _UNTIL = {
 }
 
 
-class Others(Protocol):
+class DependencyJobs(Protocol):
     """The jobs on which other jobs depend."""
 
     def get(self, uid: str) -> JobRecord | None:
@@ -57,11 +57,11 @@ def is_over(job: JobRecord) -> bool:
     return job.is_finished and not job.count(*judging.LIVE)
 
 
-def outcome(job: JobRecord, need: Dependency, others: Others, now: float) -> Outcome:
+def outcome(job: JobRecord, need: Dependency, jobs: DependencyJobs, now: float) -> Outcome:
     """Return the current outcome of one dependency of a job."""
     if need.kind == SINGLETON:
-        return Outcome(state=MET if others.is_first(job.uid, need.job) else WAITS)
-    other = others.get(need.job)
+        return Outcome(state=MET if jobs.is_first(job.uid, need.job) else WAITS)
+    other = jobs.get(need.job)
     if other is None:
         return Outcome(state=NEVER, why="is not known any more")
     if need.kind == AFTER:
@@ -79,7 +79,7 @@ def outcome(job: JobRecord, need: Dependency, others: Others, now: float) -> Out
     return Outcome(state=NEVER, why=f"is {other.state}")
 
 
-def look(job: JobRecord, others: Others, now: float) -> None:
+def look(job: JobRecord, jobs: DependencyJobs, now: float) -> None:
     """Note in the job's record the current outcome of each dependency."""
     after = job.spec.after
     if after is None:
@@ -87,7 +87,7 @@ def look(job: JobRecord, others: Others, now: float) -> None:
     for number, need in enumerate(after.needs):
         is_open = job.queued is None or need.kind == AFTER_CORR
         if is_open and job.outcomes[number].state == WAITS:
-            job.outcomes[number] = outcome(job, need, others, now)
+            job.outcomes[number] = outcome(job, need, jobs, now)
     if job.queued is None and verdict(job, now) == MET:
         job.queued = now
 

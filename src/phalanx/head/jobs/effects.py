@@ -49,8 +49,8 @@ class JobEffects(Protocol):
         """
         ...
 
-    def tell_others(self, jobs: list[str]) -> None:
-        """Notify these jobs that a job for which they wait has started or ended. OthersChanged
+    def notify_dependents(self, jobs: list[str]) -> None:
+        """Notify these jobs that a job for which they wait has started or ended. DependencyChanged
         follows for each notified job.
         """
         ...

@@ -59,7 +59,7 @@ class Stranded(JobEvent, frozen=True, kw_only=True, tag=True):
     """Some members run, and there is no room for the others. The podgroup's phase is Unknown."""
 
 
-class OthersChanged(JobEvent, frozen=True, kw_only=True, tag=True):
+class DependencyChanged(JobEvent, frozen=True, kw_only=True, tag=True):
     """A job for which this job waits has begun or ended."""
 
 
@@ -128,7 +128,7 @@ Event = (
     | Changed
     | Deleted
     | Stranded
-    | OthersChanged
+    | DependencyChanged
     | ArrayTasksChanged
     | MemberRan
     | MemberPrepares

@@ -198,7 +198,7 @@ class JobGangs:
         self._internal_errors.add("job", error, uid)
 
     def later(
-        self, event: ev.MemberLost | ev.Deleted | ev.OthersChanged | ev.ArrayTasksChanged
+        self, event: ev.MemberLost | ev.Deleted | ev.DependencyChanged | ev.ArrayTasksChanged
     ) -> None:
         """Handle an event after the current action."""
         self.after(event.job, lambda: self.take_in(event))
@@ -263,12 +263,12 @@ class JobGangs:
         """Store a part of an array's tasks; None deletes it."""
         self._state_store.keep(table, key, row)
 
-    def tell_others(self, jobs: list[str]) -> None:
+    def notify_dependents(self, jobs: list[str]) -> None:
         """Notify these jobs, after the current action, that jobs for which they wait have
         changed.
         """
         for uid in jobs:
-            self.later(ev.OthersChanged(job=JobId(uid)))
+            self.later(ev.DependencyChanged(job=JobId(uid)))
 
     def count(self, job: JobRecord, what: str) -> None:
         """Count an occurrence for metrics."""

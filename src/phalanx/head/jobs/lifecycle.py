@@ -81,7 +81,7 @@ class JobTable:
                 self._alarms.steady(steady, job.uid)  # a rest has ended while no head ran
             if job.spec.array is not None or (job.outcomes and job.queued is None):
                 # This takes effect when all jobs are restored.
-                self._effects.tell_others([job.uid])
+                self._effects.notify_dependents([job.uid])
             if job.spec.array is not None and (job.is_held or job.state in st.ENDING):
                 is_suspended = job.state == st.ABORTING
                 self._effects.end_array_tasks(
@@ -138,7 +138,7 @@ class JobTable:
             self.clocks.look(job, now, steady)
             if isinstance(event, ev.MemberRan) and member.state == st.RUNNING:
                 self.clocks.heard(job, member, event.ran_s, now)
-        elif isinstance(event, ev.OthersChanged | ev.ArrayTasksChanged) and job is None:
+        elif isinstance(event, ev.DependencyChanged | ev.ArrayTasksChanged) and job is None:
             return
         elif job is None:
             raise JobCommandError(f"there is no job {event.job!r}")
@@ -162,7 +162,7 @@ class JobTable:
                 job.is_deleted = True
                 if st.TERMINATE_JOB in judging.ALLOWED[job.state]:
                     self._actions.act(job, st.TERMINATE_JOB, "the job was deleted", now)
-            case ev.OthersChanged() | ev.ArrayTasksChanged():
+            case ev.DependencyChanged() | ev.ArrayTasksChanged():
                 pass  # `settle` takes care of the job later
             case _:
                 self._policies.follow(
@@ -451,7 +451,7 @@ class JobTable:
         job.changed = now
         self._effects.publish(job)
         if told := self._dependents.to_tell(job):
-            self._effects.tell_others(told)
+            self._effects.notify_dependents(told)
         surplus = self._finished.add(job.uid) if job.finished is not None else None
         for uid in (job.uid, surplus or job.uid, *self._dependents.drop_heard(job)):
             settled = self._jobs.get(uid)

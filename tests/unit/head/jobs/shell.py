@@ -96,7 +96,7 @@ class Shell:
     def end_array_tasks(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
         self.ended.append("elements")
 
-    def tell_others(self, jobs: list[str]) -> None:
+    def notify_dependents(self, jobs: list[str]) -> None:
         self.awaiting += jobs
 
     def count(self, job: JobRecord, what: str) -> None:

@@ -32,7 +32,7 @@ class Line(Shell):
     def tell_jobs(self) -> None:
         while self.awaiting:
             self.table.handle(
-                ev.OthersChanged(job=JobId(self.awaiting.pop(0))), self.wall, self.now
+                ev.DependencyChanged(job=JobId(self.awaiting.pop(0))), self.wall, self.now
             )
 
     def handle(self, event: ev.Event) -> None:
