@@ -46,7 +46,7 @@ class ScrapedMetrics:
             self._nodes.clear()
         self.since, self._own = news.since, news.own
         self._nodes |= {row.node_id: row for row in news.nodes}
-        for node in news.gone:
+        for node in news.gone_nodes:
             self._nodes.pop(node, None)
 
     def families(self, names: Mapping[str, str]) -> Families:

@@ -84,7 +84,7 @@ class HeadMetrics:
                 for name in names
                 if name in self._said
             ],
-            gone=[name for name in names if name not in self._said],
+            gone_nodes=[name for name in names if name not in self._said],
         )
 
     def _hostname(self, node_id: str) -> str:

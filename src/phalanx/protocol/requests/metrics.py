@@ -44,7 +44,7 @@ class MetricsNews(msgspec.Struct, array_like=True):
     """
     own: list[Numbers]
     nodes: list[NodeMetrics]
-    gone: list[str]
+    gone_nodes: list[str]
     """The ids of nodes that have died or were forgotten."""
 
 

@@ -105,7 +105,7 @@ def test_what_nodes_say_is_told_once(world: Any) -> None:
     ]
     assert first.is_new
     again = told(world, first.since)
-    assert (again.is_new, again.nodes, again.gone) == (False, [], [])
+    assert (again.is_new, again.nodes, again.gone_nodes) == (False, [], [])
     world.head.on_message(node.prefix, said(plan_rejections_total=2))
     assert len(told(world, again.since).nodes) == 1
     assert told(world, MetricsSince(head=1.0, version=1_000)).is_new
@@ -117,7 +117,7 @@ def test_what_a_dead_node_counted_for_the_cluster_stays_counted(world: Any) -> N
     since = told(world).since
     world.kill("a")
     news = told(world, since)
-    assert news.gone == ["a"]
+    assert news.gone_nodes == ["a"]
     assert own(world)["plan_rejections_total"] == {("found",): 5}
     assert "frames_rejected_total" not in own(world)
 
@@ -135,4 +135,4 @@ def test_requests_are_timed_by_name(world: Any) -> None:
 def test_bytes_that_are_no_numbers_harm_nobody(world: Any) -> None:
     world.head.on_message(world.nodes["a"].prefix, NodeNumbers(b"\xc1"))
     world.kill("a")
-    assert told(world).gone == ["a"]
+    assert told(world).gone_nodes == ["a"]
