@@ -131,7 +131,7 @@ class Registration:
             )
             return
         try:
-            self._requests.notify(self.request(spec, creation, inputs))
+            self._requests.notify(self.build_request(spec, creation, inputs))
         except MessageTooLargeError as error:
             self._end(client, f"The actor died before it was made: {error}")
 
@@ -141,7 +141,7 @@ class Registration:
         client.dead()
         self._requests.notify(KillActor(client.actor, no_restart=True))
 
-    def request(
+    def build_request(
         self,
         spec: ActorSpec,
         creation: Creation,
@@ -157,7 +157,7 @@ class Registration:
         files = [value.data.decode() for value in large if value.kind == SHARED]
         return RegisterActor(spec, encoded(msgspec.msgpack.encode, creation), files, get_if_exists)
 
-    def replace(self, client: ActorClient, actor: bytes) -> ActorClient:
+    def use_existing(self, client: ActorClient, actor: bytes) -> ActorClient:
         """Return the client of the existing actor with that name. It replaces the client of the new
         actor.
         """

@@ -145,14 +145,14 @@ class ActorMaker:
             self._waiting.wait_for(waiting)
         with self._lock:
             self._registration.say_released()
-            request = self._registration.request(spec, creation, inputs, get_if_exists)
+            request = self._registration.build_request(spec, creation, inputs, get_if_exists)
         known = self._requests.ask(request)
         if not known.existed:
             return EmbeddedHandle(client, shape, ref)
         if ref is not None:
             ref._hold.actor = b""
         with self._lock:
-            client = self._registration.replace(client, known.actor)
+            client = self._registration.use_existing(client, known.actor)
         return EmbeddedHandle(client, msgspec.msgpack.decode(known.handle, type=ActorShape), None)
 
     def get(self, name: str, namespace: str | None) -> EmbeddedHandle[Any]:
