@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from phalanx.adapters.ray.engine import preflight
-from phalanx.adapters.ray.engine.preflight import check_reachable, check_version, said
+from phalanx.adapters.ray.engine.preflight import check_reachable, check_version, explained_errors
 from phalanx.errors import AuthenticationError
 
 
@@ -32,7 +32,7 @@ def test_newer_ones_are_taken(version):
 
 
 def connecting(error, address="10.0.0.1:6379"):
-    with said(address, lambda text: None):
+    with explained_errors(address, lambda text: None):
         raise error
 
 
@@ -62,7 +62,7 @@ def test_other_errors_are_passed_on():
 def test_who_waits_is_told_what_for(monkeypatch):
     monkeypatch.setattr(preflight, "SILENT_S", 0.0)
     heard: list[str] = []
-    with said("10.0.0.1:6379", heard.append):
+    with explained_errors("10.0.0.1:6379", heard.append):
         while not heard:
             pass
     assert "does not answer yet; a program that joins needs the cluster's token" in heard[0]

@@ -119,7 +119,7 @@ def _check(system: bool, user: bool, apply: bool, root: str) -> None:
 def _carry_out(plan: Plan, apply: bool, root: str) -> None:
     root = os.path.abspath(root).rstrip("/") if root else ""
     for number, step in enumerate(plan.steps, 1):
-        report(f"{number}. {step.said(root)}")
+        report(f"{number}. {step.description(root)}")
         if apply:
             try:
                 step.take(root)

@@ -18,7 +18,7 @@ _OF_JOBS = (
 )  # fmt: skip
 
 
-def told_by_jobs(variables: Mapping[str, str]) -> dict[str, str]:
+def inherited_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that a job passes on to its steps."""
     return {name: value for name, value in variables.items() if name.startswith(_OF_JOBS)}
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 class Step(Protocol):
     """One change of the machine."""
 
-    def said(self, root: str) -> str:
+    def description(self, root: str) -> str:
         """Return a description of the step, for display."""
         ...
 
@@ -32,7 +32,7 @@ class Directory(NamedTuple):
     owner: str = ""
     """The account and group; empty for this process's own."""
 
-    def said(self, root: str) -> str:
+    def description(self, root: str) -> str:
         """Return a description of the step."""
         of = f", owner {self.owner}" if self.owner else ""
         return f"make the directory {root}{self.path} (mode {self.mode:04o}{of})"
@@ -60,7 +60,7 @@ class File(NamedTuple):
     is_long: bool = False
     """Whether the text is too long for the description."""
 
-    def said(self, root: str) -> str:
+    def description(self, root: str) -> str:
         if self.keeps and os.path.lexists(root + self.path):
             return f"keep the file {root}{self.path}"
         if self.is_long:
@@ -89,7 +89,7 @@ class Removal(NamedTuple):
 
     path: str
 
-    def said(self, root: str) -> str:
+    def description(self, root: str) -> str:
         """Return a description of the step."""
         return f"delete the file {root}{self.path}"
 
@@ -103,7 +103,7 @@ class Run(NamedTuple):
 
     words: tuple[str, ...]
 
-    def said(self, root: str) -> str:
+    def description(self, root: str) -> str:
         """Return a description of the step."""
         line = shlex.join(self.words)
         return f"leave out, below another root: {line}" if root else f"run: {line}"

@@ -443,7 +443,7 @@ class JobTable:
         """Take all steps of the job that its members' states and the time allow, then publish the
         job.
         """
-        self._hear_of_others(job, now)
+        self._note_dependencies(job, now)
         self._go_on(job, now, steady)
         if self._ends_in_vain(job, now) or self._runs_out_of_time(job, now):
             self._go_on(job, now, steady)
@@ -466,7 +466,7 @@ class JobTable:
             pass
         self.clocks.look(job, now, steady)
 
-    def _hear_of_others(self, job: JobRecord, now: float) -> None:
+    def _note_dependencies(self, job: JobRecord, now: float) -> None:
         """Note the outcomes of the jobs for which this job waits, and set an alarm for the next
         check.
         """

@@ -23,7 +23,7 @@ from phalanx.runtime.os.exit_files import open_exit_file
 from phalanx.runtime.os.process_tree import keep_descendants, tie_to_parent
 from phalanx.runtime.os.shields import Shield, fork_shielded, is_possible, reap, start_shielded
 
-_TOLD_MS = 1000
+_REPORT_MS = 1000
 _NUMBER_BYTES = 4
 _Strings = ctypes.Array[ctypes.c_char_p]
 
@@ -117,7 +117,7 @@ class CommandStart:
             with self._use(ends_of_pipe[1]) as write:
                 pid, shield = self._fork_child(argv, variables, directory, ends, umask, write)
                 self.shield.value = shield.pid
-            number = _told(read)
+            number = _reported_errno(read)
         if number:
             shield.end()
             reap(pid)
@@ -215,13 +215,13 @@ class CommandStart:
                 os.close(fd)
 
 
-def _told(read: int) -> int:
+def _reported_errno(read: int) -> int:
     """Return the number of the error that a child reported before it ended; 0 if it has become a
     program, or may still become one, as on a slow file server.
     """
     poll = select.poll()
     poll.register(read, select.POLLIN)
-    data = os.read(read, _NUMBER_BYTES) if poll.poll(_TOLD_MS) else b""
+    data = os.read(read, _NUMBER_BYTES) if poll.poll(_REPORT_MS) else b""
     return int.from_bytes(data, "little")
 
 

@@ -253,14 +253,14 @@ def fork_shielded(
     process. `exit_file`: as for `start_shielded`. Raises OSError if no more processes can be made.
     """
     shield, read = begin_shielded(lifeline, kept, exit_file)
-    return told_by(shield, read) if read >= 0 else (0, shield)
+    return wait_for_pid(shield, read) if read >= 0 else (0, shield)
 
 
 def begin_shielded(
     lifeline: int, kept: Iterable[int] = (), exit_file: int = -1
 ) -> tuple[Shield, int]:
-    """Fork a child with a shield as its parent, without waiting for it. `told_by` reads the child's
-    pid from the descriptor.
+    """Fork a child with a shield as its parent, without waiting for it. `wait_for_pid` reads the
+    child's pid from the descriptor.
 
     The descriptor is -1 in the child.
     """
@@ -290,7 +290,7 @@ def begin_shielded(
     return Shield(parent), -1
 
 
-def told_by(shield: Shield, read: int) -> tuple[int, Shield]:
+def wait_for_pid(shield: Shield, read: int) -> tuple[int, Shield]:
     """Wait for the pid of a child that was begun. Raises OSError in the cases of
     `fork_shielded`.
     """

@@ -31,7 +31,7 @@ from phalanx.runtime.os.fork_server import Child, ForkServer
 from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_names import FORK_SERVER, WORKER, name_process
 from phalanx.runtime.os.process_tree import keep_descendants
-from phalanx.runtime.os.shields import Shield, begin_shielded, told_by
+from phalanx.runtime.os.shields import Shield, begin_shielded, wait_for_pid
 from phalanx.runtime.os.system import say
 from phalanx.runtime.os.variables import expanded
 from phalanx.runtime.os.visible_devices import shown_devices
@@ -163,7 +163,7 @@ class WorkerForkServer(ForkServer):
         self.leave(told)
         try:
             # The descriptor is closed here, because another one watches the process.
-            pid, shield = told_by(forking.shield, told)
+            pid, shield = wait_for_pid(forking.shield, told)
         except OSError as error:
             for fd in forking.output:
                 os.close(fd)

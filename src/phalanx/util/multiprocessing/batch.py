@@ -80,7 +80,7 @@ class PoolProcess:
                 results.append(func(item))
             except _FAILURES as error:
                 results.append(None)
-                errors[place] = _told(error)
+                errors[place] = _with_traceback(error)
         return Answers(results, errors)
 
 
@@ -88,7 +88,7 @@ _FAILURES = (Exception, KeyboardInterrupt)
 """Errors that a batch catches, because a task that raised KeyboardInterrupt would be cancelled."""
 
 
-def _told(error: BaseException) -> tuple[BaseException, str]:
+def _with_traceback(error: BaseException) -> tuple[BaseException, str]:
     text = "".join(traceback.format_exception(error))
     return _that_travels(error), f'\n"""\n{text}"""'
 

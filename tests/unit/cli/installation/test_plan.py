@@ -67,7 +67,10 @@ def test_people_get_their_own_jobs_through_a_program_of_root() -> None:
     assert "system = true\nshared = true\n" in text_of(plan, "config.toml")
     (program,) = [s for s in plan.steps if isinstance(s, File) and s.path.endswith("-launch")]
     assert (program.path, program.mode) == ("/usr/local/sbin/phalanx-launch", 0o755)
-    assert program.said("") == "write the file /usr/local/sbin/phalanx-launch (mode 0755, 1 lines)"
+    assert (
+        program.description("")
+        == "write the file /usr/local/sbin/phalanx-launch (mode 0755, 1 lines)"
+    )
     unit = text_of(plan, "launch.service")
     assert "User=" not in unit
     assert "KillMode=process\n" in unit

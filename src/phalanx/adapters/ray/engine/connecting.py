@@ -11,7 +11,7 @@ from ray.experimental import internal_kv
 
 from phalanx.adapters.ray.engine.engine import RayEngine
 from phalanx.adapters.ray.engine.hierarchies import join_hierarchies
-from phalanx.adapters.ray.engine.preflight import check_reachable, check_version, said
+from phalanx.adapters.ray.engine.preflight import check_reachable, check_version, explained_errors
 from phalanx.adapters.ray.engine.serializers import share_serializers
 from phalanx.runtime.engine.interface import EngineOptions, Output
 
@@ -44,7 +44,7 @@ def connect(options: EngineOptions, output: Output) -> RayEngine:
     if begins:
         given = msgspec.structs.asdict(options)
         check_reachable(options.address)
-        with said(options.address, output.warn):
+        with explained_errors(options.address, output.warn):
             context = ray.init(
                 address=options.address,
                 namespace=options.namespace,

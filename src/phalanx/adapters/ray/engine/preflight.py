@@ -60,7 +60,7 @@ def check_reachable(address: str | None) -> None:
 
 
 @contextlib.contextmanager
-def said(address: str | None, warn: Callable[[str], None]) -> Iterator[None]:
+def explained_errors(address: str | None, warn: Callable[[str], None]) -> Iterator[None]:
     """Translate Ray's errors during the connection into errors that say what to do. `warn` is
     called when Ray waits silently, for example because the token is wrong.
     """

@@ -44,8 +44,8 @@ from phalanx.adapters.slurm.steps import (
     device_variables,
     devices_of_task,
     end_texts,
+    inherited_variables,
     task_numbers,
-    told_by_jobs,
     torchrun_variables,
 )
 from phalanx.api.directories import current_directory
@@ -324,7 +324,7 @@ def _programs(
     shared = exported(asked, os.environ)
     if places.index != NO_INDEX:
         shared |= {k: v for k, v in os.environ.items() if k.startswith("SLURM_ARRAY_")}
-    shared |= told_by_jobs(os.environ) | step_variables(places)
+    shared |= inherited_variables(os.environ) | step_variables(places)
     nodes = nodes_of_tasks(places, members, count)
     shared |= own_step_variables(nodes, places.hosts)
     if "PATH" in shared:
