@@ -74,7 +74,7 @@ class Following:
     def look(self) -> TopSnapshot:
         """Ask the head for changes, and return the cluster's present state."""
         status: StatusInfo = self._ask(GetStatus(is_brief=True))
-        while self._hear():
+        while self._fetch():
             pass
         devices: dict[str, list[DeviceInfo]] = {}
         for device in self._ask(ListDevices()):
@@ -105,7 +105,7 @@ class Following:
             self._waits_due = now + (now - begun) * SHARE
         return [with_wait(job, self._waits.get(uid)) for uid, job in self._jobs.items()]
 
-    def _hear(self) -> bool:
+    def _fetch(self) -> bool:
         news = self._ask(GetNews(self._since))
         if news.is_new:
             self._nodes, self._jobs, self._gangs = {}, {}, {}

@@ -50,24 +50,24 @@ class Metrics(Collector):
         self._of_page = Meter()
         self._watch = watch
         self._version = version
-        self._told = ScrapedMetrics()
+        self._scraped = ScrapedMetrics()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
-    async def hear(self) -> None:
+    async def fetch(self) -> None:
         """Read the head's counts. If the head does not answer, the last counts are kept."""
         is_more = True
         try:
             while is_more:
-                news = await self._watch.ask(GetMetrics(self._told.since))
-                self._told.take(news)
+                news = await self._watch.ask(GetMetrics(self._scraped.since))
+                self._scraped.take(news)
                 is_more = news.is_more
         except (OSError, PhalanxError, ValueError):
             return
 
     async def text(self) -> bytes:
         """Return all metrics as OpenMetrics text."""
-        await self.hear()
+        await self.fetch()
         # a copy, because requests go on counting while a thread writes the text
         self._of_page = Meter()
         for numbers in self._asked():
@@ -93,7 +93,7 @@ class Metrics(Collector):
             put_picture(meter, snapshot, names)
         yield from written(meter.families)
         yield from written(self._of_page.families)
-        yield from written(self._told.families(names))
+        yield from written(self._scraped.families(names))
 
 
 def written(families: Families) -> Iterator[Metric]:

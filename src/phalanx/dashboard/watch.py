@@ -94,9 +94,9 @@ class Watch:
         self._waits_due = self._waits_took = 0.0
         self._answers: dict[str, tuple[int, Any]] = {}
         self._more_due = 0.0
-        self._told: SeriesNews | None = None
-        self._told_at = self._told_due = 0.0
-        """`_told_at`: the head's time up to which numbers over time were read. `_told_due`: the
+        self._series_news: SeriesNews | None = None
+        self._series_at = self._series_due = 0.0
+        """`_series_at`: the head's time up to which numbers over time were read. `_series_due`: the
         time of the next read.
         """
         self._ahead_s = 0.0
@@ -144,7 +144,7 @@ class Watch:
     async def _look(self) -> None:
         begun, was_first = time.monotonic(), self._is_first
         try:
-            status = await asyncio.to_thread(self._hear)
+            status = await asyncio.to_thread(self._fetch)
         except Exception as error:  # any error is shown on the page, and the next look asks again
             self.trouble = f"The head gives no answer: {error}"
             if self.snapshot is not None:
@@ -168,7 +168,7 @@ class Watch:
             refusers={uid: wait.plugin for uid, wait in self._waits.items()},
         )
 
-    def _hear(self) -> StatusInfo:
+    def _fetch(self) -> StatusInfo:
         """Read all changes and, less often, the reasons why jobs wait, which cost most. Runs in a
         thread. Returns the head's status.
         """
@@ -181,10 +181,10 @@ class Watch:
         news = self._ask(ListEvents(EventQuery(after=after, limit=MAX_EVENTS))).events
         if news:  # a new list: pages may still read the old one
             self._events = [*self._events, *news][-MAX_EVENTS:]
-        if time.monotonic() >= self._told_due:
-            self._told_due = time.monotonic() + COUNTED_S
-            self._told = self._ask(GetSeries(self._told_at))
-            self._ahead_s = self._told.at - self._wall()
+        if time.monotonic() >= self._series_due:
+            self._series_due = time.monotonic() + COUNTED_S
+            self._series_news = self._ask(GetSeries(self._series_at))
+            self._ahead_s = self._series_news.at - self._wall()
         if not any(job.pending for job in self._jobs.values()):
             self._waits = {}
         elif time.monotonic() >= self._waits_due:
@@ -196,7 +196,7 @@ class Watch:
 
     def _take(self, news: ClusterNews) -> bool:
         if news.is_new:
-            self._told_at = self._told_due = 0.0
+            self._series_at = self._series_due = 0.0
             self._jobs, self._nodes, self._gangs, self._events = {}, {}, {}, []
         named = {f"{row.namespace}/{row.name}": row for row in news.jobs}
         if not news.is_more:
@@ -214,10 +214,10 @@ class Watch:
         return news.is_more
 
     def _take_numbers(self) -> None:
-        told, self._told = self._told, None
-        if told is not None:
-            self._told_at = told.at
-            for one in told.numbers:
+        news, self._series_news = self._series_news, None
+        if news is not None:
+            self._series_at = news.at
+            for one in news.numbers:
                 self.series.setdefault((one.what, one.of), Series()).update(one.points)
 
     async def ask(self, request: Request[R]) -> R:
