@@ -1,4 +1,4 @@
-"""The command `phalanx bench`, which measures Phalanx next to Ray and other pools."""
+"""The command `phalanx bench`, which compares Phalanx with Ray and with pools of processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bench(
     markdown: Annotated[bool, Option(help="Print the table as Markdown.")] = False,
     json: Annotated[bool, Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Compare Phalanx's speed with the speed of Ray and other pools.
+    """Compare Phalanx's speed with the speed of Ray and of process pools.
 
     Groups without a counterpart in other systems measure only Phalanx.
     """

@@ -117,7 +117,7 @@ def simulate(
         int, Option(min=0, help="With --lab: number of times that the head dies.")
     ] = 0,
 ) -> None:
-    """Run a trace under one or more policies, on virtual time. Exits with 2 when a file is faulty.
+    """Run a trace under one or more policies, in virtual time. Exits with 2 when a file is faulty.
 
     With --chaos: run simulated clusters under faults instead. With --lab: simulate a day of many
     users' jobs. Both exit with 1 when the simulation finds a fault in Phalanx.

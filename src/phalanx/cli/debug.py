@@ -20,7 +20,7 @@ FORMAT = "phalanx-debug/1"
 
 def debug(
     pid: Annotated[
-        int | None, Argument(help="Process id of the task or actor. Default: list them.")
+        int | None, Argument(help="Process id of the task or actor. Default: list all that wait.")
     ] = None,
     json: Json = False,
 ) -> None:

@@ -35,7 +35,7 @@ def replay(
 
 
 def explain(
-    file: Annotated[
+    work: Annotated[
         str,
         Argument(help="Job, gang, flow or cron job of the cluster, or a snapshot file."),
     ],
@@ -54,9 +54,9 @@ def explain(
     from phalanx.protocol.requests.gangs import Explain
 
     # os.path.exists, because Path.exists raises an error for a name that no file can have.
-    if name is not None or os.path.exists(file) or file.endswith((".json", ".yaml", ".yml")):
-        raise Ended(explain_file(file, name, as_json=json))
-    answer = ask(address, ExplainActor(file) if actor else Explain(file))
+    if name is not None or os.path.exists(work) or work.endswith((".json", ".yaml", ".yml")):
+        raise Ended(explain_file(work, name, as_json=json))
+    answer = ask(address, ExplainActor(work) if actor else Explain(work))
     if json:
         echo(json_module.dumps(msgspec.to_builtins(answer), indent=1))
     else:

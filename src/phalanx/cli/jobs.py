@@ -248,8 +248,8 @@ def run(
         str | None,
         Option(
             rich_help_panel=panels.FAILURES,
-            help="Further reasons to queue the job again, next to preemption and the loss of a "
-            "node: timeout (the job reached its time limit) or exit codes, such as "
+            help="Further reasons to queue the job again, in addition to preemption and the loss "
+            "of a node: timeout (the job reached its time limit) or exit codes, such as "
             "timeout,75.",
         ),
     ] = None,

@@ -49,7 +49,7 @@ def provision(
     ] = "10s",
     address: Address = None,
 ) -> None:
-    """Start machines when work waits for nodes, and end idle ones, with programs of yours.
+    """Start machines when work waits for nodes, and end idle machines, with your own programs.
 
     The command runs until it is ended. Its user needs the right to drain nodes.
     """

@@ -110,7 +110,8 @@ PANELS: dict[str, dict[str, Entry]] = {
             "restart:restart", "Restart this machine's node processes while jobs run."
         ),
         "provision": Entry(
-            "provision:provision", "Start machines when work waits for nodes, and end idle ones."
+            "provision:provision",
+            "Start machines when work waits for nodes, and end idle machines.",
         ),
         "status": Entry("cluster:status", "Show the head, the nodes and their resources."),
         "health": Entry("health:health_", "Show the condition of the head."),
