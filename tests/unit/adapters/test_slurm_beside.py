@@ -9,7 +9,7 @@ from tests.unit.adapters.test_slurm_tables import job_info
 from tests.unit.dashboard.world import node
 
 from phalanx.adapters.slurm.commands import array_rows
-from phalanx.adapters.slurm.commands.priorities import one_of_each_array
+from phalanx.adapters.slurm.commands.priorities import factors_of, one_of_each_array
 from phalanx.adapters.slurm.commands.rows import Shown
 from phalanx.adapters.slurm.commands.shares import share_rows
 from phalanx.adapters.slurm.marks import NOTE
@@ -110,9 +110,9 @@ def test_end_of_a_job_that_waits(fields, end) -> None:
     assert Shown({"end"}, False).row(job_info(**usual | fields)) == {"end": end}
 
 
-def _share(user: str, rank: int, queue: str = "q") -> ShareInfo:
+def _share(user: str, rank: int, queue: str = "q", use: float = 1.0) -> ShareInfo:
     return ShareInfo(
-        queue=queue, user=user, shares=1.0, is_set=False, part=0.5, use=1.0, use_part=0.5,
+        queue=queue, user=user, shares=1.0, is_set=False, part=0.5, use=use, use_part=0.5,
         level_fairshare=1.0, rank=rank, rate=0.0,
     )  # fmt: skip
 
@@ -123,6 +123,54 @@ def test_fairshare_is_a_rank_among_all_users_of_a_queue() -> None:
     assert [(row["user"], row["fairshare"]) for row in rows] == [
         ("al", "1.000000"), ("bob", "0.500000"), ("cy", "1.000000"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("uses", "printed"),
+    [  # what was billed to users of three accounts, and NormUsage that Slurm printed for them
+        (
+            {"a0": [16.0, 14.0, 1.0, 7.0], "a1": [0.0, 14.0, 0.0, 2.0], "a2": [4.0, 0.0, 0.0]},
+            "0.275862 0.241379 0.017241 0.120690 0.000000 0.241379 0.000000 0.034483 0.068966"
+            " 0.000000 0.000000",
+        ),
+        ({"a0": [0.0, 2785837.0], "a1": [3371753.0]}, "0.000000 0.452423 0.547577"),
+        ({"a0": [0.0], "a1": [0.0]}, "0.000000 0.000000"),
+    ],
+)  # fmt: skip
+def test_norm_usage_is_a_part_of_the_use_of_all_queues(uses, printed) -> None:
+    rows = share_rows(
+        [
+            _share(f"u{at}", 1, queue, use)
+            for queue, mine in uses.items()
+            for at, use in enumerate(mine)
+        ]
+    )
+    assert [row["norm_use"] for row in rows] == printed.split()
+
+
+@pytest.mark.parametrize(
+    ("factors", "priority", "printed"),
+    [  # of Slurm with PriorityWeightFairshare=10000: PRIORITY has no fraction, FAIRSHARE is rounded
+        ({"rank": 1 / 6}, 0, ("1666", "1667")),
+        ({"rank": 2 / 3}, 0, ("6666", "6667")),
+        ({"rank": 11 / 12}, 0, ("9166", "9167")),
+        ({"rank": 10 / 12}, 0, ("8333", "8333")),
+        ({"rank": 0.0}, 0, ("1", "0")),  # 0 would mean held
+        ({}, 0, ("1", "0")),
+        ({}, 7, ("7", "0")),
+    ],
+)
+def test_priority_is_the_sum_of_the_factors_without_its_fraction(
+    factors, priority, printed
+) -> None:
+    weighed = 10_000 * factors.get("rank", 0.0)
+    named = {"total": weighed, "fairshare": weighed, "age": 0.0, "size": 0.0}
+    one = WaitingGroup(
+        podgroup="default/15", queue="q", user="u", position=1, priority=priority, waited_s=0.0,
+        factors=named if factors else {},
+    )  # fmt: skip
+    row = factors_of(one)
+    assert (row["priority"], row["fairshare"]) == printed
 
 
 def test_an_array_has_one_line_in_sprio() -> None:

@@ -479,7 +479,7 @@ SSHARE_NAMES = _sacct(
     RawShares 10 shares
     NormShares 11 part
     RawUsage 11 use
-    NormUsage 11 use_part
+    NormUsage 11 norm_use
     EffectvUsage 13 use_part
     FairShare 10 fairshare
     LevelFS 10 level

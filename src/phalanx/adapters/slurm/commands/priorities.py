@@ -65,7 +65,7 @@ def sprio(words: Sequence[str]) -> None:
             row.name: row.annotations.get(f"{NOTE}nice", "") for row in ask(address(), ListJobs())
         }
     rows = [
-        _factors(one) | {"nice": nices.get(_array_of(_name(one)), "")}
+        factors_of(one) | {"nice": nices.get(_array_of(_name(one)), "")}
         for one in one_of_each_array(found)
     ]
     if "json" in asked:
@@ -99,10 +99,11 @@ def one_of_each_array(found: Iterable[WaitingGroup]) -> list[WaitingGroup]:
     return left
 
 
-def _factors(one: WaitingGroup) -> dict[str, str]:
+def factors_of(one: WaitingGroup) -> dict[str, str]:
     """Return a job's factors. With the plugin `multifactor` they are the weighted factors.
     Otherwise they are the job's priority, the seconds for which it has waited, and its rank divided
-    by the number of waiting jobs.
+    by the number of waiting jobs. As in Slurm, the priority has no fraction, and it is at least 1,
+    because 0 means held.
     """
     found = one.factors
     if "total" in found:
@@ -115,7 +116,7 @@ def _factors(one: WaitingGroup) -> dict[str, str]:
         "id": _array_of(_name(one)),
         "partition": one.queue,
         "user": one.user or getpass.getuser(),
-        "priority": f"{total:.0f}",
+        "priority": str(max(int(total), 1)),
         "age": f"{age:.0f}",
         "fairshare": fairshare,
         "size": size,

@@ -69,16 +69,17 @@ def sshare(words: Sequence[str]) -> None:
 
 
 def share_rows(shares: Sequence[ShareInfo]) -> list[dict[str, str]]:
-    """Return the rows of all users. FairShare is a rank among all users of a queue, so the rows of
-    all users are needed, even if not all are listed.
+    """Return the rows of all users. FairShare is a rank among all users of a queue, and NormUsage a
+    part of the use of all queues, so the rows of all users are needed, even if not all are listed.
     """
     ranks: dict[str, int] = {}
     for row in shares:
         ranks[row.queue] = max(ranks.get(row.queue, 0), row.rank)
-    return [_share(row, ranks[row.queue]) for row in shares]
+    used = sum(row.use for row in shares)
+    return [_share(row, ranks[row.queue], used) for row in shares]
 
 
-def _share(row: ShareInfo, most: int) -> dict[str, str]:
+def _share(row: ShareInfo, most: int, used: float) -> dict[str, str]:
     level = row.level_fairshare
     return {
         "account": row.queue,
@@ -86,6 +87,7 @@ def _share(row: ShareInfo, most: int) -> dict[str, str]:
         "shares": f"{row.shares:g}",
         "part": f"{row.part:.6f}",
         "use": f"{row.use:.0f}",
+        "norm_use": f"{row.use / used if used else 0.0:.6f}",
         "use_part": f"{row.use_part:.6f}",
         "fairshare": f"{row.rank / most:.6f}",
         "level": "inf" if level is None else f"{level:.6f}",
