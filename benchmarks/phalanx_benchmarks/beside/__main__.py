@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from phalanx_benchmarks.beside import commands, share_cases, systems, workloads
+from phalanx_benchmarks.beside import commands, history_cases, share_cases, systems, workloads
 from phalanx_benchmarks.beside.command_cases import FILE, LAUNCHERS, ORDERS, TORCH, read_cases
 from phalanx_benchmarks.beside.packages import environment, unpacked
 from phalanx_benchmarks.beside.phalanx_cluster import PhalanxCluster
@@ -33,6 +33,7 @@ USUAL = ("commands", "orders", "shares", "launchers")
 several gigabytes; they run only if they are named.
 """
 TREES = 6
+HISTORIES = 4
 WORKLOADS = 10
 _ORDERS = {
     "PreemptType": "preempt/partition_prio",
@@ -137,6 +138,8 @@ def _shares(folder: Path, seed: int) -> Rows:
     with SlurmCluster(folder, settings=settings, partitions=partition) as real:
         yield from share_cases.compare_billing(real, seed)
         yield from share_cases.compare(real, seed, TREES)
+        with PhalanxCluster(nodes=len(real.nodes), rules=history_cases.RULES) as ours:
+            yield from history_cases.compare(real, ours, seed, HISTORIES)
 
 
 def _backfill(folder: Path, seed: int, plot: Path | None) -> None:

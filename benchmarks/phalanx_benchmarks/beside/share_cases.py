@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, starmap
 from typing import NamedTuple
 
 from phalanx.scheduler.plugin_parts.billing import HALF_LIFE_S, PENALTY_S, Terms
@@ -34,7 +35,10 @@ USERS = (
 """Users that every Debian has, because real jobs need real users."""
 DIGITS = 1e-6
 """The precision with which LevelFS and FairShare are printed."""
-TIED_ACCOUNTS = "members of accounts with equal level fairshare are ranked as one account's"
+TIED_ACCOUNTS = (
+    "accounts with equal level fairshare are ranked as one account, and those that are equal in all"
+    " digits of the use by digits that are not shown"
+)
 SETTINGS = {
     "PriorityWeightFairshare": "10000",
     "AccountingStorageEnforce": "associations,limits",
@@ -72,7 +76,7 @@ def compare(real: SlurmCluster, seed: int, trees: int) -> Iterator[Row]:
     before: list[str] = []
     for number in range(trees):
         accounts = _drawn(draw)
-        _make(real, accounts, before)
+        make_accounts(real, accounts, before)
         before = list(accounts)
         _use(real, draw, accounts)
         real.restart_controller()  # then ranks are computed at once, not at the next period
@@ -122,9 +126,7 @@ def row_of(name: str, lines: Sequence[Shown]) -> Row:
     for key, line in users.items():
         mine = ours[key]
         fairshare = mine.rank / count
-        is_same_level = mine.level_fairshare == line.level or _close(
-            mine.level_fairshare, line.level
-        )
+        is_same_level = _close(mine.level_fairshare, line.level)
         if abs(fairshare - line.fairshare) > DIGITS or not is_same_level:
             theirs_text.append(f"{key} {line.fairshare:.6f} {line.level:.6f}")
             ours_text.append(f"{key} {fairshare:.6f} {mine.level_fairshare:.6f}")
@@ -132,14 +134,14 @@ def row_of(name: str, lines: Sequence[Shown]) -> Row:
         return Row(name, SAME, f"{count} users", f"{count} users")
     levels = level_fairshares(members)
     tied = [level for one, level in zip(members, levels, strict=True) if one.members is not None]
-    is_tied = len(set(tied)) < len(tied)
+    is_tied = any(starmap(_close, pairwise(sorted(tied))))
     kind, why = (ON_PURPOSE, TIED_ACCOUNTS) if is_tied else (DIFFERS, "")
     return Row(name, kind, "\n".join(theirs_text), "\n".join(ours_text), why)
 
 
 def _close(one: float, other: float) -> bool:
     """Whether two values of LevelFS agree in all printed digits that the usage determines."""
-    return abs(one - other) <= max(DIGITS, 2e-5 * abs(other))
+    return one == other or abs(one - other) <= max(DIGITS, 2e-5 * abs(other))
 
 
 def _member(account: Shown, users: Mapping[str, Shown]) -> Member:
@@ -161,7 +163,7 @@ def _drawn(draw: random.Random) -> dict[str, tuple[int, dict[str, int]]]:
     return accounts
 
 
-def _make(
+def make_accounts(
     real: SlurmCluster, accounts: Mapping[str, tuple[int, Mapping[str, int]]], before: Sequence[str]
 ) -> None:
     for account in before:

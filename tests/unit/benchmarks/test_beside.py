@@ -52,6 +52,19 @@ def test_tied_accounts_are_ranked_as_one_and_real_slurm_does_not() -> None:
     assert (row.kind, row.ours) == (rows.ON_PURPOSE, "a0/irc 1.000000 inf")
 
 
+def test_accounts_that_only_hidden_digits_tell_apart_are_tied() -> None:
+    """22.05.8 printed this; from the use without fractions, the second account would be better."""
+    lines = (
+        " root|root|1|0|1.000000|inf\n a1||4|1599938||2.071428\n"
+        "  a1|list|2|1399946|0.500000|0.571429\n  a1|uucp|2|199992|0.750000|3.999995\n"
+        " a2||1|399984||2.071427\n  a2|lp|1|399984|0.250000|1.000000\n"
+    )
+    row = row_of("tree", shown(lines))
+    assert (row.kind, row.ours.count("\n"), "a2/lp 0.750000" in row.ours) == (
+        rows.ON_PURPOSE, 2, True,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("file", "least"), [(FILE, 100), (ORDERS, 15), (LAUNCHERS, 15), (TORCH, 8)]
 )
