@@ -20,6 +20,7 @@ from phalanx_benchmarks.beside.history_rows import (
     order_of_users,
     order_row,
     priority_faults,
+    priority_row,
     same,
     shares_of,
     total_of,
@@ -27,7 +28,7 @@ from phalanx_benchmarks.beside.history_rows import (
 )
 from phalanx_benchmarks.beside.phalanx_cluster import PhalanxCluster
 from phalanx_benchmarks.beside.processes import wait_until
-from phalanx_benchmarks.beside.rows import DIFFERS, SAME, Row
+from phalanx_benchmarks.beside.rows import Row
 from phalanx_benchmarks.beside.share_cases import make_accounts, row_of, shown
 from phalanx_benchmarks.beside.slurm_cluster import SlurmCluster
 
@@ -88,8 +89,11 @@ def compare(real: SlurmCluster, ours: PhalanxCluster, seed: int, count: int) -> 
         # tied users submit in the order of their names
         by_users = orders[0].replace("=", " "), orders[1].replace("=", " ")
         yield order_row(f"{name}: order of waiting jobs", jobs, by_users)
-        faults = [priority_faults(*one) for one in zip(waiting, (theirs, mine), strict=True)]
-        yield Row(f"{name}: priorities", DIFFERS if any(faults) else SAME, *faults)
+        yield priority_row(
+            f"{name}: priorities",
+            priority_faults(waiting[0], theirs),
+            priority_faults(waiting[1], mine),
+        )
 
 
 def _of_tree(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from phalanx.scheduler.plugin_parts.fair_tree import Member, standings
 from phalanx_benchmarks.beside.histories import Accounts, Key, ShortJob, uses
-from phalanx_benchmarks.beside.rows import DIFFERS, ON_PURPOSE, SAME, Row
+from phalanx_benchmarks.beside.rows import DIFFERS, MENDED, ON_PURPOSE, SAME, Row
 
 WEIGHT = 10_000
 """The weight of FairShare in the priority, on both sides."""
@@ -135,7 +135,7 @@ def use_row(name: str, jobs: Sequence[ShortJob], theirs: Ran, ours: Ran, their_t
         for side, line in (("theirs", one), ("ours", mine)):
             if not _is_level(line):
                 faults[side].append(f"{who} LevelFS {line.level:.6f}")
-    kind = DIFFERS if any(faults.values()) else SAME
+    kind = DIFFERS if any(faults.values()) else MENDED  # NormUsage was once a part of the queue's
     stated = f"{name}: parts differ by up to {seen:.3f}, explained {allowed:.3f}"
     return Row(stated, kind, "\n".join(faults["theirs"]), "\n".join(faults["ours"]))
 
@@ -193,3 +193,9 @@ def priority_faults(text: str, users: Users) -> str:
         if (int(row[3]), row[7]) != (max(int(expected + 0.01), 1), f"{expected:.0f}"):
             lines.append(f"{row[2]}: PRIORITY {row[3]}, FAIRSHARE {row[7]}, not {expected:.2f}")
     return "\n".join(lines)
+
+
+def priority_row(name: str, theirs: str, ours: str) -> Row:
+    """Return the row of both sides' faults of `priority_faults`."""
+    kind = DIFFERS if theirs or ours else MENDED  # PRIORITY was once rounded
+    return Row(name, kind, theirs, ours)

@@ -25,6 +25,7 @@ from phalanx_benchmarks.beside.history_rows import (
     order_of_users,
     order_row,
     priority_faults,
+    priority_row,
     same,
     shares_of,
     total_of,
@@ -72,7 +73,9 @@ def test_lines_of_both_sides_are_the_same_but_for_the_times_of_their_jobs() -> N
     theirs, ours = listed(THEIRS), listed(OURS)
     assert same("shares", shares_of(theirs), shares_of(ours)).kind == rows.SAME
     assert order_of_users(theirs) == order_of_users(ours) == "h2a0: bin uucp daemon sys"
-    assert _used() == rows.Row("h: parts differ by up to 0.104, explained 0.237", rows.SAME, "", "")
+    assert _used() == rows.Row(
+        "h: parts differ by up to 0.104, explained 0.237", rows.MENDED, "", ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,6 +119,8 @@ def test_the_next_job_comes_first_and_priorities_have_no_fraction() -> None:
     assert priority_faults(line.format(6666, 6667), users) == ""
     wrong = priority_faults(line.format(6667, 6667), users)
     assert wrong == "daemon: PRIORITY 6667, FAIRSHARE 6667, not 6666.67"
+    assert priority_row("p", "", wrong).kind == rows.DIFFERS
+    assert priority_row("p", "", "").kind == rows.MENDED
 
 
 @pytest.mark.parametrize("seed", range(20))
