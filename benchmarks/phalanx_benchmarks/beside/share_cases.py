@@ -84,6 +84,7 @@ def compare(real: SlurmCluster, seed: int, trees: int) -> Iterator[Row]:
             real.done("sshare -l -a -P -n -o Account,User,RawShares,RawUsage,FairShare,LevelFS")
         )
         yield row_of(f"tree {seed}.{number}", found)
+    delete_accounts(real, before)
 
 
 def compare_billing(real: SlurmCluster, seed: int, requests: int = 12) -> Iterator[Row]:
@@ -163,12 +164,18 @@ def _drawn(draw: random.Random) -> dict[str, tuple[int, dict[str, int]]]:
     return accounts
 
 
+def delete_accounts(real: SlurmCluster, names: Sequence[str]) -> None:
+    """Delete these accounts and their users from Slurm."""
+    for name in names:
+        real.run(f"sacctmgr -i delete user where account={name}")
+        real.run(f"sacctmgr -i delete account {name}")
+
+
 def make_accounts(
     real: SlurmCluster, accounts: Mapping[str, tuple[int, Mapping[str, int]]], before: Sequence[str]
 ) -> None:
-    for account in before:
-        real.run(f"sacctmgr -i delete user where account={account}")
-        real.run(f"sacctmgr -i delete account {account}")
+    """Make these accounts and their users in place of the accounts `before`."""
+    delete_accounts(real, before)
     lines = []
     for account, (shares, users) in accounts.items():
         lines.append(f"sacctmgr -i add account {account} fairshare={shares}")
