@@ -95,7 +95,7 @@ def _wait_until_over(address: str | None, uid: str) -> JobDescription:
 
 
 class StepWish(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to run a program inside a member, next to the member's own programs."""
+    """A request to run a program inside a member, in addition to the member's own programs."""
 
     member: str
     argv: list[str]

@@ -45,10 +45,10 @@ class TimeSeries:
         busy: Callable[[str, int, float], float | None],
         used: Callable[[float], Mapping[str, float]],
     ) -> None:
-        """`job_states`: the state of each job, without array tasks. `busy` returns how busy a
-        device of a node is, from 0 to 1, or None if its last sample is older than the given number
-        of seconds. `used` returns the amounts in use on the machines, by resource; a machine whose
-        last report is older than the given number of seconds does not count.
+        """`job_states` returns the state of each job, without array tasks. `busy` returns how busy
+        a device of a node is, from 0 to 1, or None if its last sample is older than the given
+        number of seconds. `used` returns the amounts in use on the machines, by resource; a machine
+        whose last report is older than the given number of seconds does not count.
         """
         self._used = used
         self._busy = busy

@@ -24,7 +24,9 @@ _STANDS_FOR_BYTE = re.compile("[\U0010ff80-\U0010ffff]")
 
 
 def writable(text: str) -> str:
-    """Return text of the operating system, with characters in place of bytes that are not UTF-8."""
+    """Return `text`, which Python read from the operating system, with a character for private use
+    in place of each byte that is not UTF-8.
+    """
     if text.isascii():
         return text
     return _HALF.sub(lambda found: chr(ord(found.group()) + _SHIFT), text)

@@ -59,7 +59,7 @@ class Broadcasts:
         send: Send,
         holders: Callable[[str], Collection[bytes]],
     ) -> None:
-        """`holders`: the other nodes that have copies of an object."""
+        """`holders` returns the other nodes that have copies of an object."""
         self._prefix = prefix
         self._clock = clock
         self._send = send

@@ -99,8 +99,8 @@ class Checks:
         gpus: Callable[[], float],
         note: Note,
     ) -> None:
-        """`is_idle`: whether no work runs on the node. `gpus`: the number of GPUs that the node has
-        now.
+        """`is_idle` returns whether no work runs on the node, and `gpus` the number of GPUs that
+        the node has now.
         """
         self._programs = programs
         self._rules = rules

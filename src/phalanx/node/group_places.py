@@ -26,8 +26,8 @@ class GroupPlaces:
         self._bundles = bundles
         self._known: dict[GroupId, GroupKnown] = {}
         self._sizes: dict[GroupId, list[ResourceSet]] = {}
-        """The resources of each group's bundles. They are needed at each look at a waiting
-        demand.
+        """The resources of each group's bundles, converted once, because each check of a waiting
+        demand needs them.
         """
 
     def put(self, known: GroupKnown) -> None:

@@ -74,10 +74,10 @@ class JobMembers:
         gpus: GpuShares | None = None,
         may_begin: Callable[[], bool] = always_sure,
     ) -> None:
-        """`devices`: the latest reading of the GPUs, by number. `report` reports the node's health
-        to the head at once, before the head gets the report that a member could not begin here.
-        `gpus`: the shares of GPUs that members may use. `may_begin`: whether the head is known to
-        count on this node; if it is not, `begin_waiting` follows once it is.
+        """`devices` returns the latest reading of the GPUs, by number. `report` reports the node's
+        health to the head at once, before the head gets the report that a member could not begin
+        here. `gpus`: the shares of GPUs that members may use. `may_begin` returns whether the head
+        is known to count on this node; if it is not, `begin_waiting` follows once it is.
         """
         self._may_begin = may_begin
         self._waiting: list[Member | StartStep] = []

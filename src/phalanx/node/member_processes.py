@@ -31,7 +31,7 @@ class MemberProcesses:
         shortage: Shortage,
         devices: Callable[[], Mapping[int, Device]],
     ) -> None:
-        """`devices`: the latest reading of the GPUs, by number."""
+        """`devices` returns the latest reading of the GPUs, by number."""
         self._effects = effects
         self._commands = effects.commands
         self._records = records

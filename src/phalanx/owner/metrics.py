@@ -33,7 +33,9 @@ class OwnerMetrics:
         reconstruction: Reconstruction,
         of_program: Callable[[], list[Numbers]],
     ) -> None:
-        """`of_program`: the program's own metrics since the last call."""
+        """`of_program` returns what the program's own metrics have counted since `of_program` was
+        last called.
+        """
         self._node = node
         self._journal = journal
         self._machine = machine

@@ -47,7 +47,7 @@ def _started(snapshot: Snapshot) -> int:
 def nodes_for_demands(
     demands: Iterable[Amounts], free: Sequence[Amounts], pool: Pool, room: int
 ) -> int:
-    """Return how many nodes of the pool these demands need next to the `free` amounts of nodes.
+    """Return how many nodes of the pool these demands need in addition to the `free` amounts.
 
     Each demand is that of a task or actor, and goes to the first node on which it fits. Demands
     that fit on no node of the pool, and those beyond `room` nodes, are left out.

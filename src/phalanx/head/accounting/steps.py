@@ -60,7 +60,9 @@ class StepUsage:
         host_of: Callable[[str], str],
         steady: Callable[[], float],
     ) -> None:
-        """`write` takes the record of a step that has ended. `host_of`: as in AttemptRecords."""
+        """`write` takes the record of a step that has ended. `host_of` returns the host name of a
+        node by its id. `steady` returns the time of a steady clock in seconds.
+        """
         self._state_store = state_store
         self._write = write
         self._host_of = host_of

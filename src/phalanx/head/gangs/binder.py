@@ -402,9 +402,9 @@ class GangBinder:
         return others
 
     def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:
-        """Move members of the node `former` to that node's next process, if the process has their
-        bundles. Members whose bundles it lacks are lost together with `former`. Bundles of other
-        members are given back.
+        """Move members of the node `former` to `node_id`, the next process of the same node, if
+        `there` has their bundles. The caller then declares `former` dead, and the members that
+        stayed with it lose their places. `inventory` gives back the bundles that no member expects.
         """
         going_on: dict[GroupId, list[int]] = {}
         for group, index, number, is_committed in there.held:

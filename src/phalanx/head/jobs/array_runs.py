@@ -117,7 +117,7 @@ class ArrayRuns:
         now: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """`now`: a steady clock; `wall`: the wall-clock time. Both in seconds."""
+        """`now` returns the time of a steady clock, and `wall` the wall-clock time, in seconds."""
         self._effects = effects
         self._arrays = arrays
         self._job_of = job_of

@@ -30,7 +30,9 @@ class Dependents:
         """For each singleton word: the jobs that have not ended, in the order of submission."""
 
     def known_again(self, job: JobRecord) -> None:
-        """Add a restored job, which may precede other jobs of its sequence."""
+        """Add a job that was restored from the store. It goes first in the sequence with its own
+        name, because jobs that were restored earlier may already wait for it there.
+        """
         self.add(job)
         line = self._lines.get(job.uid)
         if line is not None and not dependencies.is_over(job):

@@ -56,8 +56,8 @@ class Queues:
         uses: Uses,
         wall: Callable[[], float],
     ) -> None:
-        """`changed` is called when queues or their quotas have changed. `wall`: the wall-clock time
-        in seconds.
+        """`changed` is called when queues or their quotas have changed. `wall` returns the
+        wall-clock time in seconds.
         """
         self._wall = wall
         self.table = QueueTable(self)

@@ -65,7 +65,9 @@ class OwnerLeases:
         gpus: GpuShares | None = None,
         end_worker: Callable[[WorkerRecord, str, bool], None] = lambda worker, reason, force: None,
     ) -> None:
-        """`gpus`: the shares of GPUs that work may use. `end_worker`: as in WorkerProcesses."""
+        """`gpus`: the shares of GPUs that work may use. `kill_worker` kills a worker by its process
+        id. `end_worker` ends a worker for a reason, by force if the last argument says so.
+        """
         self._clock = clock
         self._leases = leases
         self._borrowed = borrowed

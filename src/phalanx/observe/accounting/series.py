@@ -45,7 +45,7 @@ class Series:
 
     @property
     def pieces(self) -> Sequence[tuple[float, float]]:
-        """The (seconds, mean value) of each interval, in order."""
+        """The length in seconds and the mean value of each interval, in order."""
         return self._pieces
 
     @property

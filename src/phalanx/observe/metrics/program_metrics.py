@@ -28,7 +28,8 @@ MOST_TAGS = 20
 MOST_BOUNDS = 100
 MOST_CHARS = 256
 """The largest number of characters of a name, of a tag, and of a tag's value."""
-OURS = "phalanx_"
+RESERVED = "phalanx_"
+"""The beginning of the names of Phalanx's own metrics, which programs cannot use."""
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _TAG = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _TAKEN = frozenset({"le", "quantile"})
@@ -44,8 +45,10 @@ def check_definition(name: str, definition: Definition) -> None:
             f"metric name {name[:MOST_CHARS]!r}: at most {MOST_CHARS} letters, digits, _ and :, "
             "and no digit first"
         )
-    if name.startswith(OURS):
-        raise ValueError(f"metric name {name!r}: names with {OURS} belong to the cluster itself")
+    if name.startswith(RESERVED):
+        raise ValueError(
+            f"metric name {name!r}: names with {RESERVED} belong to the cluster itself"
+        )
     if definition.kind not in (COUNTER, GAUGE, HISTOGRAM):
         raise ValueError(f"metric {name}: {definition.kind!r} is not a kind of metric")
     tags = definition.labels

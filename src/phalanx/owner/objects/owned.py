@@ -34,7 +34,9 @@ class OwnedObjects:
         on_stored: Callable[[ObjectRef[Any], Value, bytes], None],
         run_again: Callable[[PendingWork], None],
     ) -> None:
-        """`on_stored`: see ObjectTable. `run_again`: see Reconstruction."""
+        """`on_stored(ref, value, writer)` is called for each object of this process whose value was
+        stored. `run_again` submits work that has run before.
+        """
         self.table = table = ObjectTable(
             me, peers, shell.outbox, shell.node, shell.files, references, on_stored
         )

@@ -21,7 +21,7 @@ Phalanx's; the others are Ray's.
 """
 FRAMES = 3
 """The number of the program's frames that are recorded, from the innermost one outwards."""
-_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
+_PACKAGE = str(Path(__file__).resolve().parents[2]) + os.sep
 """The folder of this package. Frames in its files do not belong to the program."""
 
 
@@ -38,7 +38,7 @@ def place_of(how: str) -> str:
     places = [f"({how})"]
     while frame is not None and len(places) <= FRAMES:
         code = frame.f_code
-        if not code.co_filename.startswith(_OURS):
+        if not code.co_filename.startswith(_PACKAGE):
             places.append(f"{code.co_filename}:{code.co_qualname}:{frame.f_lineno}")
         frame = frame.f_back
     return " | ".join(places)

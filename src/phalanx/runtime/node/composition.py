@@ -475,8 +475,8 @@ def _single(
     wake_at: Callable[[float], None],
     spilling: SpillOptions,
 ) -> Node[SingleNodeMembership]:
-    """Return the machines of a node that is a whole cluster. `wake_at`: see
-    SingleNodeMembership.
+    """Return the machines of a node that is a whole cluster. `wake_at` requests that the head's
+    `round` is called by a given time.
     """
     from phalanx.runtime.head.warming import Warming
 

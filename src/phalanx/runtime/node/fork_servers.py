@@ -62,7 +62,9 @@ class ForkServers(Protocol):
         ...
 
     def keeper(self, sock: socket.socket, helpers: Callable[[], set[int]]) -> Keeper:
-        """Start a keeper at one end of a socket. `helpers`: the pids of the node's own helpers."""
+        """Start a keeper at one end of a socket. `helpers` returns the pids of the node's own
+        helpers.
+        """
         ...
 
 

@@ -50,7 +50,7 @@ class Watching(Protocol):
     """The part of the node's loop that this module uses."""
 
     def watch(self, connection: Connection) -> None:
-        """Pass on the messages of a connection."""
+        """Read a connection from now on, and deliver its messages to the node."""
         ...
 
     def forget(self, connection: Connection) -> bool:

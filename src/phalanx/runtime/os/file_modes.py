@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-OURS = 0o077
+_MASK_OF_DAEMONS = 0o077
 """The file mode mask of daemons. With it, only their own user may read their files."""
 _BITS = 0o777
 _of_starter: int | None = None
@@ -17,7 +17,7 @@ def keep_private() -> None:
     mask.
     """
     global _of_starter
-    before = os.umask(OURS)
+    before = os.umask(_MASK_OF_DAEMONS)
     if _of_starter is None:
         _of_starter = before
 
@@ -30,4 +30,4 @@ def mask_of_work(asked: int = -1) -> int:
     """
     if asked >= 0:
         return asked & _BITS
-    return OURS if _of_starter is None else _of_starter
+    return _MASK_OF_DAEMONS if _of_starter is None else _of_starter

@@ -38,8 +38,8 @@ class KeptRecords:
         start: Callable[[bytes, StartMember, Command, str, str], None],
         clock: Callable[[], float],
     ) -> None:
-        """`start` starts a command, with the path of its exit file. `clock`: the clock of the
-        node.
+        """`start` starts a command, with the path of its exit file. `clock` returns the time of the
+        node's clock in seconds.
         """
         self._directory = directory
         self._start = start

@@ -19,7 +19,7 @@ class NamedOutput(io.TextIOBase):
         self._last: str | None = None
         self._at_start = True
         self._holds_back = False
-        """Whether unsent text may be at the beginning of a line."""
+        """Whether the last write ended no line, so that the inner stream was not flushed."""
         self.default_name = default_name
 
     @interruptible  # waits here, where the user's code prints

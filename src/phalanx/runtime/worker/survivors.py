@@ -30,8 +30,8 @@ class SurvivorKeeper(WorkerForkServer):
         lifeline: int,
         helpers: Callable[[], set[int]],
     ) -> None:
-        """`sock`: a socket; the node has its other end. `helpers`: the pids of the node's own
-        helpers.
+        """`sock` is a socket whose other end the node has. `helpers` returns the pids of the node's
+        own helpers.
         """
         super().__init__(sock, session, lifeline, os.getpid())
         self._helpers = helpers

@@ -1,7 +1,7 @@
 """A plan while it grows: podgroups are added one after another, each at the earliest time with
 room.
 
-Each podgroup has room until its end, next to all running work and all podgroups that were planned
+Each podgroup has room until its end, alongside all running work and all podgroups that were planned
 before it. So a podgroup may start earlier than one that is ahead of it without delaying that one.
 """
 

@@ -2,8 +2,8 @@
 left.
 
 This is conservative backfill. Podgroups are planned in their order (see `order`). Each gets the
-earliest time at which it has room until its end, next to all running work and all podgroups planned
-before it. So a podgroup may start before another that is ahead of it, without delaying it.
+earliest time at which it has room until its end, alongside all running work and all podgroups
+planned before it. So a podgroup may start before another that is ahead of it, without delaying it.
 
 A promised place is kept from plan to plan until an earlier place is found. Otherwise podgroups
 further back could take the promised room first when work ends early. Only a podgroup that is ahead

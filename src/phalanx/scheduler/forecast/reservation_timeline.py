@@ -20,14 +20,14 @@ from phalanx.scheduler.cycle.specs import LicenseSpec
 from phalanx.scheduler.forecast.grid import Grid
 
 EXACT = 512
-"""The number of begins and ends of reservations that become times of the grid: the earliest. Later
-begins and ends are rounded so that the reservation lasts longer.
+"""The number of beginnings and ends of reservations that become times of the grid; the earliest are
+chosen. Later beginnings and ends are rounded so that the reservation lasts longer.
 """
 NO_NODE = -1
 
 
 def boundaries(calendar: Calendar) -> list[float]:
-    """Return the times at which reservations begin and end; only the first EXACT of them."""
+    """Return the earliest times at which reservations begin and end, at most EXACT times."""
     windows = (window for kept in calendar.kept.values() for window in kept.windows)
     times = {time for window in windows for time in window if not math.isinf(time)}
     return sorted(times)[:EXACT]

@@ -100,8 +100,8 @@ class Buckets:
         return (-self._wishes.order.get(role, 0), -self._wishes.strength.get(role, 0))
 
     def repulsion(self, role: str, node: int) -> int:
-        """Return, as a negative number, how many tasks on the node should not be next to the
-        role.
+        """Return, as a negative number, how many tasks on the node should not share the node
+        with the role.
         """
         return self._pull(role, self._on_node.get(node, {}), only_apart=True)
 

@@ -217,7 +217,7 @@ class Capacity:
         return False
 
     def _ancestor(self, node: QuotaNode, level: int) -> QuotaNode | None:
-        """Return the ancestor that is `level` steps above, but never the root."""
+        """Return the ancestor that is `level` steps above `node`; None for the root and beyond."""
         if len(node.ancestors) < level:
             return None
         above = self._nodes[node.ancestors[-level]]

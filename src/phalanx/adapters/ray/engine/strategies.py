@@ -12,7 +12,7 @@ from ray.util.placement_group import PlacementGroup
 from phalanx.model.ids import GroupId, group_id_of
 from phalanx.model.options import named_strategy, required_resources
 
-OURS = frozenset(
+_NOT_PASSED = frozenset(
     {
         "queue",
         "priority",
@@ -22,7 +22,7 @@ OURS = frozenset(
         "placement_group_capture_child_tasks",
     }
 )
-"""Options that are not passed to Ray unchanged."""
+"""Options that Ray does not get: Phalanx handles them, or passes them in another form."""
 
 
 def native_options(options: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def native_options(options: Mapping[str, Any], name: str) -> dict[str, Any]:
 
     Raises ValueError for a strategy with which the work cannot be placed.
     """
-    found = {key: value for key, value in options.items() if key not in OURS}
+    found = {key: value for key, value in options.items() if key not in _NOT_PASSED}
     strategy = named_strategy(options)
     if strategy is not None:
         found["scheduling_strategy"] = native_strategy(

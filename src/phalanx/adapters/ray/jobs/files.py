@@ -23,7 +23,9 @@ UNPACKED_RATIO = 100
 tables are ten to twenty times as large as packed.
 """
 SMALL_BYTES = 64 << 20
-"""The unpacked bytes that every package may have, even if the package is very small."""
+"""The unpacked size in bytes that is always allowed. UNPACKED_RATIO limits only packages that
+unpack to more.
+"""
 MOST_FILES = 100_000
 """The most files and directories in one package."""
 

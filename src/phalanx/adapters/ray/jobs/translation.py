@@ -124,8 +124,10 @@ def job_name(submission_id: str) -> str:
 
 
 def software_of(environment: Mapping[str, Any]) -> Environment | None:
-    """Return the software of a request's runtime environment. Raises ValueError: a
-    client has read all files, and none is read on the server's machine.
+    """Return the software of a request's runtime environment; None if it names none.
+
+    Raises ValueError if the environment is wrong or names a file. Clients send the contents of
+    files, so the server reads no file of its own machine.
     """
     try:
         return read_environment(environment, _no_file)
