@@ -77,7 +77,7 @@ class World:
             if driver.is_alive and driver.process_id:
                 self.promises.check_journal(driver)
         if options.quiet_s:
-            self._be_quiet(options.quiet_s)
+            self._restart_head_after_quiet(options.quiet_s)
         for program in self._programs:
             program.end()
         self._run_until(lambda: not settled.actors_left(cluster), SETTLE_S)
@@ -89,9 +89,9 @@ class World:
         self._run_until(lambda: not settled.leftovers(cluster), SETTLE_S)
         settled.check(cluster)
 
-    def _be_quiet(self, seconds: float) -> None:
-        """Inject no fault for this time. Then end the head, and start the next head a second later.
-        Raises Broken if a node ends because of this.
+    def _restart_head_after_quiet(self, seconds: float) -> None:
+        """Inject no fault for this many seconds. Then end the head, and start the next head a
+        second later. Raises Broken if a node ends because of this.
         """
         kernel, cluster = self.kernel, self.cluster
         kernel.log("all", f"nothing happens for {seconds:g} s")

@@ -18,7 +18,7 @@ def run_member(report: Queue, scheduler: dict[str, Any], worker: dict[str, Any])
     Rank 0 puts the scheduler's address into `report`. The scheduler listens at the gang's first
     port, and its page at the second.
     """
-    _be_quiet()
+    _log_warnings_only()
     gang = phalanx.get_runtime_context().gang
     assert gang is not None
     if gang.rank:
@@ -40,7 +40,7 @@ def run_member(report: Queue, scheduler: dict[str, Any], worker: dict[str, Any])
 
 def run_worker(address: str, name: int, options: dict[str, Any]) -> None:
     """Run a worker of the scheduler at `address` until the worker or the scheduler ends it."""
-    _be_quiet()
+    _log_warnings_only()
 
     async def serve() -> None:
         async with Worker(address, name=name, **options) as started:
@@ -53,6 +53,6 @@ def _protocol(options: dict[str, Any]) -> str:
     return "tls" if options.get("security") is not None else "tcp"
 
 
-def _be_quiet() -> None:
+def _log_warnings_only() -> None:
     """Log only warnings and errors, because the driver shows everything that members print."""
     logging.getLogger("distributed").setLevel(logging.WARNING)

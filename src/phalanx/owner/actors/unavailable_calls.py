@@ -47,5 +47,6 @@ class UnavailableCalls:
     def tick(self, now: float) -> None:
         """Fail the calls that have waited long enough for news of their actors."""
         for actor in list(self._calls):
-            if self._until.setdefault(actor, now + WAIT_S) <= now:
+            until = self._until.setdefault(actor, now + WAIT_S)
+            if now >= until:
                 self.settle(actor)

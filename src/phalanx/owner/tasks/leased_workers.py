@@ -182,7 +182,8 @@ class LeasedWorkers:
         if worker.died is not None or not worker.inflight:
             return False
         now, number = self._machine.now, worker.scheduling_class.number
-        return now - self._unreached_since.setdefault(number, now) <= GIVE_UP_S
+        since = self._unreached_since.setdefault(number, now)
+        return now - since <= GIVE_UP_S
 
     def _bury(self, worker: LeasedWorker) -> None:
         if worker.died is None or not worker.ended:

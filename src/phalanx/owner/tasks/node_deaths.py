@@ -105,7 +105,10 @@ class NodeDeaths:
         """
         for number in list(self._waiting):
             task = self._waiting.get(number)
-            if task is not None and self._until.setdefault(number, now + GIVE_UP_S) <= now:
+            if task is None:  # decided since the loop began, together with another task
+                continue
+            until = self._until.setdefault(number, now + GIVE_UP_S)
+            if now >= until:
                 for node in task.went_with:
                     if node not in self._known:
                         self.node_died(node, ORDERLY, "")

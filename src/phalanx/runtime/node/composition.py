@@ -397,7 +397,7 @@ class EmbeddedNode:
         self._forks.heard(message)
         match message:
             case OutputRead():
-                self._forks.answered(connection)
+                self._forks.output_read(connection)
             case Began():
                 self.node.members.began(message.process, message.pid)
             case Exited():

@@ -168,8 +168,8 @@ class NodeForks(ForkClient):
             self._waiting.setdefault(connection, deque()).append(drain)
             connection.post(ReadOutput())
 
-    def answered(self, connection: Connection) -> None:
-        """Handle the answer to the oldest request for output that was sent over a connection."""
+    def output_read(self, connection: Connection) -> None:
+        """Handle the answer to the oldest request to read output that went over a connection."""
         drain = self._waiting[connection].popleft()
         drain.left -= 1
         if not drain.left:
@@ -208,7 +208,7 @@ class NodeForks(ForkClient):
         ]
         self.keeper.end_what_nobody_knows()
         for _ in range(len(self._waiting.get(lost, ()))):
-            self.answered(lost)
+            self.output_read(lost)
         self._waiting.pop(lost, None)
         return ended
 
