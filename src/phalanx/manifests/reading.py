@@ -48,7 +48,7 @@ Spec = (
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """One object of a file."""
+    """One object that a manifest file describes, such as a job or a queue."""
 
     kind: str
     name: str

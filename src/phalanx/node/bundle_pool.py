@@ -94,7 +94,7 @@ class BundlePool:
 
 
 def _inside(request: ResourceSet) -> ResourceSet:
-    """Return a request without its terms: the cards of the bundle meet these."""
+    """Return a request without its terms, because the cards of the bundle already meet them."""
     if _OF_CARDS.isdisjoint(request):
         return request
     return ResourceSet({name: units for name, units in request.items() if name not in _OF_CARDS})

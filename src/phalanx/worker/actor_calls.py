@@ -96,7 +96,7 @@ class ActorCalls:
         return following
 
     def group_of(self, entry: Entry) -> str:
-        """Return the group to which a call belongs."""
+        """Return the concurrency group of a call; "" for the default group."""
         _, call = entry
         assert isinstance(call, Call)
         name = call.group or self.method_groups.get(call.method, "")

@@ -443,7 +443,7 @@ def _forget_names(kept: KeptCluster, uid: str, tasks: Iterable[str]) -> None:
 
 
 def gentle(config: Configuration) -> Configuration:
-    """Return these rules without the actions that evict."""
+    """Return the configuration without the actions that evict."""
     return msgspec.structs.replace(
         config, actions=tuple(name for name in config.actions if name not in EVICTING)
     )

@@ -32,7 +32,7 @@ class QueueInfo(Row, frozen=True):
     allocated: Amounts
     """The amounts that gangs and jobs hold in the queue and in the queues below it."""
     requested: Amounts
-    """The amounts for which these gangs and jobs still wait."""
+    """The amounts for which gangs and jobs wait in the queue and in the queues below it."""
     default_time_s: float | None
     """The time limit in seconds of jobs submitted without one; None for no limit."""
     max_time_s: float | None

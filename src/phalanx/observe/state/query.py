@@ -129,7 +129,7 @@ class Selection:
             self._keep([row])
 
     def offer_all(self, rows: Iterable[Row]) -> None:
-        """Add those of several rows that the query selects."""
+        """Offer several rows, of which the query may select some."""
         for row in rows:
             self.offer(row)
 

@@ -137,7 +137,9 @@ class CallEffects(Protocol):
         ...
 
     def ended_under(self, call: PendingCall, actor: ActorClient) -> None:
-        """Note that the actor's process has ended during this call, `actor.ends` times in a row."""
+        """Note that the actor's process has ended during this call. `actor.ends` has the number of
+        times that this has happened in a row.
+        """
         ...
 
 
@@ -196,7 +198,9 @@ class ActorClient:
         self.ended_under = ""
         """The method that ran when the actor's process last ended; "" if unknown."""
         self.ends = 0
-        """How often the actor's process has ended while the method `ended_under` ran."""
+        """The number of times in a row that the actor's process has ended while the method
+        `ended_under` ran.
+        """
         self._goes_alone = False
         """Whether the call that was sent last must run alone."""
         self.hold: Any = None

@@ -180,7 +180,7 @@ class RuntimeEngine:
         runtime = Runtime(
             session, introduced.process, "driver", node, on_log=output.log, on_warning=output.warn
         )
-        runtime.go_by(introduced.settings)
+        runtime.apply_settings(introduced.settings)
         runtime.open()
         runtime.reactor.start()
         interrupts.guard()

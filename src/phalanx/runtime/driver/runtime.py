@@ -175,8 +175,8 @@ class Runtime:
         reference.process.hooks = self.hooks
         handles.process.caller = self.caller
 
-    def go_by(self, settings: SystemSettings) -> None:
-        """Use the cluster's settings from now on."""
+    def apply_settings(self, settings: SystemSettings) -> None:
+        """Apply the cluster's settings, in place of the defaults."""
         self.packer.inline_bytes = settings.inline_bytes
         if settings.idle_lease_ms is not None:
             self.owner.tasks.machine.idle_return_s = settings.idle_lease_ms / 1000

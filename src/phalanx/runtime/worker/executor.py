@@ -151,7 +151,7 @@ class WorkerExecutor:
 
     def set_up(self, message: JobSetup) -> None:
         """Prepare the process for a job. Nothing runs before that."""
-        self._runtime.go_by(message.settings)
+        self._runtime.apply_settings(message.settings)
         self._results.stream_items = message.settings.stream_items
         for path in reversed(message.path):
             if native(path) not in sys.path:

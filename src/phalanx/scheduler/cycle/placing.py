@@ -502,7 +502,7 @@ class Placer:
 
 
 def _narrowest(scopes: set[str]) -> str:
-    """Return the scope of an answer that depends on things of all these scopes."""
+    """Return the scope within which an answer holds if it depends on facts of all `scopes`."""
     if {"queue", "kind"} <= scopes:
         return "task" if "task" in scopes else "job"
     return next((s for s in ("task", "job", "kind", "queue") if s in scopes), "")

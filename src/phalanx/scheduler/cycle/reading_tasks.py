@@ -204,7 +204,7 @@ def _term(at: Place) -> s.PodTerm:
 
 
 def _selected(at: Place) -> tuple[s.Match, ...]:
-    """Return the requirements at this place and those in its label selector."""
+    """Return the requirements at this place in a file, and those in the label selector there."""
     out = matches_of(at)
     for key in ("label_selector", "labelSelector"):
         out += matches_of(at.get(key).keys(*_MATCHING))

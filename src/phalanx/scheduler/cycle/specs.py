@@ -58,7 +58,7 @@ class Affinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def between_tasks(self) -> bool:
-        """Whether the answer of these rules can change when another task is placed."""
+        """Whether placing another task can change which nodes these rules allow or prefer."""
         return bool(
             self.pod_required
             or self.pod_preferred

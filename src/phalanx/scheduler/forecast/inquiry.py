@@ -227,7 +227,7 @@ def reasons_of(found: Sequence[Rejection]) -> list[Reason]:
 
 
 def _alike(plan: Plan, tasks: Sequence[str]) -> list[AlikeTasks]:
-    """Return the tasks in groups: those of one group were turned away for the same reasons."""
+    """Group the tasks that were turned away for the same reasons."""
     together: list[tuple[list[str], tuple[Rejection, ...]]] = []
     for t in tasks:
         found = plan.rejections[t]

@@ -84,7 +84,9 @@ class Binding:
             self._loose[node] += sign * self._cluster.eq_class[t].request
 
     def has_given(self, t: int, nodes: Indexes) -> bool:
-        """Whether the last answer put the task and others on these nodes."""
+        """Whether the last answer of `places` included the task and used all of these nodes. A
+        single node must be the one of the task itself.
+        """
         if t not in self._given:
             return False
         if len(nodes) == 1:

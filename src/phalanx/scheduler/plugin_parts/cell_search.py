@@ -179,7 +179,7 @@ class _Search:
         return bool(self._want.units or not self._evicted(here, _ones(here))[0])
 
     def _bound(self, nodes: Indexes) -> Flags:
-        """Whether the owner has a bound cell on each of these nodes."""
+        """Return a flag for each of these nodes: whether the owner has a bound cell there."""
         if not self._inside:
             bound: Flags = self._cells.owner[nodes] == self._mine
             return bound
@@ -287,7 +287,7 @@ def _ones(nodes: Indexes) -> Indexes:
 
 
 def _first(at: Indexes, keys: Sequence[Key]) -> int:
-    """Return the position, among these, with the smallest keys; among equals, the first one."""
+    """Return the one of the positions `at` that has the smallest keys; the first among equals."""
     for key in keys:
         values = key[at]
         at = at[values == values.min()]

@@ -231,8 +231,8 @@ class VirtualClusters:
         )
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
-        """Whether work may be on the nodes. Places of guaranteed jobs come from `Binding`, so for
-        them this is asked only about single nodes and for explanations.
+        """Return a flag for each node: whether the task may be there. Places of guaranteed jobs
+        come from `Binding`; for such jobs this is called only for single nodes and explanations.
         """
         units = self._units(ask.eq_class)
         if not self._entitled(ask.job):

@@ -96,7 +96,7 @@ class Found(NamedTuple):
 
 
 def quick_rows(fields: Collection[str], queue: Queue) -> Found | None:
-    """Return the rows of jobs with these fields; None if this listing needs whole rows of jobs."""
+    """Return rows with the columns `fields`; None if the listing needs whole rows of jobs."""
     if not can_be_quick(fields, queue.states):
         return None
     shown = _Columned([one for one in fields if one in READS])
@@ -107,8 +107,8 @@ def quick_rows(fields: Collection[str], queue: Queue) -> Found | None:
 
 
 def can_be_quick(fields: Collection[str], states: Collection[str]) -> bool:
-    """Whether these fields of jobs in these states are made from columns. For the result of a job
-    that is over, its members are needed.
+    """Whether a listing of these columns needs only columns of jobs, and no whole rows. A listing
+    of finished jobs needs whole rows, because results are read from the members.
     """
     known = READS.keys() | set(_OF_EACH)
     return st.FINISHED.isdisjoint(states) and all(one in known for one in shown_fields(fields))

@@ -1,4 +1,4 @@
-"""The pods that a cluster typically gets: their shapes and the frequencies of these."""
+"""The pods that a cluster typically gets: their shapes, and how frequent each shape is."""
 
 from __future__ import annotations
 
