@@ -65,8 +65,8 @@ class Stranded:
                 yield node_id, found
 
     def _of_head(self) -> Iterator[Shape]:
-        """Yield the requests of bundles and members without a place. Only one of all equal gangs is
-        included.
+        """Yield the requests of bundles and members without a place. Gangs of one kind have equal
+        requests, so only one gang of each kind is included.
         """
         for bundle in self._groups.waiting_bundles():
             yield bundle.to_mapping()

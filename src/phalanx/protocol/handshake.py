@@ -85,7 +85,7 @@ class Status(enum.IntEnum):
     UNREACHABLE = 6
     BUSY = 7
     GIVEN_UP = 8
-    """The head has declared the node dead; the node's work runs elsewhere, or will do so."""
+    """The head has declared the node dead; the node's work runs elsewhere, or will run there."""
 
 
 class OtherVersionError(ProtocolError):

@@ -33,7 +33,7 @@ class Column(msgspec.Struct, frozen=True):
     """The text of the format before the column."""
     after: str = ""
     unknown: str = ""
-    """The text for a row without the field."""
+    """The text of the cell in a row that does not have the field."""
     has_mark: bool = False
     """Whether a cut cell ends in a plus sign, as in sacct."""
     is_whole: bool = False

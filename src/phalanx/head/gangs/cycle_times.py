@@ -32,7 +32,7 @@ class CycleTimes:
         return self._clock.now()
 
     def plan_hook_timing(self) -> bool:
-        """Return whether the next cycle should time its hooks. If so, the next time is
+        """Return whether the next cycle should time its hooks. If so, the timing after it is due
         HOOKS_EVERY_S later.
         """
         now = self._clock.now()

@@ -169,7 +169,7 @@ class UsageLedger:
 
     def _forget_least(self) -> None:
         """Forget a tenth of the users at once, so that this happens seldom. Users with running work
-        or with set shares are kept; of the others, those with the least usage are forgotten.
+        or with set shares are kept. The other users with the least usage are forgotten.
         """
         now = self._wall()
         idle = [

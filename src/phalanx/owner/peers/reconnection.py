@@ -172,9 +172,9 @@ class Reconnection:
             self._ask_unsure_borrowers(now)
 
     def _ask_unsure_borrowers(self, now: float) -> None:
-        """Ask borrowers which objects they hold, if they may never have declared that.
+        """Ask borrowers which objects they hold, if their declaration may have been lost.
 
-        This happens if both sides dial and one of the two connections ends at once.
+        A declaration is lost if both sides dial and one of the two connections ends at once.
         """
         unsure = frozenset(self._references.lending.unsure())
         for process in sorted(unsure & self._unsure):

@@ -29,8 +29,8 @@ _Strings = ctypes.Array[ctypes.c_char_p]
 
 
 class _Ends(NamedTuple):
-    """The descriptors of a command: of its control group (-1: none), its input, its output, and its
-    exit file (-1: none).
+    """The descriptors of a command's control group (-1: none), input, output and exit file (-1:
+    none).
     """
 
     entrance: int

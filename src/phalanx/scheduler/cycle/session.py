@@ -75,9 +75,7 @@ class Session:
         self.refusals: dict[str, list[Rejection]] = {}
         """Rejections of whole podgroups, by uid."""
         self.attempts: dict[str, Attempt] = {}
-        """For each podgroup: of its attempts that were undone, the one that placed the most
-        tasks.
-        """
+        """For each podgroup, by uid: the undone attempt that had placed the most tasks."""
         self.choices: dict[str, Choice] = {}
         """Why the first task of a podgroup went to its node, by uid, for the first podgroups that
         were tried.
