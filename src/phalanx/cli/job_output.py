@@ -174,7 +174,7 @@ class JobOutput:
     def _print_new(
         self, member: str, reading: _Reading, until: int, is_alone: bool, is_last: bool
     ) -> None:
-        """Print a member's new output of its starts up to number `until`."""
+        """Print a member's new output, up to the output of its start number `until`."""
         parts = 0
         while True:
             is_at_end = self._print_part(member, reading, is_alone)

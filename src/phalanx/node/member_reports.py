@@ -151,8 +151,8 @@ class MemberReports:
         self._send_run(self._runs.flushed(place, self._clock()))
 
     def stop_run(self, place: MemberId, attempt: int = 0) -> None:
-        """Return the tasks in a place that have not begun. `attempt`: if the head decides what
-        follows the attempt that runs or ends there, its number.
+        """Return the tasks in a place that have not begun. `attempt`: the number of the attempt
+        that runs or ends there, if the head decides what follows it; otherwise 0.
         """
         self._runs.on_reported(place, attempt)
         self._send_run(self._runs.stopped(place, self._clock()))

@@ -93,8 +93,8 @@ def look(job: JobRecord, jobs: DependencyJobs, now: float) -> None:
 
 
 def clock_set_back(job: JobRecord, now: float) -> None:
-    """Shorten waits after the clock was set back, so that no delay after another job's start ends
-    later than its full length from now.
+    """Shorten waits after the clock was set back. A delay after another job's start then ends, at
+    the latest, its full length from now.
     """
     for number, need in enumerate(job.spec.after.needs if job.spec.after is not None else ()):
         one = job.outcomes[number]

@@ -27,8 +27,8 @@ class Family:
     def sample(self, labels: tuple[str, ...]) -> Sample:
         """Return the sample with these label values.
 
-        Once the metric has its largest number of sets, the last value of a new set is replaced by
-        OTHER. Once it has twice that number, all values of a new set are.
+        Once the metric has its largest number of samples, a new sample gets OTHER as its last
+        value. Once the metric has twice that number, a new sample gets OTHER for all values.
         """
         found = self.samples.get(labels)
         if found is not None:

@@ -41,9 +41,9 @@ IDLE_RETURN_S = 0.3
 IDLE_WANTED_S = 0.02
 """Seconds after which an idle worker is returned if other tasks wait that could use its resources.
 
-While the node seems full, it is not asked for workers for those tasks, so it would never make this
-lease due. A worker with a resource that a user has defined is always returned this soon. So readers
-of the free resources see that resource as free, as in Ray.
+While the node seems full, owners do not ask it for workers for those tasks. So it would not
+know that it has to take this worker back. A worker with a resource that a user has defined is
+always returned this soon. So readers of the free resources see that resource as free, as in Ray.
 """
 SLOW_HEAD_S = 0.02
 """Seconds for which a worker's first task may run before the tasks behind it are recalled."""

@@ -100,8 +100,8 @@ class NodeDeaths:
             del self._known[next(iter(self._known))]
 
     def tick(self, now: float) -> None:
-        """Count lost nodes as living that the head has not declared dead, although it would have by
-        now.
+        """Count a lost node as living if the head has had enough time to declare it dead and has
+        not done so.
         """
         for number in list(self._waiting):
             task = self._waiting.get(number)

@@ -29,9 +29,9 @@ from phalanx.scheduler.devices.sets import ResourceSet
 
 _LOWEST = LowestIndex()
 _MOST = 1 << 62
-"""The cards that a request takes: (device number, units), by ascending number."""
+"""The largest amount of a card in units, so that arrays of 64-bit integers can hold it."""
 Taken = tuple[tuple[int, int], ...]
-"""(device number, units), ascending."""
+"""The cards that a request takes: (device number, units), by ascending number."""
 
 
 class Cards(msgspec.Struct, frozen=True, array_like=True):

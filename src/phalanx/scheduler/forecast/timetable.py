@@ -286,9 +286,9 @@ class Timetable:
         self._enter(taking, 1)
 
     def take_all(self, takings: Sequence[Taking]) -> bool:
-        """Take the room of all takings if they fit together, and otherwise take none.
+        """Take the room of all `takings` if they fit together, and otherwise of none of them.
 
-        If a quota is already exceeded, this may return False although the takings would fit one
+        If a quota is already exceeded, this may return False although they would fit one
         after another.
         """
         if not takings:

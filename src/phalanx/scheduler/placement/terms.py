@@ -42,7 +42,7 @@ def terms_of(wire: Mapping[str, Any], place: ResourceSet, otherwise: Strategy) -
 
 def affinity_of(wire: Mapping[str, Any], otherwise: Strategy) -> NodeAffinity | None:
     """Return the affinity to the node that the strategy names; None if it names none. `otherwise`:
-    as for `terms_of`.
+    the strategy that decides if that node is not possible and the task is not bound to it.
     """
     target = wire.get("node_id")
     if not target:
