@@ -55,7 +55,7 @@ enough digits.
 
 
 TERMS = Terms(HALF_LIFE_S, PENALTY_S, {"cpu": 100_000.0, "memory": 100_000.0 / 2**30})
-"""The same weights for Phalanx: for a core, and for a byte."""
+"""The billing weights of that partition in Phalanx's units: for a core, and for a byte."""
 _BILLING = re.compile(r"billing=([0-9]+)")
 
 

@@ -50,7 +50,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     busy_pct: float
     """The percentage of all GPUs that were in use during the hours in which users submit."""
     busiest_pct: float
-    """The same percentage in the busiest hour."""
+    """The percentage of all GPUs that were in use in the busiest hour."""
     states: dict[str, int]
     """The number of jobs by final state."""
     elements: int

@@ -46,7 +46,9 @@ class ProcessRecords:
             self._note(f"a worker is needed, but {reason}", level=WARNING)
 
     def worker_ended(self, worker: bytes, reason: str, kind: str) -> None:
-        """Record the end of a worker. `kind`: as in WorkerDied."""
+        """Record the end of a worker. `kind` is crashed, oom, exited, killed, preempted or parent
+        (its parent process was killed).
+        """
         self._history.ended(worker, kind.upper(), reason)
         self._counts.meter.add("phalanx_worker_deaths_total", kind)
         if kind in (CRASHED, OUT_OF_MEMORY, PARENT):

@@ -182,7 +182,8 @@ class TaskJournal:
         """Record an attempt that `worker` has answered: a run, and the task's changes to running
         and then to finished or failed.
 
-        `error`: the kind of the failure; None if the attempt succeeded. `summary`: as in Run.
+        `error`: the kind of the failure; None if the attempt succeeded. `summary`: the class of the
+        exception and the first line of its text; "" without one.
         """
         number, template, began, ended = task.number, task.template, answer.started, answer.ended
         if RUNNING not in TASK[task.state]:

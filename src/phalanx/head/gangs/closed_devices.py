@@ -22,7 +22,7 @@ def because_of_closed(because: Sequence[Reason], closed: Sequence[str]) -> list[
     """Return the main reasons. A sentence about closed devices stands in place of the reasons that
     the closed devices cause.
 
-    `closed`: as in with_closed_devices.
+    `closed`: each device's name and the reason why it is closed, in words.
     """
     return _put(_said(closed), because) if closed else list(because)
 
@@ -60,7 +60,9 @@ def with_closed_devices(found: Explanation, closed: Sequence[str]) -> Explanatio
 
 
 def closed_sentence(closed: Sequence[str]) -> str:
-    """Return a sentence that names closed devices. `closed`: as in with_closed_devices."""
+    """Return a sentence that names closed devices. `closed`: each device's name and the reason why
+    it is closed, in words.
+    """
     count = len(closed)
     named = "; ".join(closed[:_NAMED]) + (f"; and {count - _NAMED} more" if count > _NAMED else "")
     return f"{count} GPU{'s take' if count > 1 else ' takes'} no new work: {named}"

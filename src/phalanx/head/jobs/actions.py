@@ -120,7 +120,8 @@ class JobActions:
         self, job: JobRecord, reason: str, now: float, lived_s: float | None = None
     ) -> bool:
         """Restart the job by its requeue rule. Returns False if the job has already been requeued
-        as often as the rule allows. `lived_s`: as for `act`.
+        as often as the rule allows. `lived_s`: if the cause is the end of members, the seconds for
+        which they lived; otherwise None.
         """
         rule = job.spec.timing.requeue
         if rule is None or job.state not in time_limits.TIMED or job.requeues >= rule.most:

@@ -48,7 +48,9 @@ def reason_of(record: NodeRecord, report: NodeReport, absence: str) -> str:
 
 
 def node_info(record: NodeRecord, report: NodeReport, absence: str) -> NodeInfo:
-    """Return the row of a node for display. `absence`: as for `reason_of`."""
+    """Return the row of a node for display. `absence`: why the node is not connected; empty if it
+    is.
+    """
     return NodeInfo(
         node_id=record.node_id,
         state=record.state,

@@ -281,7 +281,7 @@ class Asked:
             self.verb = request.verb
 
     def answered(self, about: str, error: WireError | None) -> None:
-        """Note the result of a change. `about`: see Asker."""
+        """Note the result of a change. `about`: the names of the objects that it changed, or ""."""
         if self.verb is not None:
             if about and not self._has_names:
                 self._what += f" {about}"

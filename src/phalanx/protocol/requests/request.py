@@ -212,9 +212,9 @@ class RequestHandlers:
     ) -> None:
         """Set up the table.
 
-        `who`: the name of the answering daemon, for error messages. `entries`: see
-        `Request.handled_by`. `on_defect` is called with each internal error of a handler and the
-        request's name.
+        `who`: the name of the answering daemon, for error messages. `entries`: types
+        of requests with their handlers, as `Request.handled_by` returns them. `on_defect` is called
+        with each internal error of a handler and the request's name.
         """
         self._who = who
         self._on_defect = on_defect

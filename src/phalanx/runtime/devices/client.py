@@ -33,7 +33,9 @@ class DeviceProcess:
         seen: Callable[[Sequence[DeviceSample], str], None],
         ended: Callable[[str], None],
     ) -> None:
-        """`source`: see open_reader. `seen` and `ended` are called in the loop's thread."""
+        """`source`: the path of a file that is read in place of the driver; "" for NVIDIA's driver.
+        `seen` and `ended` are called in the loop's thread.
+        """
         self._source = source
         self._loop = loop
         self._seen = seen

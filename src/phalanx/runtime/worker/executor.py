@@ -72,9 +72,9 @@ class WorkerExecutor:
         flush: Callable[[], None],
         setup_failure: str = "",
     ) -> None:
-        """`job` gets the settings of the job for which this worker is set up. `devices`: see
-        DeviceEnvironment. `flush` sends all posted messages. `setup_failure`: why no work can run
-        here; "": work can.
+        """`job` gets the settings of the job for which this worker is set up. `devices`: the
+        lists of devices that were shown to the node, by resource. `flush` sends all posted
+        messages. `setup_failure`: why no work can run here; "": work can.
         """
         owner = runtime.owner
         me, references = runtime.process_id, owner.references

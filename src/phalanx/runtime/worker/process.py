@@ -25,7 +25,8 @@ def main(
 ) -> int:
     """Serve owners until the node stops the worker. Returns the exit code.
 
-    `devices`: see DeviceEnvironment. `setup_failure`: why no work can run here; "": work can.
+    `devices`: the lists of devices that were shown to the node, by resource. `setup_failure`: why
+    no work can run here; "": work can.
     """
     outputs = NamedOutput(sys.stdout, ""), NamedOutput(sys.stderr, "")
     sys.stdout, sys.stderr = outputs

@@ -122,8 +122,8 @@ def _candidates(session: Session, ceilings: Ceilings) -> list[Job]:
 
 
 def _turn(session: Session, fitting: Fitting, job: Job, sheet: Worksheet, *, hopeful: bool) -> bool:
-    """Let one job take its turn. Returns whether it has tasks left for another turn. `hopeful`: as
-    for `fill`.
+    """Let one job take its turn. Returns whether it has tasks left for another turn. `hopeful`:
+    whether ceilings are known not to stop the job.
     """
     if job.is_hard() or job.has_subgroups:
         statement = DomainAllocation(session, fitting).allocate(job, sheet, TOP)

@@ -182,8 +182,8 @@ class Filter:
 
 @dataclass(frozen=True, kw_only=True)
 class Scorer:
-    """A rule that ranks nodes. `score` returns one number per row; higher is better. `lasting`: as
-    in Filter.
+    """A rule that ranks nodes. `score` returns one number per row; higher is better. `scope`,
+    `changes` and `lasting` have the same meaning as in Filter.
     """
 
     name: str

@@ -84,7 +84,7 @@ def _actor_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class GlobalState:
-    """The same functions, as methods of one object."""
+    """The functions of this module, as methods of one object."""
 
     def actor_table(
         self, actor_id: str | None, job_id: JobID | None = None, actor_state_name: str | None = None
