@@ -49,7 +49,7 @@ class HeadAddresses:
         self._index = (self._index + 1) % len(self._addresses)
 
     def joined(self, standbys: Sequence[str]) -> None:
-        """Note that the present address led to the head, and the standbys that the head knows."""
+        """Note that the present address led to the head. Remember the standbys that it named."""
         self._addresses += (one for one in standbys if one not in self._addresses)
         self._untried = len(self._addresses)
 

@@ -172,9 +172,8 @@ class MemberPlaces:
             self._orders.warn(job, gang, signal)
 
     def end(self, job: JobRecord, ends: Iterable[tuple[str, int, int]]) -> None:
-        """End these members, regardless of the states of their places. If the last attempt that was
-        started in a member's place is an earlier one, it has ended, and the current attempt was
-        never started.
+        """End these members, given as (task group, index, attempt). An attempt that was never
+        started is reported as lost, because no node will report its end.
         """
         gang = self.gangs.get(job.uid)
         gang = None if gang is None or gang.is_removed else gang

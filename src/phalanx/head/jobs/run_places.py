@@ -23,7 +23,7 @@ from phalanx.protocol.bundle_messages import RunEnd, StopRun
 
 
 class RunJobs(Protocol):
-    """The jobs to which runs belong, as far as RunPlaces needs them."""
+    """The part that RunPlaces needs of the jobs to which runs belong."""
 
     def take_in(self, event: ev.Event) -> None:
         """Handle an event, but run the actions that it causes later."""

@@ -206,7 +206,7 @@ class KeptCluster(Cluster):
             self.job_of.append(-1)
 
     def drop_rows(self, uids: Iterable[str]) -> None:
-        """Forget tasks that take no part."""
+        """Forget tasks that take no part in cycles."""
         for uid in uids:
             t = self._row_of.pop(uid, None)
             if t is not None:

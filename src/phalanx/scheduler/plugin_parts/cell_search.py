@@ -85,7 +85,7 @@ class _Search:
             self._cells.take(self._owner, node, -units)
 
     def place(self, want: Want, found: list[int]) -> None:
-        """Write a node for each task to `found`, as far as there are any."""
+        """Write the nodes of the tasks to `found`. Tasks for which no node is left keep -1."""
         self._want = want
         fits = want.allowed.copy()
         for r, amount in zip(want.asked, want.request.tolist(), strict=True):
