@@ -25,9 +25,10 @@ def bench(
         str,
         Option(
             help="Group of rows: engine, placement, batch, plan, cluster, nodes, scheduling, "
-            "store, transfer, gangs, simulator, or `all` of these. Further groups take minutes "
-            "and are not part of `all`: release (Ray's release benchmarks), history, scale, "
-            "processes, objects and day."
+            "store, transfer, gangs, dashboard, counting, simulator, ray-engine, ray-calls, or "
+            "`all` of these. Further groups take minutes and are not part of `all`: release "
+            "(Ray's release benchmarks), history, scale, processes, objects, jobs, "
+            "short-commands and day."
         ),
     ] = "engine",
     quick: Annotated[bool, Option(help="Make shorter measurements.")] = False,
