@@ -27,8 +27,13 @@ def test_from_the_start_to_the_end(machine):
     told = machine.done(
         *("start", "--head", "--port", "0", "--num-cpus", "1", "--object-store-memory", "80000000")
     )
-    status = json.loads(machine.done("status", "--json"))
-    assert status == machine.status() | {"version": status["version"]}
+
+    def shown_as_it_is():
+        # a report of the new node may come between the two answers
+        shown = json.loads(machine.done("status", "--json"))
+        return shown if shown == machine.status() | {"version": shown["version"]} else None
+
+    status = eventually(shown_as_it_is)
     address = status["address"]
     token = os.path.join(machine.home, ".phalanx", "token")
     for part in (f"phalanx start --address {address}", "phalanx.init()", token, "phalanx stop"):

@@ -349,8 +349,13 @@ def stop_all(temp_dir: str | None = None, force: bool = False) -> list[Announcem
     ended.
     """
     found = local_daemons(temp_dir=temp_dir)[::-1]
-    for _, one in found:
-        _end(one, force)
+    # All nodes at once: while one of them ended, the head would start its jobs on the others.
+    for is_node in (True, False):
+        ending = [one for _, one in found if (one.kind == "node") == is_node]
+        for one in ending:
+            _ask_to_end(one, force)
+        for one in ending:
+            _wait_ended(one)
     roots = {os.path.dirname(session.directory) for session, _ in found}
     for root in roots | {sessions.runtime_root(temp_dir)}:
         # another process has removed the file
@@ -360,14 +365,17 @@ def stop_all(temp_dir: str | None = None, force: bool = False) -> list[Announcem
     return [one for _, one in found]
 
 
-def _end(one: Announcement, force: bool) -> None:
-    """End a daemon and its helpers.
+def _ask_to_end(one: Announcement, force: bool) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(one.pid, signal.SIGKILL if force else signal.SIGTERM)
+
+
+def _wait_ended(one: Announcement) -> None:
+    """Wait until a daemon and its helpers have ended; kill them if they take too long.
 
     The helpers end when the daemon ends. A node's fork server first ends everything that it has
     started, in all sessions.
     """
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(one.pid, signal.SIGKILL if force else signal.SIGTERM)
     deadline = time.monotonic() + STOP_TIMEOUT_S
     while sessions.started_at(one.pid) == one.started or is_group_alive(one.pid):
         if time.monotonic() > deadline:
