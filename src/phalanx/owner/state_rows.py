@@ -323,4 +323,6 @@ def _file(value: Payload | None) -> str | None:
 
 
 def _is_listed(work: PendingTask | PendingCall) -> bool:
-    return work.template.about.is_listed if isinstance(work, PendingTask) else work.is_listed
+    if isinstance(work, PendingTask):
+        return work.template.about.is_listed
+    return work.options.is_listed

@@ -12,7 +12,7 @@ from tests.effort import examples
 from tests.present import present
 
 from phalanx.model.lifecycle import ALIVE
-from phalanx.owner.actors.client import ENDS_TO_GO_ALONE, ActorClient, PendingCall
+from phalanx.owner.actors.client import ENDS_TO_GO_ALONE, ActorClient, CallOptions, PendingCall
 
 
 class Caller:
@@ -38,7 +38,9 @@ class Caller:
     def call(self, missing=0, retries=None):
         number = len(self.calls) + 1
         retries = self.retries if retries is None else retries
-        call = PendingCall(number, self.client, "m", b"", None, None, [], 1, retries, "")
+        call = PendingCall(
+            number, self.client, "m", b"", None, None, [], CallOptions(retries=retries)
+        )
         call.missing = missing
         call.on_ready = lambda call: self.client.pump()
         self.calls[number] = call

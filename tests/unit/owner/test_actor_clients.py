@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx.model.lifecycle import ALIVE, DEAD, RESTARTING
-from phalanx.owner.actors.client import ActorClient, PendingCall
+from phalanx.owner.actors.client import ActorClient, CallOptions, PendingCall
 from phalanx.owner.actors.clients import ActorClients
 from phalanx.protocol.node_messages import ActorUpdate
 
@@ -55,7 +55,7 @@ class Caller:
 
     def call(self, number, retries=0):
         self.client.submit(
-            PendingCall(number, self.client, "m", b"", None, None, [], 1, retries, "")
+            PendingCall(number, self.client, "m", b"", None, None, [], CallOptions(retries=retries))
         )
 
     def hear(self, state, worker=b"", incarnation=0, reason=""):

@@ -10,6 +10,7 @@ from phalanx.errors import ActorDiedError, ActorUnavailableError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import ALIVE, DEAD, RESTARTING
 from phalanx.objects.failures import load
+from phalanx.owner.actors.client import CallOptions
 from phalanx.owner.core import OwnerCore
 from phalanx.owner.shell import OwnerShell
 from phalanx.protocol.node_messages import ActorUpdate
@@ -87,7 +88,7 @@ class Program:
         self.hear(RESTARTING, "it was killed")
 
     def call(self):
-        call = self.core.calls.new(self.client, "m", b"", None, None)
+        call = self.core.calls.new(self.client, "m", b"", None, None, CallOptions())
         self.core.calls.submit(call, None)
         return call.refs[0]
 

@@ -24,7 +24,7 @@ from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
 from phalanx.observe.task_journal import RunFields, TaskJournal
-from phalanx.owner.actors.client import ENDS_TO_GO_ALONE, ActorClient, PendingCall
+from phalanx.owner.actors.client import ENDS_TO_GO_ALONE, ActorClient, CallOptions, PendingCall
 from phalanx.owner.actors.clients import ActorClients
 from phalanx.owner.actors.unavailable_calls import UnavailableCalls
 from phalanx.owner.children import Children, Parent
@@ -119,23 +119,15 @@ class Calls:
         args: Payload,
         inputs: list[ObjectRef[Any]] | None,
         pins: list[Any] | None,
-        *,
-        returns: int = 1,
-        retries: int = 0,
-        retry_exceptions: Any = False,
-        group: str = "",
-        backpressure: int = -1,
+        options: CallOptions,
         keep: Any = None,
-        name: str = "",
-        is_listed: bool = True,
     ) -> PendingCall:
         """Return a new call that no other part knows yet.
 
-        `group`: the call's concurrency group at the actor. `keep`: an object that keeps the actor
-        alive until the call has ended. `name`: the call's name in listings, as its caller gave it.
-        `is_listed`: whether listings show the call. Any thread may call this. Only `submit` needs
-        the owner's lock, so the lock is held for less time.
+        `keep`: an object that keeps the actor alive until the call has ended. Any thread may call
+        this. Only `submit` needs the owner's lock, so the lock is held for less time.
         """
+        returns = options.returns
         number = next(self._numbers)
         base = number << INDEX_BITS
         me = self._me
@@ -143,14 +135,8 @@ class Calls:
             refs = [make_ref(me, base + 1)]
         else:
             refs = [make_ref(me, base + i) for i in range(1, returns + 1)]
-        call = PendingCall(
-            number, client, method, args, inputs, pins, refs, returns, retries, group
-        )
+        call = PendingCall(number, client, method, args, inputs, pins, refs, options)
         call.keep = keep
-        call.retry_exceptions = retry_exceptions
-        call.backpressure = backpressure
-        call.name = name
-        call.is_listed = is_listed
         for ref in refs:
             ref._task = number
         if self.note_made is not None:
@@ -162,7 +148,7 @@ class Calls:
     ) -> None:
         """Submit a new call, for the task `parent` if there is one."""
         if stream is not None:
-            self._streams.begin(stream, call, call.backpressure)
+            self._streams.begin(stream, call, call.options.backpressure)
         if parent is not None:
             call.parent = parent
             self._children.add(parent, call.number)
@@ -204,6 +190,7 @@ class Calls:
         assert connection is not None
         for_sending = self._objects.for_sending
         for call in calls:
+            options = call.options
             inputs = [for_sending(ref) for ref in call.inputs] if call.inputs else []
             connection.post(
                 Call(
@@ -211,12 +198,12 @@ class Calls:
                     call.method,
                     call.args,
                     inputs,
-                    call.returns,
-                    call.group,
+                    options.returns,
+                    options.group,
                     call.attempt,
-                    call.backpressure,
+                    options.backpressure,
                     actor.actor,
-                    call.name,
+                    options.name,
                 )
             )
         if urgent or connection.waiting > _FLUSH_FROM:
@@ -270,7 +257,7 @@ class Calls:
             return False
         del self.by_number[message.number]
         self._record(call, FINISHED, message, connection)
-        self._results.deliver(call, call.returns, message, connection.peer)
+        self._results.deliver(call, call.options.returns, message, connection.peer)
         return True
 
     def _answered(self, connection: Connection, message: Done | Failed) -> PendingCall | None:
@@ -324,7 +311,7 @@ class Calls:
             call.retries != 0
             and message.retriable
             and not call.cancelled
-            and failures.is_retriable(call.retry_exceptions, message.error)
+            and failures.is_retriable(call.options.retry_exceptions, message.error)
         ):
             if call.retries > 0:
                 call.retries -= 1

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
@@ -33,14 +34,11 @@ class CallRecipe:
 
     def __init__(self, call: PendingCall) -> None:
         self.name = f"call {call.actor.name}.{call.method}"
-        self.returns = call.returns
+        self.returns = call.options.returns
         self.allowed = call.retries if call.retries < 0 else call.retries + call.attempt
         self._actor = call.actor
         self._method = call.method
-        self._group = call.group
-        self._retry_exceptions = call.retry_exceptions
-        self._own_name = call.name
-        self._is_listed = call.is_listed
+        self._options = replace(call.options, retries=0, backpressure=-1)
 
     def refusal(self) -> str:
         """Return why the call cannot run again; "" if it can."""
@@ -50,13 +48,24 @@ class CallRecipe:
         """Return the call as a new one. Its stream has no backpressure, because nobody takes the
         items one after another.
         """
-        call = PendingCall(
-            number, self._actor, self._method, args, None, None, [], self.returns, 0, self._group
-        )
-        call.retry_exceptions = self._retry_exceptions
-        call.name = self._own_name
-        call.is_listed = self._is_listed
-        return call
+        return PendingCall(number, self._actor, self._method, args, None, None, [], self._options)
+
+
+class CallOptions(msgspec.Struct, frozen=True):
+    """The options that all calls of a method share. They are settled once, not for each call."""
+
+    returns: int = 1
+    """The number of results. Streams have a negative number; see `model.options.count_of`."""
+    retries: int = 0
+    retry_exceptions: Any = False
+    group: str = ""
+    """The concurrency group of the calls at their actor."""
+    backpressure: int = -1
+    """How many items of a stream may be unread; -1: any number."""
+    name: str = ""
+    """The name of the calls in listings, as their caller gave it."""
+    is_listed: bool = True
+    """Whether listings show the calls."""
 
 
 class PendingCall(PendingWork):
@@ -64,15 +73,10 @@ class PendingCall(PendingWork):
 
     __slots__ = (
         "actor",
-        "backpressure",
         "ends",
-        "group",
-        "is_listed",
         "keep",
         "method",
-        "name",
-        "retry_exceptions",
-        "returns",
+        "options",
     )
 
     def __init__(
@@ -84,9 +88,7 @@ class PendingCall(PendingWork):
         inputs: list[ObjectRef[Any]] | None,
         pins: list[Any] | None,
         refs: list[ObjectRef[Any]],
-        returns: int,
-        retries: int,
-        group: str,
+        options: CallOptions,
     ) -> None:
         self.number = number
         self.actor = actor
@@ -95,16 +97,9 @@ class PendingCall(PendingWork):
         self.inputs = inputs
         self.pins = pins
         self.refs = refs
-        self.returns = returns
-        self.retries = retries
-        self.group = group
-        """The concurrency group of the call at its actor."""
-        self.name = ""
-        """The name of the call in listings, as its caller gave it."""
-        self.is_listed = True
-        """Whether listings show the call."""
-        self.retry_exceptions: Any = False
-        self.backpressure = -1
+        self.options = options
+        self.retries = options.retries
+        """How often the call may still run again."""
         self.attempt = 0
         self.ends = 0
         """How often the actor has ended while the call ran, or may have run."""
@@ -208,10 +203,10 @@ class ActorClient:
 
     def listed(self, call: PendingCall) -> tuple[str, About]:
         """Return the name and description of a call in listings."""
-        if not call.is_listed:
+        if not call.options.is_listed:
             return call.method, UNLISTED
         own = f"{self.name}.{call.method}"
-        name = call.name or (f"{self.repr_name}.{call.method}" if self.repr_name else own)
+        name = call.options.name or (f"{self.repr_name}.{call.method}" if self.repr_name else own)
         if name == own:
             return own, self.about
         about = self._about_of.get(own)
@@ -244,29 +239,31 @@ class ActorClient:
             later: deque[PendingCall] = deque()
             while queue:
                 call = queue.popleft()
-                waits = call.missing or not self._admit(call, batch)
-                (later if waits else batch).append(call)
+                if (
+                    call.missing
+                    or self._goes_alone
+                    or (call.ends >= ENDS_TO_GO_ALONE and not self._admit_alone(batch))
+                ):
+                    later.append(call)
+                else:
+                    batch.append(call)
             self.queue = later
         else:
-            while queue and not queue[0].missing and self._admit(queue[0], batch):
+            while queue and not (call := queue[0]).missing and not self._goes_alone:
+                if call.ends >= ENDS_TO_GO_ALONE and not self._admit_alone(batch):
+                    break
                 batch.append(queue.popleft())
         if batch:
             for call in batch:
                 self.inflight[call.number] = call
             self.effects.send_calls(self, batch, urgent)
 
-    def _admit(self, call: PendingCall, batch: list[PendingCall]) -> bool:
-        """Add a call to the batch, if it may be sent in addition to the batch and the unanswered
-        calls. Returns whether it was added.
-
-        While a call that must run alone is unanswered, no other call is added.
+    def _admit_alone(self, batch: list[PendingCall]) -> bool:
+        """Return whether a call that must run alone may be sent: neither the batch nor the
+        unanswered calls have another call. No other call is sent until it is answered.
         """
-        if self._goes_alone:
-            return False
-        if call.ends >= ENDS_TO_GO_ALONE:
-            self._goes_alone = not (batch or self.inflight)
-            return self._goes_alone
-        return True
+        self._goes_alone = not (batch or self.inflight)
+        return self._goes_alone
 
     def finished(self, number: int) -> PendingCall | None:
         """Remove a call from the unanswered calls, because its result has come, and return it. None

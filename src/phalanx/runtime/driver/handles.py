@@ -20,7 +20,7 @@ from phalanx.objects.handle import ActorHandle, ActorMethod
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import ObjectRefGenerator, Stream
 from phalanx.owner.actors.calls import Calls
-from phalanx.owner.actors.client import ActorClient
+from phalanx.owner.actors.client import ActorClient, CallOptions
 from phalanx.runtime.driver.arguments import pack_arguments
 from phalanx.runtime.driver.reference_hooks import ReferenceHooks
 from phalanx.runtime.driver.values import Packed
@@ -51,8 +51,8 @@ class EmbeddedMethod(ActorMethod):
         self._shape = shape
         self._whole = whole
         self._options = options
-        self._settled: dict[str, Any] | None = None
-        """The properties that all calls of the method share; None before the first call."""
+        self._settled: CallOptions | None = None
+        """The options that all calls of the method share; None before the first call."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
@@ -89,12 +89,12 @@ class EmbeddedMethod(ActorMethod):
         settled = self._settled
         if settled is None:
             settled = self._settled = self._settle()
-        returns: int = settled["returns"]
+        returns = settled.returns
         stream = Stream(caller.me) if returns < 0 else None
         context = current.get()
         parent = None if context is None else (context.owner, context.number)
         calls = caller.calls
-        call = calls.new(client, self._name, payload, inputs, pins, keep=self._ref, **settled)
+        call = calls.new(client, self._name, payload, inputs, pins, settled, self._ref)
         with caller.lock:
             calls.submit(call, parent, stream)
         refs = call.refs
@@ -108,8 +108,8 @@ class EmbeddedMethod(ActorMethod):
         handle: EmbeddedHandle[Any] = EmbeddedHandle(self._client, self._whole, self._ref)
         return _rebuild_method, (handle, self._name, self._options)
 
-    def _settle(self) -> dict[str, Any]:
-        """Return the properties that all calls of the method with these options share."""
+    def _settle(self) -> CallOptions:
+        """Return the options that all calls of the method share."""
         shape, whole, options = self._shape, self._whole, self._options or {}
         returns = options.get("num_returns")
         retries = shape.max_task_retries
@@ -118,15 +118,15 @@ class EmbeddedMethod(ActorMethod):
         is_listed = options.get("enable_task_events")
         if is_listed is None:
             is_listed = whole.task_events if shape.task_events is None else shape.task_events
-        return {
-            "returns": shape.returns if returns is None else count_of(returns),
-            "group": options.get("concurrency_group") or "",
-            "retries": options.get("max_task_retries", retries),
-            "retry_exceptions": options.get("retry_exceptions", shape.retries_exceptions),
-            "backpressure": options.get("_generator_backpressure_num_objects", shape.backpressure),
-            "name": options.get("name") or "",
-            "is_listed": is_listed,
-        }
+        return CallOptions(
+            returns=shape.returns if returns is None else count_of(returns),
+            group=options.get("concurrency_group") or "",
+            retries=options.get("max_task_retries", retries),
+            retry_exceptions=options.get("retry_exceptions", shape.retries_exceptions),
+            backpressure=options.get("_generator_backpressure_num_objects", shape.backpressure),
+            name=options.get("name") or "",
+            is_listed=is_listed,
+        )
 
 
 class DecoratedMethod(EmbeddedMethod):

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Coroutine
+from time import monotonic
 from typing import Any, NoReturn
 
 from phalanx.errors import AsyncioActorExit, RuntimeEnvSetupError, WorkerExit
@@ -30,7 +31,7 @@ from phalanx.runtime.worker.event_loops import (
     is_inside_loop,
 )
 from phalanx.runtime.worker.result_outbox import ResultOutbox
-from phalanx.runtime.worker.run_times import Began, begins
+from phalanx.runtime.worker.run_times import Began
 from phalanx.runtime.worker.task_results import TaskResults
 from phalanx.runtime.worker.task_values import TaskValues
 from phalanx.runtime.worker.traced import watched
@@ -246,9 +247,9 @@ class ActorHost:
                 connection, call = parts_of(entry)
                 mean = self._means.get(call.method, 1.0)
                 outbox.flush_before(mean)
-                started = begins()
+                before = monotonic()
                 message = self._run(connection, call)
-                self._means[call.method] = mean + 0.2 * (started.seconds() - mean)
+                self._means[call.method] = mean + 0.2 * (monotonic() - before - mean)
                 if message is not None:
                     outbox.post(connection, message)
                 continue
@@ -279,7 +280,7 @@ class ActorHost:
         """Run a call. Returns the call's answer if the caller of this method must send it."""
         context = self._context(connection, call)
         token = current.set(context)
-        started = begins()
+        started = Began()
         values = self._values
         try:
             self._calls.check_group(call, self._creation.class_name)

@@ -13,7 +13,7 @@ from phalanx.objects.reference import ObjectRef
 from phalanx.protocol.messages import Call, Done, Message
 from phalanx.runtime.worker.actor_host import LAST_CALLS_S, ActorHost, parts_of
 from phalanx.runtime.worker.event_loops import cancelled, new_loop, start_loop
-from phalanx.runtime.worker.run_times import begins
+from phalanx.runtime.worker.run_times import Began
 from phalanx.runtime.worker.traced import watched
 from phalanx.worker import assigned
 from phalanx.worker.assigned import Entry, Key
@@ -128,7 +128,7 @@ class AsyncActorHost(ActorHost):
         connection, call = parts_of(entry)
         current.set(context)  # the asyncio task has its own copy of the context
         values = self._values
-        started = begins()
+        started = Began()
         message: Message | None
         try:
             self._check(call, context)

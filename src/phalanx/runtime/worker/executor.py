@@ -42,7 +42,7 @@ from phalanx.runtime.worker.devices import DeviceEnvironment
 from phalanx.runtime.worker.ending import end_process
 from phalanx.runtime.worker.profiling import profiler
 from phalanx.runtime.worker.result_outbox import ResultOutbox
-from phalanx.runtime.worker.run_times import Began, begins
+from phalanx.runtime.worker.run_times import Began
 from phalanx.runtime.worker.task_results import TaskResults
 from phalanx.runtime.worker.task_values import TaskValues
 from phalanx.runtime.worker.traced import traced
@@ -283,7 +283,7 @@ class WorkerExecutor:
         definition = core.functions.get(task.function)
         if definition is None:
             error = RuntimeError(f"the message had no function for task {task.name or task.number}")
-            failure = self._results.failure(task.number, error, task.name, begins())
+            failure = self._results.failure(task.number, error, task.name, Began())
             self._outbox.post(connection, failure)
             return
         self._outbox.flush_before(definition.mean_s)
@@ -302,7 +302,7 @@ class WorkerExecutor:
         core.running_for = connection
         core.running = context
         self.interrupt_due = False
-        started = begins()
+        started = Began()
         try:
             message = self._run(connection, task, definition, context, started)
         finally:
