@@ -316,3 +316,53 @@ def test_a_message_that_is_too_large_is_answered_for_and_the_others_leave(loop, 
     while len(found) < 2:
         found += loop.far.receive()
     assert found == [Fetch(7), Fetch(8)]
+
+
+def test_an_event_of_a_closed_connection_is_not_given_to_the_next_one():
+    """All three connections have messages. The handler of the first message closes the others and
+    adds new connections, which get the same descriptors and have no messages.
+    """
+    heard: list[Connection] = []
+    replaced: list[Connection] = []
+
+    def handle(connection, messages):
+        heard.append(connection)
+        if replaced:
+            return
+        others = [one for one in nears if one is not connection]
+        numbers = {one.fileno for one in others}
+        for one in others:
+            reactor.drop(one)
+        for _ in others:
+            near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            near.setblocking(False)
+            replaced.append(Connection(near))
+            fars.append(Connection(far))
+            reactor.add(replaced[-1])
+        assert numbers & {one.fileno for one in replaced}
+
+    reactor = Reactor(handle, heard.append, None, lambda now: 60.0, None)
+    nears, fars = [], []
+    for number in range(3):
+        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        nears.append(Connection(near))
+        fars.append(Connection(far))
+        reactor.add(nears[-1])
+        fars[-1].send(Fetch(number))
+    received: list[int] = []
+    receive = reactor._receive
+    reactor._receive = lambda connection: (  # type: ignore[method-assign]
+        received.append(id(connection)),
+        receive(connection),
+    )
+    reactor.poll(0)
+    assert len(heard) == 1
+    assert received == [id(heard[0])]
+    fars[3].send(Fetch(7))
+    for _ in range(10):
+        if len(heard) < 2:
+            reactor.poll(1.0)
+    assert heard[1] is replaced[0]
+    reactor.close()
+    for far in fars:
+        far.close()

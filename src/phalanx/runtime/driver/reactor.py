@@ -16,7 +16,6 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import ProtocolError
@@ -94,6 +93,8 @@ class Reactor:
         self._epoll = select.epoll()
         self._spin = AdaptiveSpin()
         self._connections: dict[int, Connection] = {}
+        self._closed = 0
+        """The number of connections that were closed."""
         self._listener: socket.socket | None = None
         self._is_accepting = True
         self.failed_accepts = 0
@@ -134,6 +135,7 @@ class Reactor:
         if self._connections.pop(connection.fileno, None) is not None:
             with contextlib.suppress(OSError, ValueError):
                 self._epoll.unregister(connection.fileno)
+        self._closed += 1
         connection.close()
 
     def listen(self, listener: socket.socket) -> None:
@@ -174,14 +176,10 @@ class Reactor:
             events = self._spin.poll(look, timeout_s) if is_awaited else self._sleep(timeout_s)
         except InterruptedError:
             return
-        # All are looked up before any event is handled, because a handler may close the others.
-        connections = list(map(self._connections.get, map(itemgetter(0), events)))
-        for (fd, mask), connection in zip(events, connections, strict=True):
+        closed = self._closed
+        for fd, mask in events:
+            connection = self._connections.get(fd)
             if connection is not None:
-                if self._connections.get(fd) is not connection:
-                    # an earlier event has closed this descriptor, and its number belongs to another
-                    # one
-                    continue
                 if mask & select.EPOLLOUT:
                     connection.drain()
                 if mask & ~select.EPOLLOUT:
@@ -192,6 +190,10 @@ class Reactor:
                     os.read(self._wake_fd, 4096)
             elif self._listener is not None and fd == self._listener.fileno():
                 self._accept()
+            if self._closed != closed:
+                # The number of a closed descriptor may belong to another connection, which has no
+                # event. The next poll reports the remaining events again.
+                break
         if self._flush is not None:
             self._flush()
         while self._not_sent and self._unsendable is not None:
