@@ -342,27 +342,29 @@ def test_an_event_of_a_closed_connection_is_not_given_to_the_next_one():
         assert numbers & {one.fileno for one in replaced}
 
     reactor = Reactor(handle, heard.append, None, lambda now: 60.0, None)
-    nears, fars = [], []
+    nears: list[Connection] = []
+    fars: list[Connection] = []
     for number in range(3):
-        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        nears.append(Connection(near))
-        fars.append(Connection(far))
+        for ends, end in zip((nears, fars), socket.socketpair(), strict=True):
+            ends.append(Connection(end))
         reactor.add(nears[-1])
         fars[-1].send(Fetch(number))
-    received: list[int] = []
+    received: list[Connection] = []
     receive = reactor._receive
-    reactor._receive = lambda connection: (  # type: ignore[method-assign]
-        received.append(id(connection)),
-        receive(connection),
-    )
+
+    def noted(connection: Connection) -> None:
+        received.append(connection)
+        receive(connection)
+
+    reactor._receive = noted  # type: ignore[method-assign]
     reactor.poll(0)
     assert len(heard) == 1
-    assert received == [id(heard[0])]
+    assert received == heard
     fars[3].send(Fetch(7))
     for _ in range(10):
         if len(heard) < 2:
             reactor.poll(1.0)
     assert heard[1] is replaced[0]
     reactor.close()
-    for far in fars:
-        far.close()
+    for connection in fars:
+        connection.close()
