@@ -11,7 +11,7 @@ from phalanx.errors import StoreFullError
 from phalanx.model.ids import GangId
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import Stream
-from phalanx.owner.actors.client import ActorClient
+from phalanx.owner.actors.client import ActorClient, CallOptions
 from phalanx.owner.tasks.records import Template
 from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.asking import Ask, Reply
@@ -134,7 +134,8 @@ class SimDriver(SimProcess):
     ) -> Refs:
         """Call an actor; return the call's references."""
         args, pins = self.arguments(work, nested)
-        call = self.owner.calls.new(client, "work", args, None, pins, retries=retries, **options)
+        settled = CallOptions(retries=retries, **options)
+        call = self.owner.calls.new(client, "work", args, None, pins, settled)
         self.owner.calls.submit(call, None, stream)
         self.promises.call_promised(self, call, work)
         return call.refs
