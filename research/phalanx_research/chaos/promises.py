@@ -136,7 +136,7 @@ class Promises:
             what=f"call {call.number} of {call.actor.name}",
             work=work,
             retries=call.retries,
-            retry_exceptions=call.retry_exceptions,
+            retry_exceptions=call.options.retry_exceptions,
             since=self._kernel.now,
             is_call=True,
         )
