@@ -31,8 +31,8 @@ from phalanx.scheduler.cycle.plan import Rejection
 from phalanx.scheduler.cycle.rows import NEVER, TOUCHED, Ask, Change, Filter, Rows, Scorer, touched
 from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.specs import NodeSpec
-from phalanx.scheduler.plugin_parts.binding import Binding, units_of
 from phalanx.scheduler.plugin_parts.card_sets import CARD
+from phalanx.scheduler.plugin_parts.cell_binding import CellBinding, units_of
 from phalanx.scheduler.plugin_parts.cell_settings import fault_of, read_cells
 from phalanx.scheduler.plugin_parts.cell_tree import Place
 from phalanx.scheduler.plugin_parts.cells import (
@@ -94,7 +94,7 @@ class VirtualClusters:
             self._downgraded.update(guaranteed[owner, node])
         for node, units in others.items():
             self._cells.take(OTHERS, node, units)
-        self._binding = Binding(session, self._cells, self._gpu, self.name, self)
+        self._binding = CellBinding(session, self._cells, self._gpu, self.name, self)
         reclaims: list[tuple[str, Any]] = [
             ("held_back", self._held_back),
             ("reclaimable", self._reclaimable),
@@ -232,7 +232,8 @@ class VirtualClusters:
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
         """Return a flag for each node: whether the task may be there. Places of guaranteed jobs
-        come from `Binding`; for such jobs this is called only for single nodes and explanations.
+        come from `CellBinding`; for such jobs this is called only for single nodes and for
+        explanations.
         """
         units = self._units(ask.eq_class)
         if not self._entitled(ask.job):

@@ -51,7 +51,7 @@ def units_of(eq_class: EquivalenceClass, gpu: int) -> int:
     return (whole + (share > CARD // 2)) * CARD + (share if share <= CARD // 2 else 0)
 
 
-class Binding:
+class CellBinding:
     """Finds the places of guaranteed jobs in one cycle."""
 
     def __init__(self, session: Session, cells: Cells, gpu: int, name: str, work: Work) -> None:
