@@ -379,6 +379,11 @@ class JobPromises:
         least = other.min_available if other.array is None else other.array.count
         return by_policy or done >= least
 
+    @property
+    def members_begun(self) -> int:
+        """The number of members of jobs and tasks of arrays that have run at least once."""
+        return len(self._runs)
+
     def open(self, control: Head | None) -> list[str]:
         """Return descriptions of jobs that have not finished, or that the head no longer knows.
         `control` is the head's state; None while no head runs.

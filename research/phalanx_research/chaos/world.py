@@ -20,7 +20,13 @@ from phalanx_research.chaos.promises import Promises
 from phalanx_research.chaos.workload import Program
 
 PROGRESS_S = 240.0
-"""Seconds after the last fault within which all submitted work must have ended."""
+"""Seconds after the last fault within which all submitted work must have ended, apart from arrays
+that still begin tasks.
+"""
+NEXT_TASK_S = 30.0
+"""Seconds within which an array that needs longer must begin a task that has not run yet. The tasks
+of some arrays run one after another, and a slow network makes each of them slow.
+"""
 SETTLE_S = 90.0
 """Seconds after the drivers' end within which everything that they held must be released."""
 _BACK_S = 5.0
@@ -71,6 +77,10 @@ class World:
         kernel.run(options.chaos_s)
         self.faults.heal()
         self._run_until(self._is_all_ended, PROGRESS_S)
+        begun = 0
+        while not self._is_all_ended() and self.promises.jobs.members_begun > begun:
+            begun = self.promises.jobs.members_begun
+            self._run_until(self._is_all_ended, NEXT_TASK_S)
         self.promises.check_all_kept(kernel.now - options.chaos_s, self._control)
         self.promises.jobs.check_ends(self._control)
         for driver in cluster.drivers:
