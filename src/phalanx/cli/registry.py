@@ -104,6 +104,8 @@ PANELS: dict[str, dict[str, Entry]] = {
     CLUSTER: {
         "start": Entry("start:start", "Start a cluster here, or join one."),
         "stop": Entry("stop:stop", "End the head and the nodes on this machine."),
+        "up": Entry("up:up", "Install and start a cluster on many machines, over ssh."),
+        "down": Entry("up:down", "End a cluster's daemons on many machines, over ssh."),
         "install": Entry("install:install", "Install head and node as services of systemd."),
         "uninstall": Entry("install:uninstall", "Remove the services of systemd."),
         "restart": Entry(
