@@ -231,6 +231,22 @@ def test_tasks_without_a_script(slurm):
     assert (sorted(done.stdout.splitlines()), done.returncode) == (["0: 2", "1: 2"], 3)
 
 
+def test_a_node_is_drained_and_takes_work_again(slurm):
+    name = slurm("sinfo", "-hN", "-o", "%N").stdout.split()[0]
+    drained = ("scontrol", "update", f"NodeName={name}", "State=DRAIN", "Reason=new disks")
+    assert slurm(*drained).returncode == 0
+    try:
+        shown = slurm("scontrol", "show", "node", name).stdout
+        assert "State=IDLE+DRAIN" in shown
+        assert "Reason=new disks" in shown
+    finally:
+        slurm("scontrol", "update", f"nodename={name}", "state=resume")
+    assert "State=IDLE " in slurm("scontrol", "show", "node", name).stdout
+    unknown = slurm("scontrol", "update", "nodename=nowhere", "state=resume")
+    assert "Invalid node name specified" in unknown.stderr
+    assert unknown.returncode == 1
+
+
 def test_jobs_that_wait_and_end(slurm):
     one = slurm("sbatch", "--parsable", "-H", "-J", "held", "-o", "/dev/null", "--wrap", "true")
     number = one.stdout.strip()

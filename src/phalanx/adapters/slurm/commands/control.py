@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-from phalanx.adapters.slurm.commands import reservations
+from phalanx.adapters.slurm.commands import node_states, reservations
 from phalanx.adapters.slurm.commands.array_rows import with_array_tasks
 from phalanx.adapters.slurm.commands.hostlists import expanded
 from phalanx.adapters.slurm.commands.numbers import array_task_or_job, slurm_id
@@ -83,7 +83,7 @@ _OF_RESERVATIONS = {"create": reservations.create, "delete": reservations.delete
 
 def scontrol(words: Sequence[str]) -> None:
     """Show jobs, nodes, partitions and reservations; hold, release, suspend, resume, requeue and
-    update jobs; create, update and delete reservations."""
+    update jobs; drain and resume nodes; create, update and delete reservations."""
     asked, rest = read("scontrol", SCONTROL, words, intermixed=True)
     try:
         check_words({"clusters": asked.get("clusters", asked.get("cluster", CLUSTER))})
@@ -102,6 +102,8 @@ def scontrol(words: Sequence[str]) -> None:
             ask(address(), CommandJob(array_task_or_job(name), _COMMANDS[what]))
     elif what == "update" and any(w.lower().startswith("reservation") for w in operands):
         reservations.update(operands)
+    elif what == "update" and any(w.lower().startswith("nodename=") for w in operands):
+        node_states.update(operands)
     elif what == "update":
         _update(operands)
     elif what in _OF_RESERVATIONS:
@@ -249,7 +251,7 @@ def _update(operands: Sequence[str]) -> None:
             refuse("scontrol", f"update {word}: only {there} can be changed")
         pairs["jobid" if name.lower() == "job" else name.lower()] = value
     if "jobid" not in pairs:
-        refuse("scontrol", "update: give JobId=N; use `phalanx drain` for nodes")
+        refuse("scontrol", "update: give JobId=N, NodeName=NAME or ReservationName=NAME")
     for name in pairs["jobid"].split(","):
         found = ask(address(), GetJob(array_task_or_job(name)))
         try:
