@@ -31,6 +31,7 @@ def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
         "address": status.address,
         "store": status.store,
         "standbys": status.standbys,
+        "booting": status.booting,
         "troubles": status.troubles,
         "nodes": [node_data(row, status) for row in status.nodes],
         "resources": {
@@ -60,6 +61,10 @@ def status_text(status: StatusInfo, version: str) -> str:
         *(f"health: {said}" for said in amiss or ["all is well"]),
         f"nodes: {states[ALIVE]} alive, {states[DRAINING]} draining, {states[DEAD]} dead"
         + (f"; {silent} have not reported since the head restarted" if silent else ""),
+        *(
+            f"  pool {pool}: {', '.join(names)} {'boots' if len(names) == 1 else 'boot'}"
+            for pool, names in status.booting.items()
+        ),
         *_unwell(status.nodes),
         *_groups_lines(status.nodes),
         "",

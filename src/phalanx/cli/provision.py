@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 from phalanx.cli.common_options import Address
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.provisioning.booting import BootingFile
-from phalanx.cli.provisioning.pools import Pool, read_pools
+from phalanx.cli.provisioning.pools import read_pools
 from phalanx.cli.provisioning.rounds import Provisioner, loose_demands
 from phalanx.cli.reach import ANSWER_S, USAGE, fail
 from phalanx.cli.table import echo
@@ -18,7 +18,7 @@ from phalanx.errors import PhalanxError
 from phalanx.manifests.times import read_length
 from phalanx.model.lifecycle import PENDING_CREATION, PENDING_NODE
 from phalanx.observe.state.query import StateQuery
-from phalanx.protocol.requests.cluster import DeclarePools, GetStatus
+from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.gangs import TakeSnapshot
 from phalanx.protocol.requests.request import Request
 from phalanx.protocol.requests.state import QueryState
@@ -68,7 +68,7 @@ def provision(
     )
     while True:
         try:
-            _round(provisioner, pools, address)
+            _round(provisioner, address)
         except (ConnectionError, TimeoutError) as error:
             if once or dry_run:
                 fail(str(error))
@@ -80,14 +80,15 @@ def provision(
         time.sleep(every_s)
 
 
-def _round(provisioner: Provisioner, pools: list[Pool], address: str | None) -> None:
+def _round(provisioner: Provisioner, address: str | None) -> None:
     """Look and act once. A head that gives no answer now is asked again in the next round."""
-    _ask(address, DeclarePools([one.declared() for one in pools]))
+    _ask(address, provisioner.declare())
     status = _ask(address, GetStatus())
     text = _ask(address, TakeSnapshot(has_past_runs=True)).decode()
     (snapshot,) = read_snapshots(text, known_plugins(), "the cluster")
     rows = [row for kind, state in _WAITING.items() for row in _rows(address, kind, state)]
     provisioner.round(status, snapshot, loose_demands(rows), time.monotonic())
+    _ask(address, provisioner.declare())
 
 
 def _rows(address: str | None, kind: str, state: str) -> list[dict[str, Any]]:

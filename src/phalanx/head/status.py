@@ -75,6 +75,7 @@ class Status:
             stranded=self._stranded.amounts(),
             lost_nodes=self._lost_nodes(),
             standbys=list(self._standbys),
+            booting=self._nodes.booting(),
         )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 from phalanx.adapters.ray.command.status import ray_status_text
 from phalanx.model.lifecycle import ALIVE, DEAD
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
@@ -54,6 +56,12 @@ def test_a_cluster_with_work_that_waits():
         " {'CPU': 1.0, 'GPU': 1.0}: 1+ pending tasks/actors",
         " {'CPU': 8.0} * 2 (PACK): 1+ pending placement groups",
     ]
+
+
+def test_machines_that_boot_are_pending():
+    booting = {"gpu": ["gpu-1", "gpu-2"], "cpu": ["cpu-1"]}
+    text = ray_status_text(msgspec.structs.replace(status(), booting=booting), [], NOW)
+    assert "Pending:\n gpu, 2 launching\n cpu, 1 launching\nRecent failures:" in text
 
 
 def test_a_cluster_without():

@@ -31,6 +31,14 @@ def test_pools_are_forgotten_when_nobody_declares_them_any_more() -> None:
     assert nodes.records([]) == []
 
 
+def test_machines_boot_until_their_nodes_join() -> None:
+    nodes = ExpectedNodes()
+    nodes.declare([NodePool(["gpu-1", "gpu-2"], {}, {}, "gpu", ["gpu-1", "gpu-2"]), POOL], 100.0)
+    assert nodes.booting([living("other")]) == {"gpu": ["gpu-1", "gpu-2"]}
+    assert nodes.booting([living("gpu-2")]) == {"gpu": ["gpu-1"]}
+    assert nodes.booting([living("gpu-1"), living("gpu-2")]) == {}
+
+
 def test_a_new_declaration_replaces_the_last_one() -> None:
     nodes = ExpectedNodes()
     nodes.declare([POOL], 100.0)

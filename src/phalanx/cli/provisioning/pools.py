@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -50,9 +51,10 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
             number += 1
         return found
 
-    def declared(self) -> NodePool:
-        """Return the pool as the head knows it."""
-        return NodePool(self.names(set(), self.max), self.resources, self.labels)
+    def declared(self, booting: Iterable[str]) -> NodePool:
+        """Return the pool as the head knows it. `booting`: the nodes whose machines boot."""
+        names = self.names(set(), self.max)
+        return NodePool(names, self.resources, self.labels, self.name, list(booting))
 
     def owns(self, node: str) -> bool:
         """Whether a node with this name belongs to the pool."""

@@ -26,7 +26,7 @@ from phalanx.cli.provisioning.programs import run
 from phalanx.model.holds import DRAIN
 from phalanx.model.lifecycle import ALIVE, DEAD
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
-from phalanx.protocol.requests.cluster import DrainNode, UndrainNode
+from phalanx.protocol.requests.cluster import DeclarePools, DrainNode, UndrainNode
 from phalanx.protocol.requests.request import Request
 from phalanx.scheduler.cycle.specs import Snapshot
 
@@ -54,6 +54,10 @@ class Provisioner:
         self._file = file
         self._ask = ask
         self._say = say
+
+    def declare(self) -> DeclarePools:
+        """Return the request that tells the head about the pools, and about machines that boot."""
+        return DeclarePools([one.pool.declared(one.booting) for one in self._states])
 
     def round(
         self, status: StatusInfo, snapshot: Snapshot, demands: Sequence[Amounts], now: float

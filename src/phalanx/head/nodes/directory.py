@@ -375,6 +375,10 @@ class NodeDirectory:
         living = self.living()
         return living + self.expected.records(living)
 
+    def booting(self) -> dict[str, list[str]]:
+        """Return the names of nodes of pools whose machines boot, by pool."""
+        return self.expected.booting(self.living())
+
     def row(self, node_id: str) -> ViewRow:
         """Return the row of a node with its last report, as other nodes see it."""
         return view_row(self._records[node_id], self._reports[node_id])

@@ -40,6 +40,15 @@ class ExpectedNodes:
             _record(pool, name) for pool in self._pools for name in pool.names if name not in names
         ]
 
+    def booting(self, living: Iterable[NodeRecord]) -> dict[str, list[str]]:
+        """Return the names of the nodes whose machines boot, by pool."""
+        names = {record.name for record in living}
+        return {
+            pool.name: waiting
+            for pool in self._pools
+            if (waiting := [name for name in pool.booting if name not in names])
+        }
+
 
 def _record(pool: NodePool, name: str) -> NodeRecord:
     return NodeRecord(

@@ -146,6 +146,10 @@ class StatusInfo(Row, frozen=True):
     """The nodes that died unexpectedly within the last hour, each with its reason."""
     standbys: list[str] = msgspec.field(default_factory=list)
     """HOST:PORT of each standby that the head was given."""
+    booting: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    """The names of nodes whose machines `phalanx provision` has asked for, by pool, until they
+    join.
+    """
 
 
 class HyperNodeInfo(Row, frozen=True):

@@ -99,6 +99,10 @@ class NodePool(msgspec.Struct, frozen=True, array_like=True):
     """The resources of each of these nodes."""
     labels: dict[str, str]
     """The labels of each of these nodes."""
+    name: str = ""
+    """The name of the pool."""
+    booting: list[str] = []
+    """The names of the nodes whose machines were asked for, and that have not joined yet."""
 
 
 class DeclarePools(Request[None]):

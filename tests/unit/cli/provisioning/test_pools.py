@@ -23,7 +23,9 @@ def test_a_file_is_read_with_its_units() -> None:
     assert pool.resources == {"CPU": 32.0, "GPU": 4.0, "memory": 2.0 * 2**30}
     assert (pool.idle_s, pool.boot_s, pool.min, pool.max) == (90.0, 300.0, 0, 3)
     assert pool.up == ("/bin/up", "--fast")
-    assert pool.declared().names == ["gpu-1", "gpu-2", "gpu-3"]
+    declared = pool.declared(["gpu-2"])
+    assert declared.names == ["gpu-1", "gpu-2", "gpu-3"]
+    assert (declared.name, declared.booting) == ("gpu", ["gpu-2"])
 
 
 def test_a_pool_owns_the_nodes_with_its_name_and_a_number() -> None:

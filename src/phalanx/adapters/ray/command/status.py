@@ -32,7 +32,7 @@ def ray_status_text(
         *("Node status", _LINE),
         *("Active:", *_nodes([row for row in living if _is_used(row)], "active")),
         *("Idle:", *_nodes([row for row in living if not _is_used(row)], "idle")),
-        *("Pending:", " (no pending nodes)"),
+        *("Pending:", *_pending(status.booting)),
         "Recent failures:",
         *(
             [f" node_{r.node_id}: NodeTerminated (ip: {r.host})" for r in failed]
@@ -54,6 +54,14 @@ def _is_used(row: NodeInfo) -> bool:
 
 def _nodes(rows: Sequence[NodeInfo], kind: str) -> list[str]:
     return [f" 1 node_{row.node_id}" for row in rows] or [f" (no {kind} nodes)"]
+
+
+def _pending(booting: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return a line for each pool with machines that boot, in Ray's words for a node that has no
+    address yet.
+    """
+    said = [f" {pool}, {len(names)} launching" for pool, names in booting.items()]
+    return said or [" (no pending nodes)"]
 
 
 def _usage(rows: Sequence[NodeInfo]) -> list[str]:
