@@ -236,12 +236,11 @@ def test_a_node_is_drained_and_takes_work_again(slurm):
     drained = ("scontrol", "update", f"NodeName={name}", "State=DRAIN", "Reason=new disks")
     assert slurm(*drained).returncode == 0
     try:
-        shown = slurm("scontrol", "show", "node", name).stdout
-        assert "State=IDLE+DRAIN" in shown
-        assert "Reason=new disks" in shown
+        eventually(lambda: "State=DRAINED " in slurm("scontrol", "show", "node", name).stdout)
+        assert "Reason=new disks" in slurm("scontrol", "show", "node", name).stdout
     finally:
         slurm("scontrol", "update", f"nodename={name}", "state=resume")
-    assert "State=IDLE " in slurm("scontrol", "show", "node", name).stdout
+    eventually(lambda: "State=IDLE " in slurm("scontrol", "show", "node", name).stdout)
     unknown = slurm("scontrol", "update", "nodename=nowhere", "state=resume")
     assert "Invalid node name specified" in unknown.stderr
     assert unknown.returncode == 1
