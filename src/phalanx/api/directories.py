@@ -1,10 +1,11 @@
-"""The current directory of a program."""
+"""The current directory of a program, and the directory in which its jobs run by default."""
 
 from __future__ import annotations
 
 import os
 
 from phalanx.errors import CurrentDirectoryError
+from phalanx.runtime.daemons import logins
 
 
 def current_directory() -> str:
@@ -18,3 +19,15 @@ def current_directory() -> str:
         raise CurrentDirectoryError(
             "The current directory was removed. Change to a directory that exists, and try again."
         ) from None
+
+
+def default_directory(address: str | None = None) -> str:
+    """Return the directory in which a job runs that names none: the current one.
+
+    For a head that is reached with a login it is "", a directory of each member's own, because the
+    nodes do not have the directories of this machine. `address`: that of the head; by default
+    PHALANX_ADDRESS, or the current login.
+    """
+    if logins.chosen(address or os.environ.get("PHALANX_ADDRESS")) is not None:
+        return ""
+    return current_directory()

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from phalanx.api.directories import current_directory
+from phalanx.api.directories import default_directory
 from phalanx.api.job_config import JOB_CONFIG
 from phalanx.manifests.sizes import read_size
 from phalanx.model.environments import TOOLS, reference
@@ -124,7 +124,9 @@ class Job:
     """
     working_dir: str | None = None
     """The directory in which members run, which must exist on their nodes; by default the current
-    one, or a directory of the member's own if `runtime_env` has directories that are uploaded."""
+    one. If `runtime_env` has directories that are uploaded, or the head is reached with a login
+    (`phalanx login`), it is a directory of the member's own.
+    """
     runtime_env: Mapping[str, Any] | None = None
     """The software of the job, prepared on each node before any member begins: {"pip": ["numpy"]},
     {"uv": "uv.lock"} or {"conda": "environment.yml"}; `working_dir` and `py_modules`, which are
@@ -188,7 +190,7 @@ class Job:
             "queue": (engine.queue if engine is not None else "") or DEFAULT_QUEUE,
             "priority": engine.priority if engine is not None else 0,
             "min_members": self.members,
-            "working_dir": "" if self.uploads else current_directory(),
+            "working_dir": "" if self.uploads else default_directory(),
         }
         for field, default in defaults.items():
             if vars(self)[field] is None:

@@ -133,11 +133,11 @@ def init(
     """Connect to a cluster that runs on this machine, or start Phalanx here.
 
     `address`: HOST:PORT of a cluster's head connects to the node of that cluster on this machine;
-    `pid:PID` connects to the runtime that the program with this process id started for itself;
-    "auto" connects to a running cluster and raises ConnectionError when there is none; "local"
-    always starts a runtime. With None, the address is that in PHALANX_ADDRESS, else that of the
-    cluster that was started here last. If there is neither, a runtime is started, which ends with
-    this process.
+    `pid:PID` connects to the runtime that the program with this process id
+    started for itself; "auto" connects to a running cluster and raises ConnectionError when there
+    is none; "local" always starts a runtime. With None, the address is that in PHALANX_ADDRESS,
+    else that of the current login (`phalanx login`), else that of the cluster that was started here
+    last. If there is none of these, a runtime is started, which ends with this process.
 
     `num_cpus`, `num_gpus`, `resources` and `labels` are those of the new runtime; by default, those
     of the machine. `object_store_memory` is in bytes (default: 30 % of free memory, and at most

@@ -27,7 +27,7 @@ Address = Annotated[
     str | None,
     Option(
         help="Address of the head (HOST:PORT), or ray:auto for a Ray cluster. Default: "
-        "PHALANX_ADDRESS, or the "
+        "PHALANX_ADDRESS, the current login, or the "
         "cluster on this machine."
     ),
 ]

@@ -21,8 +21,8 @@ from phalanx.cli.allocation import (
     LOOK_EVERY_S,
     Allocation,
     cancelled_by_interrupt,
+    need_node,
     reach,
-    refuse_ray,
     submit_with_streams,
     wait_until_running,
 )
@@ -44,8 +44,8 @@ from phalanx.runtime.os.accounts import current_umask
 Address = Annotated[
     str | None,
     Option(
-        help="Address of the head (HOST:PORT). Default: PHALANX_ADDRESS, or the cluster on this "
-        "machine."
+        help="Address of the head (HOST:PORT). Default: PHALANX_ADDRESS, the current login, or "
+        "the cluster on this machine."
     ),
 ]
 
@@ -77,7 +77,7 @@ def run_at_terminal(
 
     The job ends when this command ends.
     """
-    refuse_ray(address, "--pty")
+    need_node(address, "--pty")
     if is_detached or spec.replicas != 1:
         fail("--pty is for one member in the foreground: leave out --detach and --gang.", USAGE)
     submit_with_streams(address, spec, "terminal", is_quiet)
@@ -156,7 +156,7 @@ def shell(
     The shell has the job's devices, variables and directory, and uses the job's resources. It ends
     when the job or this command ends.
     """
-    refuse_ray(address, "phalanx shell")
+    need_node(address, "phalanx shell")
     job, member = job_and_member(address, name)
     is_terminal = not no_pty and os.isatty(0)
     argv = list(command or [os.environ.get("SHELL") or "/bin/sh"])
@@ -186,7 +186,7 @@ def step(
     Inside `phalanx alloc` and inside jobs, --job is not needed. Each line of output begins with the
     member's name. Exits with the largest exit code of the members.
     """
-    refuse_ray(address, "phalanx step")
+    need_node(address, "phalanx step")
     name = job or os.environ.get("PHALANX_JOB")
     if not name:
         fail("Which job? Name it with --job, or run this inside `phalanx alloc`.", USAGE)
@@ -268,8 +268,8 @@ def alloc(
         str | None,
         Option(
             rich_help_panel=panels.CLUSTER,
-            help="Address of the head (HOST:PORT). Default: PHALANX_ADDRESS, or the cluster on "
-            "this machine.",
+            help="Address of the head (HOST:PORT). Default: PHALANX_ADDRESS, the current login, "
+            "or the cluster on this machine.",
         ),
     ] = None,
 ) -> None:
@@ -280,7 +280,7 @@ def alloc(
     """
     from phalanx.api.job import Job
 
-    refuse_ray(address, "phalanx alloc")
+    need_node(address, "phalanx alloc")
     try:
         job = Job(
             HOLDER, name=name or f"alloc-{os.urandom(3).hex()}", members=gang, queue=queue,
@@ -322,7 +322,7 @@ def forward(
 
     Runs until Ctrl-C, or until the job ends. Every user of this machine can connect to the port.
     """
-    refuse_ray(address, "phalanx forward")
+    need_node(address, "phalanx forward")
     job, member = job_and_member(address, name)
     if member.state != st.RUNNING:
         fail(f"Member {member.name} of job {job.name} does not run: it is {member.state}.")

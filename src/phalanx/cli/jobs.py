@@ -69,7 +69,7 @@ PanelAddress = Annotated[
         "--address",
         rich_help_panel=panels.CLUSTER,
         help="Address of the head (HOST:PORT), or ray:auto for a Ray cluster. Default: "
-        "PHALANX_ADDRESS, or the "
+        "PHALANX_ADDRESS, the current login, or the "
         "cluster on this machine.",
     ),
 ]
@@ -353,7 +353,8 @@ def run(
         Path | None,
         Option(
             rich_help_panel=panels.COMMAND,
-            help="Working directory of the command. Default: the current directory.",
+            help="Working directory of the command. Default: the current directory or, with a "
+            "login, a directory of the command's own.",
         ),
     ] = None,
     detach: Annotated[
@@ -410,7 +411,7 @@ def run(
             memory=memory,
             memory_limit=memory,
             env=_variables(env or []),
-            working_dir=None if directory is None else str(directory.resolve()),
+            working_dir=str(directory.resolve()) if directory else _directory(address, working_dir),
             runtime_env=runtime_env(
                 runtime_env_file,
                 runtime_env_json,
@@ -453,6 +454,13 @@ def run(
         uid = (found.namespace, found.name)
         say(how_it_ended("Job", uid, found.state, found.reason), err=True)
     raise Ended(code_of(found))
+
+
+def _directory(address: str | None, uploaded: str | None) -> str | None:
+    """Return the directory of a command for which no directory is given."""
+    from phalanx.api.directories import default_directory
+
+    return None if uploaded else default_directory(address)
 
 
 def _run_here(address: str | None, spec: JobSpec, is_array: bool, is_quiet: bool) -> JobDescription:

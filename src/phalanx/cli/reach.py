@@ -66,9 +66,10 @@ def ask(
 ) -> R:
     """Return the answer of a cluster's head, asked through one of its daemons on this machine.
 
-    If `address` is None, PHALANX_ADDRESS or the only cluster on this machine is used or, with
-    `with_programs`, the only session of a program. An address such as `ray:auto` means a cluster of
-    that engine. The command ends if there is no such cluster, or if the answer is an error.
+    If `address` is None, PHALANX_ADDRESS, the current login or the only cluster on this machine is
+    used or, with `with_programs`, the only session of a program. An address such as `ray:auto`
+    means a cluster of that engine. The command ends if there is no such cluster, or if the answer
+    is an error.
     """
     named = address or os.environ.get("PHALANX_ADDRESS") or ""
     if (engine := _engine_of(named)) is not None:
@@ -76,7 +77,7 @@ def ask(
     from phalanx.runtime.daemons.visitor import ask_daemon
 
     troubles = []
-    for session, daemon in _daemons(address, with_programs):
+    for session, daemon in daemons_of(address, with_programs):
         try:
             return _answered(partial(ask_daemon, session, daemon, request, timeout_s))
         except ConnectionError as error:
@@ -136,12 +137,16 @@ def _engine_of(address: str) -> str | None:
     return starting.engine_of(address)
 
 
-def _daemons(address: str | None, with_programs: bool) -> list[tuple[Any, Any]]:
+def daemons_of(address: str | None, with_programs: bool = False) -> list[tuple[Any, Any]]:
+    """Return the daemons through which a cluster is asked. Ends the command if there are none."""
+    from phalanx.errors import AuthenticationError
     from phalanx.runtime.daemons.finding import find_daemons
 
     try:
         return find_daemons(address, with_programs)
     except ConnectionError as error:
         fail(str(error))
+    except AuthenticationError as error:
+        fail(str(error), NOT_ALLOWED)
     except ValueError as error:
         fail(str(error), USAGE)

@@ -52,7 +52,7 @@ Address = Annotated[
     str | None,
     Option(
         help="Address of the head (HOST:PORT), or pid:PID for a program's own session. Default: "
-        "PHALANX_ADDRESS, or the cluster on this machine."
+        "PHALANX_ADDRESS, the current login, or the cluster on this machine."
     ),
 ]
 Timeout = Annotated[

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 from typing import Annotated
 
@@ -69,6 +71,8 @@ def stop(
             ledger.delete(store + ledger.ENDING)
             delete_audit(store)
             shutil.rmtree(f"{store}.packages", ignore_errors=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{store}.pem")
             report(f"Deleted {store}: the next head begins with nothing.")
         elif not forget and any(one.kind == "head" for one in ended) and exists(store):
             report(

@@ -202,7 +202,7 @@ def test_a_certificate_of_somebody_else_is_seen_through(pair, place):
     """A proxy that ends TLS on both sides and passes the handshake on, unchanged."""
     here, there = pair
     session = sessions.create(place)
-    identity = Identity(session)
+    identity = Identity(os.path.join(session.directory, "gateway.pem"), session.name)
     listening = socket.create_server((HOST, 0))
 
     def serve():

@@ -15,7 +15,7 @@ from phalanx.protocol.frames import FrameReader, encode_frame
 from phalanx.protocol.requests.jobs import ListJobs
 from phalanx.protocol.requests.request import encode_request
 from phalanx.runtime.daemons.personal_token import PersonalToken, parse
-from phalanx.runtime.daemons.remote import _connected
+from phalanx.runtime.daemons.remote import connected
 
 
 class Laptop(Machine):
@@ -70,7 +70,7 @@ def test_a_rotated_token_is_valid_twice_and_a_revoked_one_at_no_time(
     laptop.done("jobs")
     laptop.done("jobs", PHALANX_TOKEN_FILE=first)
     host, _, port = laptop.env["PHALANX_ADDRESS"].rpartition(":")
-    live = _connected(host, int(port), secret_of(laptop.token), 30.0)
+    live = connected(host, int(port), secret_of(laptop.token), 30.0)
     with live:
         live.sendall(encode_frame([Ask(1, ListJobs.kind, encode_request(ListJobs()))]))
         replies = FrameReader()
@@ -92,7 +92,7 @@ def test_only_requests_come_in_with_a_token(machine: Machine, laptop: Laptop) ->
 
     machine.done("token", "create", "ana", "--file", laptop.token)
     host, _, port = laptop.env["PHALANX_ADDRESS"].rpartition(":")
-    with _connected(host, int(port), secret_of(laptop.token), 30.0) as live:
+    with connected(host, int(port), secret_of(laptop.token), 30.0) as live:
         live.sendall(encode_frame([Hello(PROTOCOL_VERSION, bytes(16), "node", 1)]))
         live.settimeout(60)
         assert live.recv(1) == b""

@@ -21,6 +21,10 @@ OF_SOCKET = "unix:"
 """The prefix of the address of a head that is named by the directory of its socket for other
 users.
 """
+OF_CLIENT = "phalanx://"
+"""The prefix of the address of a cluster on which a client's driver is to run. Commands read it as
+the address without the prefix.
+"""
 STANDBY = "standby"
 """The kind of a head's process that waits until no other head holds the store."""
 REMOTE = "remote"
@@ -51,6 +55,8 @@ class Announcement(msgspec.Struct, kw_only=True):
     """The account of a head of another user; -1 for this user's own daemons."""
     shared: str = ""
     """The directory through which other users reach this head; "" if they cannot reach it."""
+    fingerprint: str = ""
+    """The SHA-256 of the certificate that the head shows, in hex; "" without TLS."""
 
 
 class Failure(msgspec.Struct):

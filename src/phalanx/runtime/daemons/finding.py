@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from phalanx.protocol.requests.request import Request
+from phalanx.runtime.daemons import logins
 from phalanx.runtime.daemons.daemon_files import (
+    OF_CLIENT,
     OF_PROGRAM,
     OF_SOCKET,
     REMOTE,
@@ -30,17 +32,21 @@ class NoClusterError(ConnectionError):
 def find_daemons(address: str | None, with_programs: bool = False) -> Found:
     """Return the head and the nodes of a cluster that run here, in the order in which to ask them.
 
-    Without an `address`, the cluster is that of PHALANX_ADDRESS or, without this variable, the only
-    one. `with_programs`: if no cluster runs here, return the only program that has started a
-    session for itself (its address is `pid:PID`). Raises NoClusterError if there is none,
-    ValueError if there are several or if the address is malformed, and ConnectionError for a host
-    name without an address.
+    Without an `address`, the cluster is that of PHALANX_ADDRESS or, without this variable, that of
+    the current login or, without a login, the only one here. An address without a port is the name
+    of a login; "local" ignores the current login. `with_programs`: if no cluster runs
+    here, return the only program that has started a session for itself (its address is `pid:PID`).
+    Raises NoClusterError if there is none, ValueError if there are several or if the address is
+    malformed, and ConnectionError for a host name without an address.
     """
     address = address or os.environ.get("PHALANX_ADDRESS") or None
     if address is not None and address.startswith(OF_PROGRAM):
         return program_of(address)
     if address is not None and address.startswith(OF_SOCKET):
         return _shared(address)
+    address = None if address is None else address.removeprefix(OF_CLIENT)
+    if (login := logins.chosen(address)) is not None:
+        return [remote_head(login.address, login.name)]
     is_any = address in (None, "auto", "local")
     wanted: tuple[str | None, ...] = (None,) if is_any else numeric_addresses(str(address))
     here = first_found(local_daemons, wanted)
@@ -49,6 +55,8 @@ def find_daemons(address: str | None, with_programs: bool = False) -> Found:
         found = programs()
     if not found:
         found = first_found(_of_others, wanted)
+    if not found and not is_any and (login := logins.read().at(str(address))) is not None:
+        found = [remote_head(login.address, login.name)]
     if not found:
         if here:
             raise NoClusterError(_only_standby(here[0][1]))
@@ -82,8 +90,8 @@ def _only_standby(one: Announcement) -> str:
 
 
 def _of_others(address: str | None) -> Found:
-    """Return the heads of other users on this machine, or a remote head for which this user has a
-    token.
+    """Return the heads of other users on this machine, or a remote head, if this user's file has a
+    personal token.
     """
     # Imported here because most commands ask a daemon of their own user.
     from phalanx.runtime.daemons.personal_token import own_token
@@ -91,14 +99,16 @@ def _of_others(address: str | None) -> Found:
 
     found = shared_heads(address)
     if not found and address is not None and own_token() is not None:
-        found = [_remote(address)]
+        found = [remote_head(address)]
     return found
 
 
-def _remote(address: str) -> tuple[Session, Announcement]:
-    """Return a head that is reached with this user's token, on any machine."""
+def remote_head(address: str, login: str = "") -> tuple[Session, Announcement]:
+    """Return a head on any machine, which is reached with the token of a login or, without a login,
+    with this user's token.
+    """
     session = Session(name="", directory="", shared="", spill="", disk="")
-    head = Announcement(kind=REMOTE, pid=0, started="", address=address, token_file="")
+    head = Announcement(kind=REMOTE, pid=0, started="", address=address, token_file="", name=login)
     return session, head
 
 

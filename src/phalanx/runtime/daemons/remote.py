@@ -1,13 +1,12 @@
 """Requests to a head on another machine, with the token of a person or robot.
 
-The connection uses TLS, except on loopback. No authority signs the head's certificate: its
-fingerprint is part of both proofs (`protocol.handshake`), so only a head that knows the token can
-answer.
+The connection uses TLS, except on loopback. The fingerprint of the head's certificate is part of
+both proofs (`protocol.handshake`), so only a head that knows the token can answer. A login also
+says which certificate the head must show (`trust`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import os
 import socket
@@ -25,22 +24,32 @@ from phalanx.protocol.handshake import (
     NONCE_BYTES,
     VERDICT_BYTES,
     ClientsHandshake,
+    Role,
     Status,
 )
 from phalanx.protocol.requests.request import Request, encode_request, read_result
 from phalanx.runtime.daemons.personal_token import PersonalToken
+from phalanx.runtime.daemons.trust import Trust
 
 R = TypeVar("R")
 
 _PART_BYTES = 1 << 16
 _REQUEST_BYTES = STRANGERS_FRAME_BYTES - 100
+ANY = Trust()
 
 
-def ask_remote(address: str, token: PersonalToken, request: Request[R], timeout_s: float) -> R:
+def ask_remote(
+    address: str,
+    token: PersonalToken,
+    request: Request[R],
+    timeout_s: float,
+    trust: Trust = ANY,
+) -> R:
     """Return the answer of the head at HOST:PORT to one request.
 
     Raises ConnectionError if the head cannot be reached, AuthenticationError if it does not know
-    the token, TimeoutError, and any error with which the head answers.
+    the token or shows a certificate that is not trusted, TimeoutError, and any error with which the
+    head answers.
     """
     body = encode_request(request)
     if len(body) > _REQUEST_BYTES:
@@ -51,7 +60,7 @@ def ask_remote(address: str, token: PersonalToken, request: Request[R], timeout_
     host, _, port = address.rpartition(":")
     deadline = time.monotonic() + timeout_s
     try:
-        with _connected(host.strip("[]"), int(port), token, timeout_s) as sock:
+        with connected(host.strip("[]"), int(port), token, timeout_s, trust) as sock:
             sock.sendall(encode_frame([Ask(1, request.kind, body)]))
             reply = _reply(sock, address, deadline)
     except TimeoutError:
@@ -61,20 +70,27 @@ def ask_remote(address: str, token: PersonalToken, request: Request[R], timeout_
     return read_result(request, reply.result, reply.error)
 
 
-def _connected(host: str, port: int, token: PersonalToken, timeout_s: float) -> socket.socket:
-    """Return a connection on which both sides have proved that they know the token."""
-    sock = socket.create_connection((host, port), timeout_s)
+def connected(
+    host: str,
+    port: int,
+    token: PersonalToken,
+    timeout_s: float,
+    trust: Trust = ANY,
+    role: Role = Role.CLIENT,
+) -> socket.socket:
+    """Return a connection on which both sides have proved that they know the token. `role`: the
+    purpose of the connection.
+
+    Raises AuthenticationError, ConnectionError and OSError.
+    """
+    sock, binding = _opened(host, port, timeout_s, trust)
     try:
-        binding = NO_BINDING
-        if not ipaddress.ip_address(sock.getpeername()[0]).is_loopback:
-            wrapped = _tls().wrap_socket(sock)
-            certificate = wrapped.getpeercert(binary_form=True) or b""
-            sock, binding = wrapped, hashlib.sha256(certificate).digest()
-        side = ClientsHandshake(token.id.encode(), token.secret, nonce=os.urandom(NONCE_BYTES))
+        nonce = os.urandom(NONCE_BYTES)
+        side = ClientsHandshake(token.id.encode(), token.secret, nonce=nonce, role=role)
         sock.sendall(side.hello)
-        sock.sendall(side.proof(_exactly(sock, CHALLENGE_BYTES), binding))
+        sock.sendall(side.proof(exactly(sock, CHALLENGE_BYTES), binding))
         try:
-            status = side.finish(_exactly(sock, VERDICT_BYTES))
+            status = side.finish(exactly(sock, VERDICT_BYTES))
         except AuthenticationError:
             raise AuthenticationError(
                 f"the head at {host}:{port} does not know this token: it was revoked, or belongs "
@@ -88,15 +104,47 @@ def _connected(host: str, port: int, token: PersonalToken, timeout_s: float) -> 
     return sock
 
 
-def _tls() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
+def fingerprint_at(address: str, timeout_s: float, trust: Trust = ANY) -> str:
+    """Return the fingerprint of the certificate that the head at HOST:PORT shows, in hex; "" on
+    loopback, where there is no TLS.
+
+    Raises ConnectionError if it cannot be reached there, and AuthenticationError if its certificate
+    is not trusted.
+    """
+    host, _, port = address.rpartition(":")
+    try:
+        sock, binding = _opened(host.strip("[]"), int(port), timeout_s, trust)
+    except (TimeoutError, OSError) as error:
+        raise ConnectionError(f"the head at {address} cannot be reached: {error}") from None
+    sock.close()
+    return "" if binding == NO_BINDING else binding.hex()
 
 
-def _exactly(sock: socket.socket, size: int) -> bytes:
+def _opened(host: str, port: int, timeout_s: float, trust: Trust) -> tuple[socket.socket, bytes]:
+    """Return a connection, and the channel binding of the certificate that the head has shown."""
+    sock = socket.create_connection((host, port), timeout_s)
+    try:
+        if ipaddress.ip_address(sock.getpeername()[0]).is_loopback:
+            return sock, NO_BINDING
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        name = host if trust.ca else None
+        try:
+            wrapped = trust.context().wrap_socket(sock, server_hostname=name)
+        except ssl.SSLCertVerificationError as error:
+            raise AuthenticationError(
+                f"the certificate of {host}:{port} is not from an authority in {trust.ca}: "
+                f"{error.verify_message}"
+            ) from None
+        sock = wrapped
+        certificate = wrapped.getpeercert(binary_form=True) or b""
+        return wrapped, trust.binding(certificate, f"{host}:{port}")
+    except BaseException:
+        sock.close()
+        raise
+
+
+def exactly(sock: socket.socket, size: int) -> bytes:
+    """Return the next bytes of a socket. Raises ConnectionError at its end."""
     data = b""
     while len(data) < size:
         part = sock.recv(size - len(data))

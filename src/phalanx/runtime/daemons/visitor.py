@@ -36,14 +36,12 @@ def ask_daemon(session: Session, daemon: Announcement, request: Request[R], time
     error with which the head answers.
     """
     if daemon.kind == REMOTE:
-        from phalanx.runtime.daemons.personal_token import own_token
-
         # Imports TLS, which most commands do not need.
+        from phalanx.runtime.daemons.credentials import credentials_of
         from phalanx.runtime.daemons.remote import ask_remote
 
-        token = own_token()
-        assert token is not None, "such a head is found by this token"
-        return ask_remote(daemon.address, token, request, timeout_s)
+        token, trust = credentials_of(daemon)
+        return ask_remote(daemon.address, token, request, timeout_s, trust)
     who = f"the {daemon.kind} of process {daemon.pid}"
     path = session.socket_of(b"control" if daemon.kind == "head" else b"node")
     body = encode_request(request)

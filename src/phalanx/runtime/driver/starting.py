@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from phalanx.errors import RuntimeEnvSetupError
 from phalanx.model.system_settings import SystemSettings, read_system_settings
 from phalanx.objects import by_value
+from phalanx.runtime.daemons import logins
 from phalanx.runtime.daemons.daemon_files import OF_PROGRAM, OF_SOCKET, REMOTE, Announcement
 from phalanx.runtime.daemons.finding import find_daemons, program_of, programs
 from phalanx.runtime.daemons.local import (
@@ -219,6 +220,8 @@ def head_to_visit(address: str | None, temp_dir: str | None = None) -> str | Non
     if address in (None, "", "auto"):
         named = os.environ.get("PHALANX_ADDRESS") or address
         address = address if named in ("auto", "local") else named
+    if (login := _login(address)) is not None:
+        return login
     if address in (None, "", "local") or str(address).startswith(OF_PROGRAM):
         return None
     if str(address).startswith(OF_SOCKET):
@@ -235,8 +238,20 @@ def head_to_visit(address: str | None, temp_dir: str | None = None) -> str | Non
     with contextlib.suppress(ConnectionError):
         found = find_daemons(address)
         _, daemon = found[0]
-        return daemon.address if _is_others(daemon) else None
+        return (daemon.name or daemon.address) if _is_others(daemon) else None
     return None
+
+
+def _login(address: str | None) -> str | None:
+    """Return the name of the login for which an address stands, if there is one. A private cluster
+    of this program, and an address that the dialect finds, come before the current login.
+    """
+    if address in (None, "", "auto"):
+        spoken = dialect.current()
+        if os.environ.get(PRIVATE_ADDRESS) or (spoken is not None and spoken.address()):
+            return None
+    login = logins.chosen(address)
+    return None if login is None else login.name
 
 
 def _is_others(daemon: Announcement) -> bool:

@@ -20,3 +20,7 @@ class GatewayConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The port of the gateway; 0 for any free port."""
     insecure: bool = False
     """Whether no connection uses TLS. Traffic can then be read and changed on its way."""
+    identity: str = ""
+    """The file with the gateway's key and certificate; "" for one that is deleted with the
+    session.
+    """

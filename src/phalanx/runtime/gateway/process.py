@@ -200,8 +200,10 @@ class Gateway:
             ) from None
 
     def _identity(self, host: str) -> Identity:
+        session = self._session
+        path = self._config.identity or os.path.join(session.directory, "gateway.pem")
         try:
-            return Identity(self._session)
+            return Identity(path, session.name)
         except ImportError:
             raise _CannotStart(
                 f"listening on {host}, which other machines reach, needs TLS, and TLS needs the "

@@ -1,20 +1,25 @@
-"""TLS 1.3 with a certificate that the gateway makes when it starts.
+"""TLS 1.3 with a certificate that the gateway makes when it first starts.
 
-No authority signs the certificate, and no peer checks a signature: the handshake of
+No authority signs the certificate, and no gateway checks a signature: the handshake of
 `protocol.handshake` binds both proofs to the certificate, so at both ends there must be a holder of
-the token.
+the token. A person's login also remembers the certificate, so a head keeps it beside its store.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import os
+import secrets
 import ssl
+import stat
 
-from phalanx.runtime.os.session import Session
+from phalanx.errors import AuthenticationError
 
 _VALID_DAYS = 3650
+_MAX_BYTES = 1 << 20
+_BEGIN = "-----BEGIN CERTIFICATE-----"
 
 
 class Identity:
@@ -22,17 +27,60 @@ class Identity:
     fingerprint (SHA-256).
     """
 
-    def __init__(self, session: Session) -> None:
-        pem, der = _self_signed(session.name)
-        path = os.path.join(session.directory, "gateway.pem")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-            file.write(pem)
-        self.fingerprint = fingerprint(der)
+    def __init__(self, path: str, name: str) -> None:
+        """`path`: the file with key and certificate in PEM, which is made if there is none. `name`:
+        the name in a new certificate. Raises AuthenticationError for a file of others, or one
+        without both.
+        """
+        if not os.path.lexists(path):
+            _make(path, name)
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_3
         self.context.num_tickets = 0
-        self.context.load_cert_chain(path)
+        self.fingerprint = fingerprint(_certificate(path))
+        try:
+            self.context.load_cert_chain(path)
+        except ssl.SSLError as error:
+            raise AuthenticationError(
+                f"{path} must have a key, and its certificate first ({error.reason}): remove it, "
+                "and the head makes both"
+            ) from None
+
+
+def _certificate(path: str) -> bytes:
+    """Return the first certificate in a private file, as DER."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise AuthenticationError(f"{path} cannot be read: {error.strerror}") from None
+    with os.fdopen(fd, encoding="ascii", errors="replace") as file:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise AuthenticationError(f"{path} must be a file of this user, with mode 0600")
+        text = file.read(_MAX_BYTES)
+    at = text.find(_BEGIN)
+    end = text.find("-----END CERTIFICATE-----", at)
+    if at < 0 or end < 0:
+        raise AuthenticationError(f"{path} has no certificate in PEM")
+    try:
+        return ssl.PEM_cert_to_DER_cert(text[at:end] + "-----END CERTIFICATE-----\n")
+    except ValueError as error:
+        raise AuthenticationError(f"{path} has a broken certificate: {error}") from None
+
+
+def _make(path: str, name: str) -> None:
+    """Write a new key and its certificate. Of several processes that do so, one wins."""
+    draft = f"{path}.{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
+        file.write(_self_signed(name))
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        os.unlink(draft)
 
 
 def dialling_context() -> ssl.SSLContext:
@@ -49,8 +97,8 @@ def fingerprint(certificate: bytes) -> bytes:
     return hashlib.sha256(certificate).digest()
 
 
-def _self_signed(name: str) -> tuple[bytes, bytes]:
-    """Return (key and certificate as PEM, certificate as DER)."""
+def _self_signed(name: str) -> bytes:
+    """Return a new key and its certificate as PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -73,5 +121,4 @@ def _self_signed(name: str) -> tuple[bytes, bytes]:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    encoding = serialization.Encoding
-    return pem + certificate.public_bytes(encoding.PEM), certificate.public_bytes(encoding.DER)
+    return pem + certificate.public_bytes(serialization.Encoding.PEM)

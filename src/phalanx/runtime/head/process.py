@@ -265,6 +265,7 @@ class HeadProcess:
                     token_file=self._config.token_file,
                     is_private=self._config.is_private,
                     standbys=self._config.standbys,
+                    fingerprint=message.fingerprint,
                 )
                 if self._shared is not None:
                     me = msgspec.structs.replace(me, shared=self._shared.directory)
@@ -347,6 +348,13 @@ def packages_path(config: HeadConfig) -> str:
     return f"{config.history.removesuffix('.history')}.packages"
 
 
+def identity_path(config: HeadConfig) -> str:
+    """Return the file of the certificate that the head's gateway shows, which lies beside the
+    history, so that logins know the next head of this store; "" for a file of the session.
+    """
+    return f"{config.history.removesuffix('.history')}.pem" if config.history else ""
+
+
 def audit_path(config: HeadConfig) -> str:
     """Return the path of the head's audit log."""
     return config.audit or os.path.join(config.session.directory, "audit.log")
@@ -417,6 +425,7 @@ def _serve(config: HeadConfig) -> bool:
             host=config.host,
             port=config.port,
             insecure=config.insecure,
+            identity=identity_path(config),
         ),
         config.session,
     )
