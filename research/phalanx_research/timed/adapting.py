@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from phalanx.scheduler.cycle.move_terms import MOVABLE
 from phalanx.scheduler.cycle.specs import Affinity, Amounts, Match, NodeSpec, Shape
 from phalanx_research.timed.workload import GPU, Job, Part, Training, WorkloadError, machine
 from phalanx_research.traces.records import TraceJob, TraceNode
@@ -102,6 +103,7 @@ def _job(
         queue=job.queue,
         priority=job.priority,
         overhead_s=overhead_s,
+        annotations=((MOVABLE, job.movable),) if job.movable else (),
         training=_training(job),
     )
 

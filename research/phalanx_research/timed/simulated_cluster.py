@@ -88,6 +88,7 @@ class SimulatedCluster(PodGroups):
             turn=work.turn,
             reservation=work.job.reservation,
             licenses=work.job.licenses,
+            annotations=work.job.annotations,
         )
 
     def shape(self, gang: Gang, index: int) -> Shape:

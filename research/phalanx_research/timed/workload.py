@@ -68,6 +68,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     user: str = ""
     reservation: str = ""
     licenses: tuple[tuple[str, int], ...] = ()
+    annotations: Labels = ()
+    """The annotations of the job's podgroup, such as those by which it may be moved."""
     training: Training | None = None
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from phalanx.scheduler.cycle.move_terms import MOVABLE, terms_fault
 from phalanx_research.traces.fields import Row, rows_of, unique
 from phalanx_research.traces.records import TraceJob, TraceNode
 
@@ -13,7 +14,7 @@ NODE_MORE = ("gpus", "model")
 JOB_COLUMNS = ("name", "submit_s", "duration_s")
 JOB_MORE = (
     "cpu_milli", "memory_mib", "gpus", "gpu_milli", "models", "members", "queue", "priority",
-    "workload",
+    "workload", "movable",
 )  # fmt: skip
 
 
@@ -77,6 +78,16 @@ def jobs_of(rows: Iterable[Row]) -> list[TraceJob]:
                 queue=row.text("queue", "default"),
                 priority=row.count("priority", 0),
                 workload=row.text("workload", ""),
+                movable=_movable(row),
             )
         )
     return jobs
+
+
+def _movable(row: Row) -> str:
+    """Return the terms on which a job may be moved; "" if it may not."""
+    said = row.text("movable", "")
+    wrong = terms_fault([(MOVABLE, said)]) if said else None
+    if wrong is not None:
+        raise row.error(f"movable: {wrong[1]}")
+    return said

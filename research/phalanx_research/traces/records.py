@@ -62,6 +62,10 @@ class TraceJob:
     iteration_ms: float = 0.0
     stages_ms: tuple[float, ...] = ()
     stated_s: float | None = None
+    movable: str = ""
+    """The time between two saves of the job's work, such as "10m", if the job may be moved; "true"
+    if it saves nothing.
+    """
 
     @property
     def shape(self) -> Shape:

@@ -156,6 +156,11 @@ class Job:
     "preempted", "node"], "exitCodes": [75], "max": 3}. By default, a job waits again when it is
     preempted or loses a node.
     """
+    movable: str | None = None
+    """The job may be moved to other nodes while it runs, so that other work fits: "10m" if it saves
+    its work at least every 10 minutes, "true" if it saves nothing. A moved job is evicted, and
+    starts again at once. By default it is not moved.
+    """
     after: str | None = None
     """Dependencies: conditions on other jobs that must hold before the job requests resources, in
     Slurm's form: "afterok:prep,afterany:clean", "after:server+10" (minutes), "singleton:train".
@@ -249,6 +254,7 @@ class Job:
             groups=(group,),
             min_available=self.min_members,
             policies=(again,),
+            annotations=self._annotations(),
             plugins=tuple((plugin, tuple(arguments)) for plugin, arguments in plugins),
             max_retry=self.max_retries,
             ttl_s=self.ttl_s,
@@ -272,6 +278,15 @@ class Job:
             requeue=self._read("requeue", requeue_of),
             is_held=self.hold,
         )
+
+    def _annotations(self) -> tuple[tuple[str, str], ...]:
+        from phalanx.scheduler.cycle.move_terms import MOVABLE, terms_fault
+
+        found = () if self.movable is None else ((MOVABLE, self.movable),)
+        wrong = terms_fault(found)
+        if wrong is not None:
+            raise ValueError(f"Job: movable={self.movable!r}: {wrong[1]}.")
+        return found
 
     def _after(self) -> Dependencies | None:
         from phalanx.manifests.dependencies import dependency_faults, read_dependencies

@@ -9,6 +9,7 @@ from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.snapshots import one_snapshot
 from phalanx.cli.table import table
 from phalanx.head.jobs.what_if import Supposition, suppose, with_ids
+from phalanx.model.rows.explanation import cost_in_words, in_words
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.scheduler.forecast.what_if import Comparison, Start, change_words, start_words
 
@@ -21,6 +22,7 @@ def compared(
     remove_nodes: Iterable[str],
     weights: Iterable[str],
     submit: Iterable[Path],
+    consolidates: bool,
 ) -> Comparison:
     """Return the comparison that the command's options describe. Ends the command for wrong
     options.
@@ -31,6 +33,7 @@ def compared(
         remove_nodes=tuple(remove_nodes),
         weights=tuple(weights),
         manifests=tuple((str(file), _read(file)) for file in submit),
+        consolidates=consolidates,
     )
     try:
         if snapshot is None and (supposed.add_nodes or supposed.remove_nodes):
@@ -50,7 +53,7 @@ def _read(file: Path) -> bytes:
 def comparison_text(found: Comparison) -> str:
     """Return a table with a row for each gang that waits before or after the change.
 
-    A last line names the gangs that would be stopped.
+    The last lines name the gangs that would be stopped or moved.
     """
     lines = []
     if found.starts:
@@ -60,6 +63,12 @@ def comparison_text(found: Comparison) -> str:
         lines.append("No gang waits, before or after the change.")
     if found.stopped:
         lines += ["", f"Would be stopped, and wait again: {', '.join(found.stopped)}"]
+    if found.moves:
+        lines.append("")
+    for one in found.moves:
+        names = in_words([job.podgroup for job in one.jobs])
+        cost = cost_in_words(one.lost_s, one.restart_s)
+        lines.append(f"Would be moved ({cost}): {names}. {one.claimant} starts at once.")
     return "\n".join(lines)
 
 

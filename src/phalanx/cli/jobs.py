@@ -269,6 +269,14 @@ def run(
             help="End the job when it is preempted or loses a node, instead of queueing it again.",
         ),
     ] = False,
+    movable: Annotated[
+        str | None,
+        Option(
+            rich_help_panel=panels.FAILURES,
+            help="Let the scheduler move the job to other nodes so that other work fits: 10m if "
+            "the job saves its work at least every 10 minutes, true if it saves nothing.",
+        ),
+    ] = None,
     after: Annotated[
         str | None,
         Option(
@@ -427,6 +435,7 @@ def run(
             deadline=deadline,
             signal=signal,
             requeue=_requeue(requeue, requeue_max, no_requeue),
+            movable=movable,
             after=after,
             array=array,
             hold=hold,

@@ -54,6 +54,12 @@ def what_if(
         list[Path] | None,
         Option(help="File with manifests; the comparison counts their jobs as submitted."),
     ] = None,
+    consolidate: Annotated[
+        bool,
+        Option(
+            "--consolidate", help="Move running jobs that may be moved, so that waiting jobs fit."
+        ),
+    ] = False,
     snapshot: Annotated[
         Path | None, Option(help="Snapshot file to start from, instead of the cluster's state.")
     ] = None,
@@ -66,8 +72,9 @@ def what_if(
     """
     from phalanx.cli.comparison import compared, comparison_text
 
-    if not (add_nodes or remove_node or weight or submit):
-        fail("No change to compare: give --add-nodes, --remove-node, --weight or --submit.", USAGE)
+    if not (add_nodes or remove_node or weight or submit or consolidate):
+        options = "--add-nodes, --remove-node, --weight, --submit or --consolidate"
+        fail(f"No change to compare: give {options}.", USAGE)
     found = compared(
         address,
         snapshot,
@@ -75,6 +82,7 @@ def what_if(
         remove_nodes=remove_node or (),
         weights=weight or (),
         submit=submit or (),
+        consolidates=consolidate,
     )
     if json:
         echo(json_module.dumps(msgspec.to_builtins(found), indent=1))

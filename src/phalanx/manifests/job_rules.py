@@ -14,6 +14,7 @@ from phalanx.manifests.queue_rules import Fault
 from phalanx.manifests.timing import timing_faults
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.options import LARGEST_NUMBER, amount_fault
+from phalanx.scheduler.cycle.move_terms import terms_fault
 
 CHANGEABLE = "minAvailable, priorityClassName, and the tasks' replicas and minAvailable"
 
@@ -48,6 +49,7 @@ def job_faults(job: JobSpec) -> list[Fault]:
     for field in ("user", "reservation"):
         if (fault := free_fault(field, getattr(job, field))) is not None:
             faults.append(Fault(("spec", field), f"{field}_invalid", fault))
+    faults += _move_faults(job)
     if job.element is not None:
         reason = "array tasks are made by the head; give a job an array instead"
         faults.append(Fault(("spec",), "element_invalid", reason))
@@ -69,6 +71,15 @@ def job_faults(job: JobSpec) -> list[Fault]:
             reason = f"task {group.name!a} has a container without a command: it would run nothing"
             faults.append(Fault(path, "no_command", reason))
     return faults
+
+
+def _move_faults(job: JobSpec) -> list[Fault]:
+    """Return the fault of the annotations by which the job may be moved."""
+    wrong = terms_fault(job.annotations)
+    if wrong is None:
+        return []
+    name, reason = wrong
+    return [Fault(("metadata", "annotations", name), "annotation_invalid", f"{name}: {reason}")]
 
 
 _FIELDS = tuple(f.name for f in msgspec.structs.fields(JobSpec))

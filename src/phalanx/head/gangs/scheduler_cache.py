@@ -308,6 +308,7 @@ class SchedulerCache:
             phases = {job.uid: job.phase for job in before.jobs}
             for job in cluster.jobs:
                 job.phase = phases.get(job.uid, job.phase)
+            cluster.take_homes(before)
         _occupy(cluster, self._taken)
         return cluster
 

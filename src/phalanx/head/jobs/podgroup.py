@@ -15,7 +15,9 @@ from phalanx.manifests.shapes import GROUP_LABEL, PARTITION_LABEL
 from phalanx.model.ids import GangId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
-from phalanx.model.jobs.spec import JobSpec, TaskGroup
+from phalanx.model.jobs.spec import JobSpec, Pairs, TaskGroup
+from phalanx.model.jobs.timing import PREEMPTED
+from phalanx.scheduler.cycle.move_terms import MOVABLE
 from phalanx.scheduler.cycle.specs import PodGroupSpec, SubgroupPolicy
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -40,7 +42,7 @@ def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> Po
         priority=priority,
         priority_class=job.spec.priority_class,
         phase=phase,
-        annotations=job.spec.annotations,
+        annotations=_annotations(job.spec),
         topology=job.spec.topology,
         subgroups=tuple(_partitions(g) for g in job.spec.groups if g.partition is not None),
         created=waits_since(job),
@@ -50,6 +52,14 @@ def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> Po
         reservation=job.spec.reservation,
         licenses=job.spec.licenses,
     )
+
+
+def _annotations(spec: JobSpec) -> Pairs:
+    """Return the job's annotations. A job that ends when it is preempted must not be moved."""
+    rule = spec.timing.requeue
+    if rule is None or PREEMPTED in rule.reasons:
+        return spec.annotations
+    return tuple(one for one in spec.annotations if one[0] != MOVABLE)
 
 
 def min_member_of(job: JobRecord) -> int:

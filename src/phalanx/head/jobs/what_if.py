@@ -46,11 +46,13 @@ class Supposition(msgspec.Struct, frozen=True, kw_only=True):
     manifests: tuple[tuple[str, bytes], ...] = ()
     """Manifests to add, each as (name for errors, text). Their jobs wait with the cluster's jobs.
     """
+    consolidates: bool = False
+    """Whether running work is moved as the action consolidate does it."""
 
     @property
     def is_empty(self) -> bool:
         """Whether no change is supposed."""
-        return not (self.add_nodes or self.remove_nodes or self.weights or self.manifests)
+        return self == Supposition()
 
 
 def with_ids(supposed: Supposition, nodes: Iterable[NodeInfo]) -> Supposition:
@@ -99,7 +101,7 @@ def suppose(snapshot: Snapshot, supposed: Supposition) -> Comparison:
             raise ValueError(f"weight {one!r}: expected QUEUE=N, such as research=5")
         after = with_weight(after, queue, int(number))
     submissions = [job for name, text in supposed.manifests for job in _jobs(after, name, text)]
-    return compare(snapshot, after, submissions)
+    return compare(snapshot, after, submissions, moves=supposed.consolidates)
 
 
 def _with_nodes(snapshot: Snapshot, written: str) -> Snapshot:

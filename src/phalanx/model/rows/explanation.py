@@ -98,6 +98,43 @@ class Holders(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(map(str, self.most)) + others
 
 
+class MovedWork(msgspec.Struct, frozen=True, kw_only=True):
+    """Running work that is moved to other nodes: the seconds of its work that are lost, and the
+    seconds that its restart takes.
+    """
+
+    podgroup: str
+    lost_s: float
+    restart_s: float
+
+
+class WouldMove(msgspec.Struct, frozen=True, kw_only=True):
+    """Moves of running work with which a podgroup starts at once. `is_decided`: whether the
+    scheduler makes them. `is_on`: whether its rules have the action consolidate, which makes such
+    moves.
+    """
+
+    jobs: list[MovedWork]
+    is_decided: bool
+    is_on: bool
+
+    def __str__(self) -> str:
+        names = in_words([one.podgroup.removeprefix("default/") for one in self.jobs])
+        cost = f"({self.cost})"
+        if self.is_decided:
+            are = "is" if len(self.jobs) == 1 else "are"
+            return f"{names} {are} moved {cost} so that it starts at once"
+        off = "" if self.is_on else "; the action consolidate, which makes such moves, is off"
+        return f"moving {names} {cost} would start it at once{off}"
+
+    @property
+    def cost(self) -> str:
+        """The work that is lost, and the time of the restarts, in words."""
+        return cost_in_words(
+            sum(one.lost_s for one in self.jobs), sum(one.restart_s for one in self.jobs)
+        )
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The explanation of why a podgroup or task waits. Fields that do not apply keep their
     defaults.
@@ -123,6 +160,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     because: list[Reason] = []
     """The main reasons: without them, the podgroup or task would not wait."""
     holders: Holders | UnsetType = UNSET
+    moves: WouldMove | UnsetType = UNSET
+    """Moves of running work with which the podgroup starts or would start at once."""
 
     @property
     def main(self) -> str:
@@ -154,6 +193,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         out += [f"  to change that: {one.change}" for one in self.because if one.change]
         if self.holders is not UNSET:
             out.append(f"  held by {self.holders}")
+        if self.moves is not UNSET:
+            out.append(f"  {self.moves}")
         if self.expected_start is not UNSET:
             out.append(f"  {_when(self.expected_start)}")
         if self.position is not UNSET:
@@ -181,6 +222,20 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         if self.state is not UNSET:
             return f"does not wait: it {self.state}"
         return f"runs on {self.node}" if self.node is not UNSET else "does not wait"
+
+
+def cost_in_words(lost_s: float, restart_s: float) -> str:
+    """Return in words what moves cost: the seconds of lost work, and of restarts."""
+    restarts = f", {duration(restart_s)} of restarts" if restart_s else ""
+    return f"{duration(lost_s)} of work lost{restarts}"
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others, as a list in a sentence."""
+    shown = list(names[:_SHOWN])
+    if len(names) > _SHOWN:
+        shown.append(f"{len(names) - _SHOWN} more")
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
 
 
 def _when(expected: ExpectedStart) -> str:

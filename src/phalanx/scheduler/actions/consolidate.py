@@ -1,115 +1,367 @@
-"""The action consolidate: moves running work closer together for a gang, if all of the moved work
-fits again.
+"""The action consolidate: moves running podgroups to other nodes, so that a starving podgroup fits.
 
-Modelled on KAI's consolidation. If a starving job finds no node, a node may be cleared of its
-preemptable tasks, if each of them has room on another node now. These tasks are evicted, each with
-a node on which it starts again, and their room is promised to the job. If any of the tasks fits
-nowhere, nothing moves. Tasks whose place depends on their neighbours (affinity, spread, ports)
-stay.
+Modelled on KAI's consolidation. Only podgroups that say so are moved (see `cycle.move_terms`), as a
+whole, and each of their tasks has another place at once. Either all moves that the starving
+podgroup needs are made, or none. Podgroups of low priority move first, and then those that lose the
+least work.
+
+Nobody waits longer because of a move than its plan says. A moved podgroup has a place again as soon
+as it has left the old one. It has no higher priority than the podgroup for which it moves, and it
+does not move again for the time `settle`. Podgroups that are entitled to their places stay where
+they are. Where places are promised to waiting work, the starving podgroup must end before the moved
+ones would have ended, and no quota may count for it, because promises rely on both.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
 import msgspec
 import numpy as np
 
+from phalanx.scheduler.actions.worksheet import needed_first
 from phalanx.scheduler.cycle import jobs as j
-from phalanx.scheduler.cycle.amounts import Counts
-from phalanx.scheduler.cycle.arguments import whole
+from phalanx.scheduler.cycle.amounts import Counts, Flags
+from phalanx.scheduler.cycle.arguments import seconds, whole
+from phalanx.scheduler.cycle.cluster import SHARED_DEVICES
 from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.move_terms import move_terms
+from phalanx.scheduler.cycle.plan import MovedJob, Moves
 from phalanx.scheduler.cycle.session import Session
-from phalanx.scheduler.cycle.statement import Statement
+from phalanx.scheduler.cycle.statement import Move, Statement
 
 NAME = "consolidate"
+_TRIED = 32
+"""The largest number of starving podgroups for which moves are searched in one cycle."""
+_NODES = 64
+"""The largest number of nodes that are tried for one task."""
+_PROMISED = frozenset({"promised", "no-room-yet"})
+"""The reasons why a podgroup is held back until its promised start."""
 
 
 def run(session: Session) -> None:
-    """Run the action. The argument `maxMoves` (16) limits how many tasks are moved to make room for
-    one task.
+    """Run the action. Arguments: `maxMoves` (16), the largest number of tasks that one plan moves;
+    `mostLost` (30m), the most work that one plan loses, summed over the moved podgroups, with their
+    restarts; `settle` (10m), the time for which a podgroup must have run before it moves; `after`
+    (1m), the time for which the starving podgroup must have waited.
     """
-    most = whole(session.config.arguments_of(NAME), "maxMoves", 16)
-    taken = session.cluster.idle.copy()
+    consolidation = Consolidation(session)
+    if not consolidation.has_movers:
+        return
+    hopeless: set[tuple[object, ...]] = set()
     for job in sorted(session.cluster.jobs, key=session.job_key):
-        if job.is_pending() or job.has_topology() or not session.job_valid(job):
+        if len(hopeless) >= _TRIED:
+            return
+        if not consolidation.may_claim(job):
             continue
-        if session.job_starving(job):
-            taken = _for_job(session, job, taken, most)
-
-
-def _for_job(session: Session, job: Job, idle: Counts, most: int) -> Counts:
-    """Make room for a job. Returns the room that other nodes have left after the moves."""
-    statement = Statement(session)
-    before, homes = idle, {}
-    for t in session.sort_tasks(session.pending(job)):
-        if not session.job_starving(job) or not session.allocatable(t):
-            break
-        found = _clear_for(session, statement, t, idle, most)
+        kind = (job.queue, job.priority, job.eq_class, job.shortfall(), job.spec.run_time_s)
+        if job.eq_class is not None and kind in hopeless:
+            continue
+        found = consolidation.attempt(job)
         if found is None:
-            break
-        idle, moved = found
-        homes.update(moved)
-    if not homes or not session.job_pipelined(job):
-        statement.discard()
-        return before
-    statement.commit()
-    names = session.cluster.node_names
-    for t, node in homes.items():
-        eviction = session.evictions[t]
-        session.evictions[t] = msgspec.structs.replace(eviction, move_to=names[node])
-    return idle
+            hopeless.add(kind if job.eq_class is not None else (job.uid,))
+            continue
+        consolidation.decide(*found)
 
 
-def _clear_for(
-    session: Session, statement: Statement, t: int, idle: Counts, most: int
-) -> tuple[Counts, dict[int, int]] | None:
-    """Clear a node for the task. Returns the room that other nodes have left, and the new node of
-    each moved task; None if the node cannot be cleared.
-    """
-    cluster = session.cluster
-    ask = session.placer.ask(t)
-    for node in session.placer.ranked(ask):
-        left = idle.copy()
-        left[node] = -1
-        homes: dict[int, int] = {}
-        mark = statement.checkpoint()
-        for v in _movable(session, node):
-            if session.placer.fits(t, node) or len(homes) >= most:
+class _Mover(NamedTuple):
+    """A podgroup that may be moved, and what its move costs in seconds."""
+
+    job: Job
+    tasks: Sequence[int]
+    lost_s: float
+    restart_s: float
+    left_s: float | None
+    """The seconds until the podgroup ends by itself; None if unknown."""
+
+    def cost(self) -> tuple[int, float]:
+        """Return the podgroup's priority, and the seconds that its tasks lose together."""
+        return self.job.priority, (self.lost_s + self.restart_s) * len(self.tasks)
+
+
+class _Clearing(NamedTuple):
+    """The moves that make room for one task on a node."""
+
+    cost: tuple[int, float, int]
+    node: int
+    moves: list[Move]
+    movers: list[_Mover]
+
+
+class Consolidation:
+    """The search for moves in one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        arguments = session.config.arguments_of(NAME)
+        self._most = whole(arguments, "maxMoves", 16)
+        self._most_lost_s = _seconds(arguments.get("mostLost"), 1800.0)
+        self._settle_s = _seconds(arguments.get("settle"), 600.0)
+        self._after_s = _seconds(arguments.get("after"), 60.0)
+        self._keeps_promises = any(f.reason == "reserved" for f in session.placer.rules()[0])
+        movers = (self._mover(job) for job in session.cluster.jobs)
+        self._movers = [mover for mover in movers if mover is not None]
+        self._moved: set[int] = set()
+        """The podgroups that this cycle moves."""
+
+    @property
+    def has_movers(self) -> bool:
+        """Whether any podgroup may be moved."""
+        return bool(self._movers)
+
+    def may_claim(self, job: Job) -> bool:
+        """Whether moves may be made so that this podgroup can start."""
+        session = self._session
+        if job.is_pending() or not job.counts[j.PENDING] or job.counts[j.PIPELINED]:
+            return False
+        if job.has_topology() or job.has_subgroups or session.overused(job.queue):
+            return False
+        created = job.spec.created
+        if created is not None and session.now < created + self._after_s:
+            return False
+        if any(
+            refusal is not None and refusal.reason not in _PROMISED
+            for refusal in (fn(job) for fn in session.hooks.all("held_back"))
+        ):
+            return False
+        if self._keeps_promises and (job.spec.run_time_s is None or self._has_quota(job)):
+            return False
+        return session.job_valid(job) and session.job_starving(job) and not session.entitled(job)
+
+    def attempt(self, job: Job) -> tuple[Statement, Moves] | None:
+        """Make all moves that this podgroup needs, and promise it the room. Returns the moves as
+        one statement, which the caller commits or discards. Returns None, and changes nothing, if
+        the podgroup cannot start by moves.
+        """
+        session = self._session
+        statement = Statement(session)
+        movers = [mover for mover in self._movers if self._may_move_for(mover, job)]
+        moved: list[_Mover] = []
+        for t in needed_first(session, job, session.pending(job)):
+            if not session.job_starving(job):
                 break
-            home = _home(session, v, left)
-            if home < 0:
-                continue
-            left[home] -= cluster.eq_class[v].request
-            homes[v] = home
-            statement.evict(v, NAME)
-        if session.placer.fits(t, node) and session.placer.passes_now(ask, node):
-            statement.pipeline(t, node)
-            left[node] = idle[node]
-            return left, homes
-        statement.rollback(mark)
-    return None
+            if not self._place(statement, t, movers, moved):
+                statement.discard()
+                return None
+        if not moved or not session.job_pipelined(job):
+            statement.discard()
+            return None
+        jobs = tuple(
+            MovedJob(
+                podgroup=one.job.uid,
+                tasks=len(one.tasks),
+                lost_s=one.lost_s,
+                restart_s=one.restart_s,
+            )
+            for one in moved
+        )
+        return statement, Moves(claimant=job.uid, jobs=jobs)
 
+    def decide(self, statement: Statement, moves: Moves) -> None:
+        """Add the moves to the plan of the cycle."""
+        session, cluster = self._session, self._session.cluster
+        job = cluster.jobs[cluster.job_index[moves.claimant]]
+        statement.commit()
+        session.moves.append(moves)
+        for t in job.tasks:
+            if cluster.status[t] == j.PIPELINED:
+                session.homes[t] = cluster.node_of[t]
+        for one in moves.jobs:
+            mover = cluster.jobs[cluster.job_index[one.podgroup]]
+            self._moved.add(mover.index)
+            for t in mover.tasks:
+                if t in session.homes:
+                    home = cluster.node_names[session.homes[t]]
+                    eviction = session.evictions[t]
+                    session.evictions[t] = msgspec.structs.replace(eviction, move_to=home)
 
-def _movable(session: Session, node: int) -> list[int]:
-    """Return the tasks on the node that may move, smallest first."""
-    cluster = session.cluster
-    out = []
-    for t in sorted(cluster.on_node[node]):
+    # -- which podgroups may move ----------------------------------------------------------------
+
+    def _mover(self, job: Job) -> _Mover | None:
+        session, cluster = self._session, self._session.cluster
+        terms = move_terms(job.spec.annotations)
+        if terms is None or job.has_topology() or job.has_subgroups or job.spec.licenses:
+            return None
+        counts = job.counts
+        if not counts[j.RUNNING] or counts[j.RUNNING] != job.holding_count():
+            return None
+        if counts[j.RELEASING] or counts[j.PENDING] or counts[j.PIPELINED]:
+            return None
+        if session.entitled(job) or not session.job_valid(job):
+            return None
+        tasks = [t for t in job.tasks if cluster.status[t] == j.RUNNING]
+        known = [cluster.started[t] for t in tasks]
+        starts = [job.spec.started if at is None else at for at in known]
+        if not all(map(self._is_free_to_move, tasks)):
+            return None
+        ran_s = min(-math.inf if at is None else session.now - at for at in starts)
+        if ran_s < self._settle_s:
+            return None
+        length_s = job.spec.run_time_s
+        left_s = None if length_s is None else max(length_s - ran_s, 0.0)
+        lost_s = terms.lost_s(ran_s)
+        if left_s is not None and left_s <= lost_s + terms.restart_s:
+            return None  # the podgroup ends by itself before a move pays
+        return _Mover(job, tasks, lost_s, terms.restart_s, left_s)
+
+    def _is_free_to_move(self, t: int) -> bool:
+        """Whether a task may be evicted, and its place does not depend on its neighbours."""
+        cluster = self._session.cluster
         shape = cluster.eq_class[t].shape
         tied = shape.spread or shape.ports or (shape.affinity and shape.affinity.between_tasks)
-        known = cluster.job_of[t] >= 0 and cluster.tasks[t].preemptable
-        if known and not tied and cluster.status[t] == j.RUNNING:
-            out.append(t)
-    return sorted(out, key=lambda t: (cluster.eq_class[t].vector.tolist(), t))
+        by_device = any(name.startswith(SHARED_DEVICES) for name, _ in shape.request)
+        return cluster.tasks[t].preemptable and not tied and not by_device
+
+    def _may_move_for(self, mover: _Mover, job: Job) -> bool:
+        if mover.job is job or mover.job.index in self._moved or mover.job.priority > job.priority:
+            return False
+        if not self._keeps_promises:
+            return True
+        length_s = job.spec.run_time_s
+        is_long = mover.left_s is not None and length_s is not None and mover.left_s >= length_s
+        return is_long and not self._has_quota(mover.job)
+
+    def _has_quota(self, job: Job) -> bool:
+        """Whether any quota of the job's queue may be used up before all nodes are full."""
+        cluster = self._session.cluster
+        others = cluster.total.v - cluster.held_in_queue[job.queue]
+        lefts = (left for fn in self._session.hooks.all("quotas") for _, left in fn(job.queue))
+        return any(bool((left < others).any()) for left in lefts)
+
+    # -- making room -----------------------------------------------------------------------------
+
+    def _place(
+        self, statement: Statement, t: int, movers: Sequence[_Mover], moved: list[_Mover]
+    ) -> bool:
+        """Promise room to a task, and move podgroups if it needs that. Moved podgroups are added to
+        `moved`. Returns False, and changes nothing, if the task finds no room.
+        """
+        session = self._session
+        if session.hooks.first("pre_predicate", t) is not None or not session.allocatable(t):
+            return False
+        ask = session.placer.ask(t)
+        fits = session.placer.answers(ask).open
+        if fits.any():
+            statement.pipeline(t, session.placer.best(ask, fits))
+            return True
+        left = [mover for mover in movers if mover not in moved]
+        best: _Clearing | None = None
+        for node in self._nodes(t, left):
+            there = [x for x in left if any(session.cluster.node_of[v] == node for v in x.tasks)]
+            for ordered in self._orders(there, node, session.cluster.eq_class[t].asked):
+                found = self._clear(t, node, ordered, moved)
+                if found is not None and (best is None or found.cost < best.cost):
+                    best = found
+        if best is None:
+            return False
+        statement.recover(best.moves)
+        statement.pipeline(t, best.node)
+        moved += best.movers
+        return True
+
+    def _nodes(self, t: int, movers: Sequence[_Mover]) -> list[int]:
+        """Return the nodes that may have room for the task once podgroups have moved, those that
+        lack the least first.
+        """
+        cluster, placer = self._session.cluster, self._session.placer
+        eq_class = cluster.eq_class[t]
+        asked = eq_class.asked
+        room: Counts = np.zeros_like(cluster.future)
+        movable: Flags = np.zeros(len(cluster.nodes), dtype=np.bool_)
+        for mover in movers:
+            for v in mover.tasks:
+                room[cluster.node_of[v]] += cluster.eq_class[v].request
+                movable[cluster.node_of[v]] = True
+        request = eq_class.request[asked]
+        future = cluster.future[:, asked]
+        can = (future + room[:, asked] >= request).all(axis=1) & movable
+        nodes = np.flatnonzero(can & placer.static(placer.ask(t)))
+        lack = (np.maximum(request - future[nodes], 0) / request).sum(axis=1)
+        chosen: list[int] = nodes[np.argsort(lack, kind="stable")][:_NODES].tolist()
+        return chosen
+
+    def _orders(
+        self, movers: Sequence[_Mover], node: int, asked: Sequence[int]
+    ) -> list[list[_Mover]]:
+        """Return the orders in which podgroups are tried: those that lose the least first, and
+        those that hold most of the asked resources on the node first.
+        """
+        cluster = self._session.cluster
+
+        def held(mover: _Mover) -> int:
+            here = (v for v in mover.tasks if cluster.node_of[v] == node)
+            return sum(int(cluster.eq_class[v].request[asked[-1]]) for v in here)
+
+        cheapest = sorted(movers, key=lambda one: (*one.cost(), one.job.uid))
+        largest = sorted(movers, key=lambda one: (one.job.priority, -held(one), *one.cost()))
+        return [cheapest] if cheapest == largest else [cheapest, largest]
+
+    def _clear(
+        self, t: int, node: int, movers: Iterable[_Mover], moved: Sequence[_Mover]
+    ) -> _Clearing | None:
+        """Find moves of these podgroups, in this order, after which the task fits on the node. The
+        cluster's state is the same afterwards as before.
+        """
+        session = self._session
+        ask = session.placer.ask(t)
+        trial = Statement(session)
+        chosen: list[_Mover] = []
+        count = sum(len(mover.tasks) for mover in moved)
+        lost_s = sum(mover.lost_s + mover.restart_s for mover in moved)
+        for mover in movers:
+            if session.placer.fits(t, node) and session.placer.passes_now(ask, node):
+                break
+            more_s = mover.lost_s + mover.restart_s
+            if count + len(mover.tasks) > self._most or lost_s + more_s > self._most_lost_s:
+                continue
+            if self._move(trial, mover, node):
+                chosen.append(mover)
+                count, lost_s = count + len(mover.tasks), lost_s + more_s
+        is_clear = session.placer.fits(t, node) and session.placer.passes_now(ask, node)
+        moves = trial.save()
+        if not is_clear:
+            return None
+        highest = max((mover.job.priority for mover in chosen), default=0)
+        total = sum(mover.cost()[1] for mover in chosen)
+        return _Clearing((highest, total, len(chosen)), node, moves, chosen)
+
+    def _move(self, trial: Statement, mover: _Mover, away_from: int) -> bool:
+        """Evict a podgroup's tasks, and set a home aside for each of them. Returns False, and
+        changes nothing, if any of them finds none.
+        """
+        mark = trial.checkpoint()
+        for v in mover.tasks:
+            trial.evict(v, NAME)
+        for v in mover.tasks:
+            home = self._home(v, away_from)
+            if home < 0:
+                trial.rollback(mark)
+                return False
+            trial.hold(v, home)
+        return True
+
+    def _home(self, v: int, away_from: int) -> int:
+        """Return the fullest node that takes the task now; among equals, the first by name; -1 if
+        there is none. A task may also stay on its node, unless this node is to be cleared.
+        """
+        session, cluster = self._session, self._session.cluster
+        if not session.allocatable(v):
+            return -1
+        answers = session.placer.answers(session.placer.ask(v))
+        good = answers.room.copy()
+        good[cluster.node_of[v]] |= answers.open[cluster.node_of[v]]
+        good[away_from] = False
+        nodes = np.flatnonzero(good)
+        if len(nodes) == 0:
+            return -1
+        asked = cluster.eq_class[v].asked
+        capacity = np.maximum(cluster.capacity[nodes][:, asked], 1)
+        spare = (cluster.future[nodes][:, asked] / capacity).sum(axis=1)
+        return int(nodes[np.argmin(spare)])
 
 
-def _home(session: Session, t: int, left: Counts) -> int:
-    """Return the fullest node that passes the filters and has room now; among equals, the first by
-    name; -1 if there is none.
-    """
-    eq_class = session.cluster.eq_class[t]
-    room = (left[:, eq_class.asked] >= eq_class.request[eq_class.asked]).all(axis=1)
-    good = np.flatnonzero(session.placer.curable(session.placer.ask(t)) & room)
-    if len(good) == 0:
-        return -1
-    spare = left[good][:, eq_class.asked].sum(axis=1)
-    return int(good[np.argmin(spare)])
+def _seconds(written: object, default: float) -> float:
+    given = seconds(written)
+    return default if given is None else given

@@ -35,13 +35,14 @@ def after(snapshot: Snapshot, plan: Plan) -> Snapshot:
 def _task(task: TaskSpec, plan: Plan, evicted: set[str]) -> TaskSpec:
     node = plan.binds.get(task.uid)
     if node is not None:
-        return msgspec.structs.replace(task, node=node, phase="Running", nominated_node="")
+        return msgspec.structs.replace(task, node=node, phase="Running", nominated_node="", home="")
+    home = plan.homes.get(task.uid, "")
     if task.uid in evicted or task.phase == "Releasing":
-        return msgspec.structs.replace(task, node="", phase="Pending", nominated_node="")
+        return msgspec.structs.replace(task, node="", phase="Pending", nominated_node="", home=home)
     nominated = plan.nominations.get(task.uid, task.nominated_node)
-    if nominated == task.nominated_node:
+    if (nominated, home) == (task.nominated_node, task.home):
         return task
-    return msgspec.structs.replace(task, nominated_node=nominated)
+    return msgspec.structs.replace(task, nominated_node=nominated, home=home)
 
 
 def _phase(phase: str) -> str:

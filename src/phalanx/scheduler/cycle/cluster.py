@@ -200,6 +200,12 @@ class Cluster:
         """The node that evictions of an earlier cycle set aside for a task, if that node still
         exists.
         """
+        self.homes: dict[int, int] = {
+            t: self.node_index[task.home]
+            for t, task in enumerate(self.tasks)
+            if task.home in self.node_index
+        }
+        """The node that a move of an earlier cycle set aside for a task (see `cycle.moves`)."""
         node_index = {**self.node_index, "": -1}
         self.node_of: list[int] = [node_index[t.node] for t in self.tasks]
         known = _PHASE_STATUS
@@ -515,6 +521,25 @@ class Cluster:
         """
         self._leave(t, 1)
         self.set_status(t, j.RELEASING)
+
+    def hold(self, t: int, node: int, sign: int = 1) -> None:
+        """Set room on a node aside for a task that is leaving another node. With a `sign` of -1,
+        give this room up again.
+        """
+        self._move(self.eq_class[t], [node], j.PIPELINED, sign)
+
+    def take_homes(self, other: Cluster) -> None:
+        """Take over the homes of tasks from other columns, for the tasks and nodes that both
+        have.
+        """
+        if not other.homes:
+            return
+        homes = {other.task_uid[t]: other.node_names[n] for t, n in other.homes.items()}
+        self.homes = {
+            t: self.node_index[homes[uid]]
+            for t, uid in enumerate(self.task_uid)
+            if homes.get(uid) in self.node_index and self.status[t] in (j.PENDING, j.RELEASING)
+        }
 
     def unevict(self, t: int, status: int) -> None:
         """Undo `evict`; `status` is the task's state before the eviction."""

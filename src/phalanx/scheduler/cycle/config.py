@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from phalanx.scheduler.cycle.accepted import FLAG, WHOLE, Accepted, check_arguments
+from phalanx.scheduler.cycle.accepted import DURATION, FLAG, WHOLE, Accepted, check_arguments
 from phalanx.scheduler.cycle.documents import Document, Place
 
 _EVICTING: Accepted = {"chargeRetries": FLAG}
@@ -34,7 +34,13 @@ ACTIONS: Mapping[str, Accepted] = {
     "shuffle": _EVICTING,
     "gangpreempt": _OF_GANGS,
     "gangreclaim": _OF_GANGS,
-    "consolidate": {"maxMoves": WHOLE, **_EVICTING},
+    "consolidate": {
+        "maxMoves": WHOLE,
+        "mostLost": DURATION,
+        "settle": DURATION,
+        "after": DURATION,
+        **_EVICTING,
+    },
 }
 """The actions by name, each with the arguments that it takes."""
 

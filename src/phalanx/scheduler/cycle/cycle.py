@@ -16,6 +16,7 @@ from phalanx.scheduler.cycle.cluster import Cluster
 from phalanx.scheduler.cycle.config import ACTIONS
 from phalanx.scheduler.cycle.explain import Reasons, explain
 from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.moves import resume
 from phalanx.scheduler.cycle.plan import Choice, Plan, Timing
 from phalanx.scheduler.cycle.registry import known_plugins, make_plugin
 from phalanx.scheduler.cycle.session import Session
@@ -89,6 +90,8 @@ def _decide(
             plugin = make_plugin(option.name, option.arguments)
             _warn_of_strange(session, option.name, option.arguments, known_plugins()[option.name])
             timed("plugin", option.name, partial(plugin.open, session))
+    if session.cluster.homes:
+        resume(session)
     for name in snapshot.config.actions:
         _warn_of_strange(session, name, snapshot.config.arguments_of(name), ACTIONS[name])
         timed("action", name, partial(_action(name).run, session))
@@ -135,6 +138,9 @@ def _plan(session: Session, why: Reasons, timings: tuple[Timing, ...]) -> Plan:
             job.uid: job.allocated_hypernode for job in cluster.jobs if job.allocated_hypernode
         },
         nominations=_nominations(session, promised),
+        homes=_homes(session),
+        held=tuple(sorted(uids[t] for t in session.homes if cluster.status[t] == j.RELEASING)),
+        moves=tuple(session.moves),
         timings=timings,
         warnings=tuple(session.warnings),
         acted=tuple(session.acted),
@@ -161,6 +167,15 @@ def _nominations(session: Session, promised: list[int]) -> dict[str, str]:
         cluster.task_uid[t]: cluster.node_names[cluster.node_of[t]]
         for t in promised
         if cluster.node_of[t] in freed or t in session.kept_places
+    }
+
+
+def _homes(session: Session) -> dict[str, str]:
+    cluster = session.cluster
+    return {
+        cluster.task_uid[t]: cluster.node_names[node]
+        for t, node in sorted(session.homes.items())
+        if t not in session.binds
     }
 
 

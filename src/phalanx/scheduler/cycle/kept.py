@@ -59,7 +59,16 @@ _LISTS = (
     *("job_of", "queues", "strays"),
 )
 _BY_NAME = (
-    *("job_index", "queue_index", "nominated", "_row_of", "_by_shape", "_others", "_described"),
+    *(
+        "job_index",
+        "queue_index",
+        "nominated",
+        "homes",
+        "_row_of",
+        "_by_shape",
+        "_others",
+        "_described",
+    ),
     *("_of_queues", "_label_masks"),
 )
 
@@ -244,6 +253,8 @@ class KeptCluster(Cluster):
                 self.started[t] = one.started
                 if status != j.PENDING:
                     self.nominated.pop(t, None)
+                if status not in (j.PENDING, j.RELEASING):
+                    self.homes.pop(t, None)
         self._on_node = None
 
     def _likeness(self, standing: Standing) -> tuple[int, int, int, int]:
@@ -353,6 +364,10 @@ class KeptCluster(Cluster):
 
         Tasks that the plan bound or evicted keep the plan's state until `stand` sets another.
         """
+        for uid in plan.held:
+            t = self._row_of[uid]
+            self.hold(t, self.node_index[plan.homes[uid]], -1)
+        self.homes = {self._row_of[t]: self.node_index[node] for t, node in plan.homes.items()}
         for uid in plan.pipelined:
             t = self._row_of[uid]
             self.unplace(self.eq_class[t], [t], [self.node_of[t]])
@@ -396,6 +411,7 @@ class KeptCluster(Cluster):
             raise NotPatchableError("nothing has a resource any more that a node had")
         self.node_of = [index_of[node] for node in self.node_of]
         self.nominated = {t: index_of[n] for t, n in self.nominated.items() if n in index_of}
+        self.homes = {t: index_of[n] for t, n in self.homes.items() if n in index_of}
         loads = {
             name: _rows(getattr(self, name), was)
             for name in ("used", "releasing", "promised", "asked", "weighed", "seats")
@@ -457,6 +473,7 @@ class KeptCluster(Cluster):
             column = getattr(self, name)
             setattr(self, name, [column[t] for t in stays])
         self.nominated = {moved[t]: node for t, node in self.nominated.items() if t in moved}
+        self.homes = {moved[t]: node for t, node in self.homes.items() if t in moved}
         for job in self.jobs:
             job.tasks[:] = [moved[t] for t in job.tasks]
         self._on_node = None
@@ -494,12 +511,14 @@ class KeptCluster(Cluster):
 
     def _task_now(self, t: int) -> TaskSpec:
         node, nominated = self.node_of[t], self.nominated.get(t, -1)
+        home = self.homes.get(t, -1)
         return msgspec.structs.replace(
             self._specs[t],
             node=self.node_names[node] if node >= 0 else "",
             phase=j.STATUS_NAMES[self._stood[t]],
             started=self.started[t],
             nominated_node=self.node_names[nominated] if nominated >= 0 else "",
+            home=self.node_names[home] if home >= 0 else "",
         )
 
 

@@ -58,6 +58,34 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
+class MovedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A podgroup that is moved: the number of its tasks, the seconds of its work that are lost, and
+    the seconds that its restart takes.
+    """
+
+    podgroup: str
+    tasks: int
+    lost_s: float
+    restart_s: float
+
+
+class Moves(msgspec.Struct, frozen=True, kw_only=True):
+    """The podgroups that are moved so that the podgroup `claimant` can start."""
+
+    claimant: str
+    jobs: tuple[MovedJob, ...]
+
+    @property
+    def lost_s(self) -> float:
+        """The seconds of work that all of these podgroups lose together."""
+        return sum(one.lost_s for one in self.jobs)
+
+    @property
+    def restart_s(self) -> float:
+        """The seconds that the restarts of all of these podgroups take together."""
+        return sum(one.restart_s for one in self.jobs)
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The decisions of one cycle, before any of them is applied. Names are namespace/name."""
 
@@ -77,6 +105,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """
     allocated_hypernodes: Mapping[str, str] = {}
     nominations: Mapping[str, str] = {}
+    homes: Mapping[str, str] = {}
+    """The nodes that moves set aside for tasks that have no place there yet."""
+    held: tuple[str, ...] = ()
+    """The tasks in `homes` that are still leaving the nodes from which they are moved."""
+    moves: tuple[Moves, ...] = ()
+    """The moves that this cycle decided."""
     timings: tuple[Timing, ...] = ()
     warnings: tuple[str, ...] = ()
     acted: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
 from phalanx.scheduler.cycle.hooks import HookRegistry
 from phalanx.scheduler.cycle.jobs import Job, SubJob
 from phalanx.scheduler.cycle.placing import Placer
-from phalanx.scheduler.cycle.plan import Choice, Eviction, Rejection
+from phalanx.scheduler.cycle.plan import Choice, Eviction, Moves, Rejection
 from phalanx.scheduler.cycle.rows import Ask, Change
 from phalanx.scheduler.cycle.specs import Snapshot
 from phalanx.scheduler.cycle.stopwatch import Stopwatch
@@ -83,6 +83,10 @@ class Session:
         self.kept_places: set[int] = set()
         """Promised tasks whose nodes the next cycle tries first, even if nothing is evicted there.
         """
+        self.homes: dict[int, int] = {}
+        """The nodes that moves set aside for tasks, now or in an earlier cycle (see `moves`)."""
+        self.moves: list[Moves] = []
+        """The moves that this cycle decided."""
         self.warnings: list[str] = []
         self.acted: list[str] = []
         """Plugins that did their periodic work in this cycle."""

@@ -132,6 +132,10 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created: float | None = None
     started: float | None = None
     nominated_node: str = ""
+    home: str = ""
+    """The node that a move set aside for the task (see `cycle.moves`). It is given to no other
+    work.
+    """
 
     @property
     def namespace(self) -> str:

@@ -1,8 +1,8 @@
 """A list of moves that are kept together or taken back together.
 
 `allocate` takes idle room of a node, `pipeline` takes room that is still being freed, and `evict`
-frees room. `rollback` restores the cluster exactly, because every move uses whole numbers and has
-an inverse.
+frees room. `hold` sets room aside for a task that is leaving another node. `rollback` restores the
+cluster exactly, because every move uses whole numbers and has an inverse.
 """
 
 from __future__ import annotations
@@ -44,7 +44,17 @@ class Departure:
         self.reason = reason
 
 
-Move = Arrival | Departure
+class Hold:
+    """Room on a node that was set aside for a task that is leaving another node."""
+
+    __slots__ = ("node", "task")
+
+    def __init__(self, task: int, node: int):
+        self.task = task
+        self.node = node
+
+
+Move = Arrival | Departure | Hold
 
 
 class Statement:
@@ -73,7 +83,12 @@ class Statement:
         move = Departure(task, cluster.status[task], reason)
         self.moves.append(move)
         cluster.evict(task)
-        self._tell(task, -1)
+        self._tell(task, cluster.node_of[task], -1)
+
+    def hold(self, task: int, node: int) -> None:
+        self.moves.append(Hold(task, node))
+        self._session.cluster.hold(task, node)
+        self._tell(task, node, 1)
 
     def checkpoint(self) -> int:
         """Return a mark for `rollback`."""
@@ -88,9 +103,12 @@ class Statement:
                 session.cluster.unplace(move.eq_class, move.tasks, move.nodes)
                 job = session.job(move.tasks[0])
                 session.changed(job, move.eq_class, move.tasks, move.nodes, -1)
+            elif isinstance(move, Hold):
+                session.cluster.hold(move.task, move.node, -1)
+                self._tell(move.task, move.node, -1)
             else:
                 session.cluster.unevict(move.task, move.status)
-                self._tell(move.task, 1)
+                self._tell(move.task, session.cluster.node_of[move.task], 1)
 
     def discard(self) -> None:
         self.rollback(0)
@@ -106,6 +124,8 @@ class Statement:
         for move in moves:
             if isinstance(move, Arrival):
                 self._place(move)
+            elif isinstance(move, Hold):
+                self.hold(move.task, move.node)
             else:
                 self.evict(move.task, move.reason)
 
@@ -125,6 +145,8 @@ class Statement:
         for move, claimant in zip(self.moves, claimants, strict=True):
             if isinstance(move, Departure):
                 session.evictions.setdefault(move.task, self._eviction(move, claimant))
+            elif isinstance(move, Hold):
+                session.homes[move.task] = move.node
             elif move.status == j.ALLOCATED:
                 session.binds.update(zip(move.tasks, move.nodes, strict=True))
                 cluster.bind(move.tasks)
@@ -162,13 +184,8 @@ class Statement:
         job = session.job(move.tasks[0])
         session.changed(job, move.eq_class, move.tasks, move.nodes, 1)
 
-    def _tell(self, task: int, sign: int) -> None:
-        cluster = self._session.cluster
-        if cluster.job_of[task] >= 0:
-            self._session.changed(
-                self._session.job(task),
-                cluster.eq_class[task],
-                [task],
-                [cluster.node_of[task]],
-                sign,
-            )
+    def _tell(self, task: int, node: int, sign: int) -> None:
+        session = self._session
+        if session.cluster.job_of[task] >= 0:
+            eq_class = session.cluster.eq_class[task]
+            session.changed(session.job(task), eq_class, [task], [node], sign)

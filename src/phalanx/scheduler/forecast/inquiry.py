@@ -20,6 +20,7 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.specs import Snapshot
 from phalanx.scheduler.cycle.waiting import waiting_order
 from phalanx.scheduler.forecast.holders import holders
+from phalanx.scheduler.forecast.moving import MovesOf
 from phalanx.scheduler.forecast.planner import Planner, lent
 from phalanx.scheduler.forecast.reading import ClusterSnapshot
 from phalanx.scheduler.forecast.run_times import LearntRunTimes
@@ -52,6 +53,7 @@ def explain_snapshot(
     starts, order = _starts(ahead), waiting_order(session)
     ends = [(one.podgroup, one.ends_s) for one in ahead.running]
     groups = {g.uid: g for g in snapshot.podgroups}
+    moves = MovesOf(session)
     members: dict[str, list[str]] = {uid: [] for uid in groups}
     alone = []
     for t in snapshot.tasks:
@@ -60,7 +62,7 @@ def explain_snapshot(
 
     def of_group(uid: str) -> Explanation:
         about = _About(groups[uid].queue, members[uid], starts.get(uid), order.get(uid))
-        return _of_group(session, plan, uid, about, ends)
+        return _of_group(session, plan, uid, about, ends, moves)
 
     if full is not None:
         out = [of_group(full)] if full in groups else []
@@ -109,7 +111,7 @@ def explain_group(
     about = _About(queue, tasks, start, waiting_order(session).get(podgroup))
     ends = [(ending.job.uid, ending.end_s) for ending in view.endings]
     ends += [(job.uid, None) for job in view.endless]
-    return _of_group(session, plan, podgroup, about, ends)
+    return _of_group(session, plan, podgroup, about, ends, MovesOf(session))
 
 
 def decide_and_expect(
@@ -165,14 +167,18 @@ class _About(NamedTuple):
     position: int | None
 
 
-def _of_group(session: Session, plan: Plan, uid: str, about: _About, ends: Ends) -> Explanation:
+def _of_group(
+    session: Session, plan: Plan, uid: str, about: _About, ends: Ends, moves: MovesOf
+) -> Explanation:
     waiting = [t for t in about.tasks if t in plan.rejections]
+    found = moves.of(uid) if waiting else None
     return structs.replace(
         _explanation(session, plan, ends, uid, "podgroup"),
         expected_start=UNSET if about.start is None else about.start,
         queue=about.queue,
         position=UNSET if about.position is None else about.position,
         tasks=_alike(plan, waiting),
+        moves=UNSET if found is None else found,
     )
 
 

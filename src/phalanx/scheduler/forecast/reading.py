@@ -62,6 +62,7 @@ class ClusterSnapshot:
         self._learnt = learnt
         self._quantile = quantile
         cluster, known = session.cluster, session.snapshot
+        self._moving = {cluster.job_of[t] for t in session.homes}
         self.calendar = Calendar(cluster, known.reservations, session.now)
         self.grid = Grid(session.now, boundaries(self.calendar))
         self.lines = ReservationTimeline(cluster, self.calendar, known.licenses, self.grid)
@@ -71,7 +72,7 @@ class ClusterSnapshot:
         self._quotas_of: dict[int, tuple[int, ...]] = {}
         self._masks: dict[tuple[str, bytes], Flags] = {}
         self._naming: dict[str, bool] = {}
-        runs = [job for job in cluster.jobs if job.holding_count()]
+        runs = [job for job in cluster.jobs if self._holds(job)]
         self.endless = [job for job in runs if not self._may_end(job)]
         """Running jobs without a known end."""
         self.endings = [
@@ -80,6 +81,10 @@ class ClusterSnapshot:
         """The ends of all running work that has a known end."""
         self.rests_on_learnt = any(ending.past_runs for ending in self.endings)
         """Whether any length that was read so far comes from past runs."""
+
+    def _holds(self, job: Job) -> bool:
+        """Whether the job runs, or has room set aside for it by a move."""
+        return bool(job.holding_count()) or job.index in self._moving
 
     # ---- lengths -----------------------------------------------------------------------------
 
@@ -109,19 +114,21 @@ class ClusterSnapshot:
     def all_endings(self) -> Iterator[Ending]:
         """Yield the ends of all running work, by job."""
         for job in self.session.cluster.jobs:
-            if job.holding_count():
+            if self._holds(job):
                 yield from self._endings(job)
 
     def _endings(self, job: Job) -> Iterator[Ending]:
         cluster, now = self.session.cluster, self.session.now
         together: dict[tuple[int, int, float | None], int] = {}
         for t in job.tasks:
-            if cluster.status[t] not in j.HOLDING or cluster.node_of[t] < 0:
+            status, node, started = cluster.status[t], cluster.node_of[t], cluster.started[t]
+            if t in self.session.homes and status in (j.RELEASING, j.PIPELINED):
+                node, started = self.session.homes[t], now  # the task begins anew there
+            elif status not in j.HOLDING or node < 0:
                 continue
-            started = cluster.started[t]
-            if started is None:
+            elif started is None:
                 started = now if t in self.session.binds else job.spec.started
-            key = (cluster.node_of[t], cluster.eq_class[t].index, started)
+            key = (node, cluster.eq_class[t].index, started)
             together[key] = together.get(key, 0) + 1
         lengths = {
             started: UNKNOWN if started is None else self.length(job.spec, max(now - started, 0.0))

@@ -10,8 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from phalanx.model.readable import duration
+from phalanx.scheduler.cycle.plan import Moves
 from phalanx.scheduler.cycle.specs import Amounts, NodeSpec, PodGroupSpec, Snapshot, TaskSpec
 from phalanx.scheduler.forecast.inquiry import plan_snapshot
+from phalanx.scheduler.forecast.moving import with_moves
 
 PLANNED = 500
 """The number of waiting podgroups that each plan covers, counted from the first."""
@@ -57,6 +59,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     starts: tuple[Start, ...]
     stopped: tuple[str, ...] = ()
     """Podgroups that now run on nodes which the changes remove."""
+    moves: tuple[Moves, ...] = ()
+    """Moves of running podgroups, if moves are among the changes."""
 
 
 def start_words(in_s: float | None) -> str:
@@ -85,19 +89,30 @@ def change_words(one: Start, stopped: Collection[str]) -> str:
 
 
 def compare(
-    snapshot: Snapshot, changed: Snapshot, submissions: Sequence[Submission] = ()
+    snapshot: Snapshot,
+    changed: Snapshot,
+    submissions: Sequence[Submission] = (),
+    *,
+    moves: bool = False,
 ) -> Comparison:
     """Return the starts in the plans of both snapshots. The submissions wait behind all other work
-    of the second snapshot.
+    of the second snapshot. With `moves`, running work is moved there first, as the action
+    consolidate does it.
     """
     with_new = replace(
         changed,
         podgroups=changed.podgroups + tuple(one.podgroup for one in submissions),
         tasks=changed.tasks + tuple(task for one in submissions for task in one.tasks),
     )
+    made: tuple[Moves, ...] = ()
+    begun: frozenset[str] = frozenset()
+    if moves:
+        with_new, made, begun = with_moves(with_new)
     before, after = plan_snapshot(snapshot, PLANNED), plan_snapshot(with_new, PLANNED)
     first = {one.podgroup: one.at_s - before.now for one in before.starts}
-    second = {one.podgroup: one.at_s - after.now for one in after.starts}
+    second = dict.fromkeys(sorted(begun), 0.0) | {
+        one.podgroup: one.at_s - after.now for one in after.starts
+    }
     new = {one.podgroup.uid for one in submissions}
     names = dict.fromkeys(
         [*second, *after.unknown, *(name for name in first if name not in second)]
@@ -115,6 +130,7 @@ def compare(
             for name in names
         ),
         stopped=_stopped(snapshot, changed),
+        moves=made,
     )
 
 

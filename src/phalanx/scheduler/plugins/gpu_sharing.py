@@ -198,6 +198,10 @@ class GpuSharing:
             if change.sign > 0 and _is_part(ask):
                 self._has_parts[node] = True
             book = self._books.get(node)
+            if book is None and self._cluster.node_of[t] not in (node, -1):
+                book = self._book(
+                    node
+                )  # the columns do not show a task at a place that it moves to
             if book is None:
                 continue  # the rest is filled from the columns when it is needed
             if change.sign > 0 and t not in self._held:

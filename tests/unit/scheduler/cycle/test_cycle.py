@@ -35,8 +35,8 @@ case x
 node a 4c 4G
 node b 4c 4G
 queue q
-gang s q min=1 phase=Running
-gang u q min=1 phase=Running
+gang s q min=1 phase=Running {annotations: {phalanx/movable: 10m}, started: -1000}
+gang u q min=1 phase=Running {annotations: {phalanx/movable: 10m}, started: -1000}
 gang big q min=1
 task s s 1c 1G @a
 task u u 1c 1G @b
