@@ -1,9 +1,9 @@
 """The plugin multifactor: orders a queue's waiting jobs by one number, as in Slurm.
 
-    priority = sum of weight times factor, each factor from 0 to 1
+    priority = sum of weight times factor, each factor from 0 to 1, minus nice
 
 Weights are 0 unless the configuration names them, as in Slurm. Source: Slurm's page "Multifactor
-Priority Plugin".
+Priority Plugin", and priority_multifactor.c of 22.05.8.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class Multifactor:
     - fairshare: Fair Tree's rank divided by the number of ranked jobs;
     - size: the job's request as a fraction of all nodes' capacity, in billing units;
     - class: the job's priority divided by the largest priority of any job.
+
+    A priority below 0, such as that of `sbatch --nice`, is no factor: its points are subtracted.
 
     The priority of a queue is no factor, because it orders queues and not jobs.
     """
@@ -63,11 +65,12 @@ class Multifactor:
             }
 
         def priority(job: Job) -> float:
-            return sum(self._weights[name] * part for name, part in parts(job).items())
+            weighed = sum(self._weights[name] * part for name, part in parts(job).items())
+            return weighed + min(job.priority, 0)
 
         def factors(job: Job) -> dict[str, float]:
             weighed = {name: self._weights[name] * part for name, part in parts(job).items()}
-            return {"total": sum(weighed.values()), **weighed}
+            return {"total": priority(job), **weighed, "nice": max(-job.priority, 0)}
 
         session.add("job_order", self.name, lambda job: -priority(job))
         session.add("factors", self.name, factors)
