@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from phalanx.scheduler.cycle.waiting import WaitingGroup
 
 _HOUR_S = 3600.0
+_MANY = 1e5
+"""From this number on, points are shown without a fraction, but all of them."""
 NOBODY = "-"
 """The name shown for work without a user."""
 
@@ -139,8 +141,8 @@ def priority_text(found: Sequence[WaitingGroup]) -> str:
         ]
         for one in found
     ]
-    head = ("QUEUE", "NEXT", "JOB", "USER", "PRIORITY", *heads, "AGE")
-    return table(head, cells, right=("NEXT", "PRIORITY", *heads, "AGE"))
+    head = ("QUEUE", "NEXT", "JOB", "USER", "PRIORITY", *heads, "WAITED")
+    return table(head, cells, right=("NEXT", "PRIORITY", *heads, "WAITED"))
 
 
 def _factor(name: str, number: float | None) -> str:
@@ -148,7 +150,9 @@ def _factor(name: str, number: float | None) -> str:
         return "-"
     if name == "use":
         return f"{number / _HOUR_S:,.2f}h"
-    return f"{number:.1%}" if name == "use_part" else f"{number:.6g}"
+    if name == "use_part":
+        return f"{number:.1%}"
+    return f"{number:.6g}" if abs(number) < _MANY else f"{number:.0f}"
 
 
 def _share(word: str) -> tuple[str, float | None]:

@@ -149,6 +149,14 @@ def test_norm_usage_is_a_part_of_the_use_of_all_queues(uses, printed) -> None:
 
 
 @pytest.mark.parametrize(
+    ("use", "printed"), [(0.0, "0"), (79.08, "79"), (8.75, "8"), (4.38, "4"), (399985.9, "399985")]
+)
+def test_raw_usage_has_no_fraction(use, printed) -> None:
+    """Slurm 22.05.8 printed 8 for 8.75, and 4 for half of it."""
+    assert share_rows([_share("al", 1, use=use)])[0]["use"] == printed
+
+
+@pytest.mark.parametrize(
     ("factors", "priority", "printed"),
     [  # of Slurm with PriorityWeightFairshare=10000: PRIORITY has no fraction, FAIRSHARE is rounded
         ({"rank": 1 / 6}, 0, ("1666", "1667")),

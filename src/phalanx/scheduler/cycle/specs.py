@@ -227,7 +227,7 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     max_time_s: float | None = None
     """The longest time limit, in seconds, that the queue's jobs may have."""
     users: tuple[UserShare, ...] = ()
-    """The longest time limit, in seconds, that the queue's jobs may have."""
+    """The users whose shares or usage are known."""
 
 
 class SubgroupPolicy(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -86,7 +86,7 @@ def _share(row: ShareInfo, most: int, used: float) -> dict[str, str]:
         "user": row.user,
         "shares": f"{row.shares:g}",
         "part": f"{row.part:.6f}",
-        "use": f"{row.use:.0f}",
+        "use": str(int(row.use)),  # as in Slurm, without its fraction
         "norm_use": f"{row.use / used if used else 0.0:.6f}",
         "use_part": f"{row.use_part:.6f}",
         "fairshare": f"{row.rank / most:.6f}",
