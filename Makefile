@@ -159,7 +159,7 @@ bench: setup ## every row of Ray's microbenchmark, placement, batch, store (PEER
 reproduce: setup ## the published fragmentation table beside ours, ten seeds (a few minutes)
 	@$(BIN)/python -m phalanx_research.arrival.reproduce examples/traces
 
-beside: setup ## Phalanx beside a real system, started here: SYSTEM=slurm (CASES=commands,orders,shares,launchers, torch or backfill, SEED=1), hyperqueue, dask, parsl or ray
+beside: setup ## Phalanx beside a real system, started here: SYSTEM=slurm (CASES=commands,orders,shares,decay,launchers, torch or backfill, SEED=1), hyperqueue, dask, parsl or ray
 	@$(BIN)/python -m phalanx_benchmarks.beside $(or $(SYSTEM),slurm) --seed $(or $(SEED),1) $(if $(CASES),--cases $(CASES)) $(if $(PLOT),--plot $(PLOT))
 
 explore: setup ## simulated clusters under faults from random seeds, for SECONDS (60)

@@ -1,6 +1,6 @@
 """Compares Phalanx with a real system on the same machine: `make beside SYSTEM=slurm`.
 
-    python -m phalanx_benchmarks.beside slurm [--cases commands,orders,shares,launchers] [--seed N]
+    python -m phalanx_benchmarks.beside slurm [--cases commands,orders,shares,decay,launchers]
     python -m phalanx_benchmarks.beside hyperqueue
     python -m phalanx_benchmarks.beside dask      (also parsl and ray)
 
@@ -19,7 +19,14 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from phalanx_benchmarks.beside import commands, history_cases, share_cases, systems, workloads
+from phalanx_benchmarks.beside import (
+    commands,
+    fading_cases,
+    history_cases,
+    share_cases,
+    systems,
+    workloads,
+)
 from phalanx_benchmarks.beside.command_cases import FILE, LAUNCHERS, ORDERS, TORCH, read_cases
 from phalanx_benchmarks.beside.packages import environment, unpacked
 from phalanx_benchmarks.beside.phalanx_cluster import PhalanxCluster
@@ -28,12 +35,13 @@ from phalanx_benchmarks.beside.rows import DIFFERS, Row, report
 from phalanx_benchmarks.beside.slurm_cluster import PACKAGES, SlurmCluster
 
 Rows = Generator[Row, None, None]
-USUAL = ("commands", "orders", "shares", "launchers")
+USUAL = ("commands", "orders", "shares", "decay", "launchers")
 """The cases that run if no case is named. `backfill` takes half an hour, and `torch` installs
 several gigabytes; they run only if they are named.
 """
 TREES = 6
 HISTORIES = 4
+FADING_HISTORIES = 2
 WORKLOADS = 10
 _ORDERS = {
     "PreemptType": "preempt/partition_prio",
@@ -142,6 +150,13 @@ def _shares(folder: Path, seed: int) -> Rows:
             yield from history_cases.compare(real, ours, seed, HISTORIES)
 
 
+def _decay(folder: Path, seed: int) -> Rows:
+    settings, partition = fading_cases.SETTINGS, share_cases.PARTITION
+    real = SlurmCluster(folder, settings=settings, partitions=partition)
+    with real, PhalanxCluster(nodes=len(real.nodes)) as ours:
+        yield from fading_cases.compare(real, ours, seed, FADING_HISTORIES)
+
+
 def _backfill(folder: Path, seed: int, plot: Path | None) -> None:
     """Run ten workloads on both sides alternately, print their figures, and draw them."""
     nodes, cpus = workloads.NODES, workloads.CPUS
@@ -164,6 +179,7 @@ _CASES: dict[str, Callable[[Path, int], Rows]] = {
     "launchers": _launchers(LAUNCHERS, {"bin": _MPI, "openmpi": _OPEN_MPI}),
     "torch": _launchers(TORCH, {"bin": _TORCH}),
     "shares": _shares,
+    "decay": _decay,
     **{name: _programs(name) for name in systems.SYSTEMS},
 }
 

@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from phalanx.scheduler.plugin_parts.fair_tree import Member, standings
-from phalanx_benchmarks.beside.histories import Accounts, Key, ShortJob, uses
+from phalanx_benchmarks.beside.histories import Accounts, Key
 from phalanx_benchmarks.beside.rows import DIFFERS, MENDED, ON_PURPOSE, SAME, Row
 
 WEIGHT = 10_000
@@ -30,8 +30,6 @@ class Listed(NamedTuple):
 
 
 Users = dict[Key, Listed]
-Ran = tuple[Users, Mapping[str, float]]
-"""The lines of one side's users, and the whole seconds for which each job ran on this side."""
 
 
 def listed(text: str) -> Users:
@@ -58,7 +56,7 @@ def shares_of(users: Users) -> str:
 
 def order_of_users(users: Users) -> str:
     """Return the users of each account in the order of FairShare, tied ones joined by `=`."""
-    return _ordered({key: one.fairshare for key, one in users.items()})
+    return ordered({key: one.fairshare for key, one in users.items()})
 
 
 def order_of_use(accounts: Accounts, used: Mapping[Key, float]) -> str:
@@ -69,10 +67,11 @@ def order_of_use(accounts: Accounts, used: Mapping[Key, float]) -> str:
             Member(user, shares, used.get((account, user), 0.0)) for user, shares in users.items()
         ]
         ranks.update({(account, user): one.rank for user, one in standings(members).items()})
-    return _ordered(ranks)
+    return ordered(ranks)
 
 
-def _ordered(ranks: Mapping[Key, float]) -> str:
+def ordered(ranks: Mapping[Key, float]) -> str:
+    """Return the users of each account, the highest rank first, tied ones joined by `=`."""
     lines = []
     for account in sorted({account for account, _ in ranks}):
         places: dict[float, list[str]] = {}
@@ -100,7 +99,16 @@ def total_of(text: str) -> float:
     return float(text.splitlines()[0].split("|")[4])
 
 
-def use_row(name: str, jobs: Sequence[ShortJob], theirs: Ran, ours: Ran, their_total: float) -> Row:
+class Counted(NamedTuple):
+    """The use of each user that the times in both sides' `sacct` explain."""
+
+    theirs: Mapping[Key, float]
+    least: Mapping[Key, float]
+    """The least and the most use on Phalanx, whose `sacct` shows whole seconds of exact times."""
+    most: Mapping[Key, float]
+
+
+def use_row(name: str, theirs: Users, ours: Users, counted: Counted, their_total: float) -> Row:
     """Compare both sides' use with the times of their own jobs, and the parts with each other.
     `their_total`: the use that Slurm's NormUsage is a part of.
 
@@ -109,23 +117,27 @@ def use_row(name: str, jobs: Sequence[ShortJob], theirs: Ran, ours: Ran, their_t
     and by how much they do.
     """
     faults: dict[str, list[str]] = {"theirs": [], "ours": []}
-    least, most = uses(jobs, ours[1]), uses(jobs, {job: s + 1.0 for job, s in ours[1].items()})
-    exact = uses(jobs, theirs[1])
+    exact, least, most = counted
     allowed = seen = 0.0
-    for key, one in theirs[0].items():
-        mine, who = ours[0][key], "/".join(key)
-        siblings = [other for other in theirs[0] if other[0] == key[0]]
+    for key, one in theirs.items():
+        mine, who = ours[key], "/".join(key)
+        siblings = [other for other in theirs if other[0] == key[0]]
         part = _part(exact, exact, key, siblings)
         low, high = _part(least, most, key, siblings), _part(most, least, key, siblings)
         if not (_near(one.use, exact.get(key, 0.0)) and abs(one.part - part) < 1e-4):
-            faults["theirs"].append(f"{who} {one.use:.0f} {one.part:.6f}, of sacct {part:.6f}")
+            faults["theirs"].append(
+                f"{who} {one.use:.0f} {one.part:.6f}, of sacct {exact.get(key, 0.0):.0f} {part:.6f}"
+            )
         if abs(one.norm_use - exact.get(key, 0.0) / their_total) > 1e-4:
             faults["theirs"].append(f"{who} NormUsage {one.norm_use:.6f}")
-        if not low - 1e-4 <= mine.part <= high + 1e-4:
+        use = least.get(key, 0.0), most.get(key, 0.0)
+        is_counted = use[0] <= mine.use <= use[1] or any(_near(mine.use, end) for end in use)
+        if not (is_counted and low - 1e-4 <= mine.part <= high + 1e-4):
             faults["ours"].append(
-                f"{who} {mine.use:.0f} {mine.part:.6f}, of sacct {low:.6f} to {high:.6f}"
+                f"{who} {mine.use:.0f} {mine.part:.6f}, of sacct {use[0]:.0f} to {use[1]:.0f},"
+                f" {low:.6f} to {high:.6f}"
             )
-        norm = _part(least, most, key, theirs[0]), _part(most, least, key, theirs[0])
+        norm = _part(least, most, key, theirs), _part(most, least, key, theirs)
         if not norm[0] - 1e-4 <= mine.norm_use <= norm[1] + 1e-4:
             faults["ours"].append(
                 f"{who} NormUsage {mine.norm_use:.6f}, of sacct {norm[0]:.6f} to {norm[1]:.6f}"

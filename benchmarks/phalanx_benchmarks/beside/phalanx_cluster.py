@@ -75,6 +75,12 @@ class PhalanxCluster:
             raise RuntimeError(f"{line}: {ended.stdout}{ended.stderr}")
         return ended.stdout
 
+    def set_rules(self, rules: str) -> None:
+        """Set the scheduler's configuration."""
+        path = self._at / "rules.yaml"
+        path.write_text(rules)
+        self.done(f"phalanx scheduler set {path}")
+
     def settle(self) -> None:
         """Cancel all jobs, and wait until no job is left."""
         self.run("scancel --state=PENDING; scancel --state=RUNNING; scancel --state=SUSPENDED")
@@ -96,6 +102,4 @@ class PhalanxCluster:
             self.done(f"phalanx start --address {address} --node-name {name} {' '.join(size)}")
         self.done(f"phalanx compat slurm install {self._commands}")
         if self._rules:
-            path = self._at / "rules.yaml"
-            path.write_text(self._rules)
-            self.done(f"phalanx scheduler set {path}")
+            self.set_rules(self._rules)

@@ -113,6 +113,12 @@ def shown(text: str) -> list[Shown]:
     return lines
 
 
+def tree_in(text: str) -> str:
+    """Return the columns that `shown` reads, of what `sshare -l -a -P -n` prints."""
+    lines = [line.split("|") for line in text.splitlines()]
+    return "\n".join("|".join([c[0], c[1], c[2], c[4], c[7], c[8]]) for c in lines)
+
+
 def row_of(name: str, lines: Sequence[Shown]) -> Row:
     """Compare the printed lines of one tree with Phalanx's rule."""
     users = {line.account + "/" + line.user: line for line in lines if line.user}

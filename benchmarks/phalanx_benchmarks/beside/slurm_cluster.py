@@ -64,6 +64,8 @@ class SlurmCluster:
         self._has_accounts = has_accounts
         self._files = unpacked(PACKAGES, folder)
         self._at = Path(tempfile.mkdtemp(prefix="bs-", dir="/tmp"))
+        self._lines: list[str] = []
+        """The lines of slurm.conf at the start."""
         os.chmod(self._at, 0o755)
         self._daemons = Daemons(self._at)
         library = self._files / "usr/lib/x86_64-linux-gnu"
@@ -127,6 +129,19 @@ class SlurmCluster:
         self._daemons.end("slurmctld")
         self.start_controller()
         wait_until(self._is_up, "nodes of Slurm")
+
+    def restart_with(self, **settings: str) -> None:
+        """Restart the controller with these settings in addition to those of the start."""
+        more = [f"{name}={value}" for name, value in settings.items()]
+        (self._at / "slurm.conf").write_text("\n".join([*self._lines, *more]) + "\n")
+        self.restart_controller()
+
+    def computed_at(self) -> float:
+        """Return when the controller last computed uses and priorities, in whole seconds since the
+        epoch. Its state has this time.
+        """
+        state = (self._at / "state" / "priority_last_decay_ran").read_bytes()
+        return float(int.from_bytes(state[:8], "big"))
 
     def settle(self) -> None:
         """Cancel all jobs, and wait until none is left."""
@@ -253,8 +268,10 @@ class SlurmCluster:
             f" CPUs={self.cpus} RealMemory=4000{gres} State=UNKNOWN"
             for name, port in zip(self.nodes, self._node_ports, strict=True)
         ]
-        text = [*(f"{name}={value}" for name, value in lines.items()), *nodes, self._partitions]
-        (self._at / "slurm.conf").write_text("\n".join(text) + "\n")
+        self._lines = [
+            *(f"{name}={value}" for name, value in lines.items()), *nodes, self._partitions,
+        ]  # fmt: skip
+        (self._at / "slurm.conf").write_text("\n".join(self._lines) + "\n")
         (self._at / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         if self._gpus:
             # Slurm counts only devices that have a file; any character device is taken for a GPU
@@ -269,4 +286,6 @@ class SlurmCluster:
         self._daemons.start(name, command, self.env)
 
 
-_UP = {"idle", "mixed", "allocated", "reserved", "maint", "completing"}
+_UP = {
+    "idle", "mixed", "allocated", "reserved", "maint", "completing", "draining", "drained",
+}  # fmt: skip

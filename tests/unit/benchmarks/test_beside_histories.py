@@ -19,6 +19,7 @@ from phalanx_benchmarks.beside.histories import (
 )
 from phalanx_benchmarks.beside.history_rows import (
     OTHER_TIMES,
+    Counted,
     listed,
     order_of_jobs,
     order_of_use,
@@ -66,7 +67,9 @@ THEIR_ORDER = """\
 
 
 def _used(theirs: str = THEIRS, ours: str = OURS) -> rows.Row:
-    return use_row("h", JOBS, (listed(theirs), THEIR_S), (listed(ours), OUR_S), total_of(theirs))
+    longest = {job: seconds + 1.0 for job, seconds in OUR_S.items()}
+    counted = Counted(uses(JOBS, THEIR_S), uses(JOBS, OUR_S), uses(JOBS, longest))
+    return use_row("h", listed(theirs), listed(ours), counted, total_of(theirs))
 
 
 def test_lines_of_both_sides_are_the_same_but_for_the_times_of_their_jobs() -> None:
@@ -81,11 +84,13 @@ def test_lines_of_both_sides_are_the_same_but_for_the_times_of_their_jobs() -> N
 @pytest.mark.parametrize(
     ("side", "old", "new", "found"),
     [
-        ("theirs", "|399985|", "|499985|", "h2a0/daemon 499985 0.210526, of sacct 0.210526"),
+        ("theirs", "|399985|", "|499985|", "h2a0/daemon 499985 0.210526, of sacct 400000 0.210526"),
         ("theirs", "0.008002|", "0.052632|", "h2a0/uucp NormUsage 0.052632"),
         ("theirs", "|0.226191|", "|0.326191|", "h2a0/sys LevelFS 0.326191"),
         ("ours", "|0.632373|0.250000|0.263558", "|0.432373|0.250000|0.385470",
-         "h2a0/sys 1416171 0.432373, of sacct 0.500000 to 0.761905"),
+         "h2a0/sys 1416171 0.432373, of sacct 1000000 to 1600000, 0.500000 to 0.761905"),
+        ("ours", "|668436|", "|868436|",
+         "h2a0/daemon 868436 0.298482, of sacct 400000 to 800000, 0.181818 to 0.421053"),
         ("ours", "|0.069145|0.069145|", "|0.269145|0.069145|",
          "h2a0/uucp NormUsage 0.269145, of sacct 0.040000 to 0.125000"),
         ("ours", "|7.231130|", "|inf|", "h2a0/uucp LevelFS inf"),
