@@ -2,6 +2,7 @@
 
 `pytest tests/contract --engine ray` runs the same list on Ray alone, as the reference, and
 `--engine cluster` on Phalanx where everything runs on another node than the driver's, and
+`--engine client` on Phalanx from a program without a node, and
 `--engine phalanx-on-ray` on Phalanx over a Ray cluster: a head and three raylets.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -18,7 +20,7 @@ from tests import polling
 
 HERE = Path(__file__).parent
 ENGINES = ("phalanx", "ray")
-CLUSTER, ON_RAY = "cluster", "phalanx-on-ray"
+CLUSTER, CLIENT, ON_RAY = "cluster", "client", "phalanx-on-ray"
 SHARED = {"num_cpus": 4, "num_gpus": 2, "resources": {"custom": 2}, "include_dashboard": False}
 TIMEOUT_S = 120
 """Seconds after which a hanging test fails. Ray starts a worker within seconds, even if busy."""
@@ -26,12 +28,16 @@ TIMEOUT_S = 120
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--engine", choices=(*ENGINES, CLUSTER, ON_RAY), help="run the contract on this engine only"
+        "--engine",
+        choices=(*ENGINES, CLUSTER, CLIENT, ON_RAY),
+        help="run the contract on this engine only",
     )
 
 
 def pytest_configure(config):
     mark = "phalanx_only(reason): differs from Ray on purpose"
+    config.addinivalue_line("markers", mark)
+    mark = "with_a_node(reason): cannot hold for a client, whose driver is elsewhere"
     config.addinivalue_line("markers", mark)
     mark = "one_raylet(reason): Ray itself does otherwise on a cluster of several"
     config.addinivalue_line("markers", mark)
@@ -58,9 +64,11 @@ def pytest_collection_modifyitems(items):
     others = [item for item in items if HERE not in item.path.parents]
     items[:] = [*others[:first], *sorted(ours, key=turn), *others[first:]]
     for item in ours:
-        is_on_cluster = hasattr(item, "callspec") and item.callspec.params.get("engine") == CLUSTER
-        if is_on_cluster and "fresh" in item.fixturenames:
+        engine = item.callspec.params.get("engine") if hasattr(item, "callspec") else None
+        if engine in (CLUSTER, CLIENT) and "fresh" in item.fixturenames:
             item.add_marker(pytest.mark.skip(reason="it starts a runtime of its own"))
+        if engine == CLIENT and (mark := item.get_closest_marker("with_a_node")):
+            item.add_marker(pytest.mark.skip(reason=mark.args[0]))
         is_on_ray = hasattr(item, "callspec") and item.callspec.params.get("engine") == ON_RAY
         if turn(item)[0] == ENGINES.index("ray") or is_on_ray:
             item.add_marker(pytest.mark.filterwarnings("ignore"))
@@ -73,7 +81,9 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="package")
 def module(engine):
     """The module under test, shut down before tests outside the contract run."""
-    under_test = importlib.import_module("phalanx" if engine in (CLUSTER, ON_RAY) else engine)
+    under_test = importlib.import_module(
+        "phalanx" if engine in (CLUSTER, CLIENT, ON_RAY) else engine
+    )
     with pytest.MonkeyPatch.context() as patch:
         if engine == ON_RAY:
             patch.setenv("PHALANX_ENGINE", "ray")
@@ -87,15 +97,34 @@ def start(engine, module):
     if engine == ON_RAY:
         yield from _start_on_ray(module)
         return
-    if engine != CLUSTER:
+    if engine not in (CLUSTER, CLIENT):
         yield lambda: module.init(**SHARED)
         return
     from phalanx.cluster_utils import Cluster
 
     cluster = Cluster(head_node_args={"num_cpus": 0}, initialize_head=True)
     cluster.add_node(num_cpus=4, num_gpus=2, resources={"custom": 2})
-    yield cluster.connect
+    if engine == CLUSTER:
+        yield cluster.connect
+    else:
+        yield from _start_client(module, cluster.address)
     cluster.shutdown()
+
+
+def _start_client(module, address):
+    """A client of the cluster, which knows nothing but a token."""
+    from phalanx.protocol.requests.tokens import CreateToken
+    from phalanx.runtime.daemons import personal_token
+    from phalanx.runtime.daemons.finding import ask_cluster
+
+    token = personal_token.new_token()
+    ask_cluster(address, CreateToken("client", token.id, token.secret_hash), TIMEOUT_S)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", folder)
+        patch.setenv("PHALANX_TOKEN_FILE", f"{folder}/token")
+        personal_token.write(f"{folder}/token", token)
+        yield lambda: module.init(f"phalanx://{address}")
+        module.shutdown()
 
 
 def _start_on_ray(module):

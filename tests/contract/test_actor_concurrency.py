@@ -308,6 +308,7 @@ def test_an_unknown_concurrency_group_fails_the_call(ray, get):
         get(actor.ping.options(concurrency_group="nowhere").remote())
 
 
+@pytest.mark.with_a_node("the driver counts the calls, so the error is the result of the call")
 def test_too_many_pending_calls_are_refused(ray, get, gate, eventually, errors):
     @ray.remote(max_pending_calls=2)
     class Holder:

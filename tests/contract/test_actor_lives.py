@@ -520,6 +520,7 @@ LASTING = {"child": _child, "pool": _pool, "thread": _thread, "handler": _handle
 
 
 @pytest.mark.parametrize("how", ["exit_actor", "exit 0", "exit 3", "last handle"])
+@pytest.mark.with_a_node("workers cannot import the modules of a client")
 def test_what_actors_have_started_does_not_hold_up_their_end(ray, get, part, errors, how):
     """Their callers waited for ever, and what the actors held was never free again.
 
@@ -549,6 +550,7 @@ def test_what_actors_have_started_does_not_hold_up_their_end(ray, get, part, err
 
 
 @pytest.mark.parametrize("how", ["exit", "last call"])
+@pytest.mark.with_a_node("workers cannot import the modules of a client")
 def test_what_tasks_have_started_does_not_hold_up_the_end_of_their_workers(ray, get, errors, how):
     def busy(what):
         kept.append(LASTING[what]())

@@ -133,7 +133,8 @@ def init(
     """Connect to a cluster that runs on this machine, or start Phalanx here.
 
     `address`: HOST:PORT of a cluster's head connects to the node of that cluster on this machine;
-    `pid:PID` connects to the runtime that the program with this process id
+    "phalanx://HOST:PORT" starts a driver on a cluster elsewhere and works through it
+    (docs/howto/remote.md); `pid:PID` connects to the runtime that the program with this process id
     started for itself; "auto" connects to a running cluster and raises ConnectionError when there
     is none; "local" always starts a runtime. With None, the address is that in PHALANX_ADDRESS,
     else that of the current login (`phalanx login`), else that of the cluster that was started here
@@ -200,7 +201,7 @@ def init(
             asked = options.get("_tracing_startup_hook") or tracing
             hook = _worker_hook(runtime_env, options.get("logging_config"), lifetime, asked)
             preload = () if spoken is None else spoken.preloaded()
-        started = engines.start(
+        started = _start(
             EngineOptions(
                 engine=engine_name,
                 address=where,
@@ -237,6 +238,17 @@ def init(
         if include_dashboard and engine_name == engines.EMBEDDED:
             facts["webui_url"] = _serve_page(facts["address"])
         return RuntimeHandle(facts)
+
+
+def _start(options: EngineOptions, output: _Output) -> Engine:
+    address = options.address
+    if address in (None, "", "auto"):
+        address = os.environ.get("PHALANX_ADDRESS") or ""
+    if options.engine != engines.EMBEDDED or not str(address).startswith("phalanx://"):
+        return engines.start(options, output)
+    from phalanx.api.clients import connect  # most programs have a node on their machine
+
+    return connect(str(address), options, output)
 
 
 def _serve_page(address: str) -> str:

@@ -11,7 +11,7 @@ from phalanx.head.clock import Clock
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import PREFIX_BYTES
-from phalanx.model.principals import Principal
+from phalanx.model.principals import JOB, Principal
 from phalanx.model.rows.cluster import DriverInfo
 from phalanx.protocol.cluster_messages import EnvironmentKnown, JobEnded, JobKnown
 from phalanx.protocol.requests.cluster import NewDriverJob
@@ -83,6 +83,20 @@ class Drivers:
         except ValueError:
             return None
         return None if known is None else known.principal
+
+    def in_job(self, job: str) -> bytes | None:
+        """Return the id of the driver, if there is one, that runs in a submitted job and was
+        introduced last.
+        """
+        found = [
+            known.driver
+            for known in self._known.values()
+            if known.job not in self._ended
+            and known.principal is not None
+            and known.principal.kind == JOB
+            and known.principal.name == job
+        ]
+        return found[-1] if found else None
 
     def priority_of(self, name: str) -> int:
         """Return the priority of a driver's work, by its job in hex."""

@@ -14,6 +14,7 @@ from phalanx.head.actors.node_choice import ActorNodeChoice
 from phalanx.head.actors.requests import ActorRequests
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.answering import Answering
+from phalanx.head.client_drivers import ClientDrivers
 from phalanx.head.clock import WatchedClock, step_text
 from phalanx.head.deaths import Deaths
 from phalanx.head.devices import Devices
@@ -149,6 +150,13 @@ class Head:
         self.gangs_if_used: GangScheduler | None = None
         self._grants = rights.grants
         self.rights = self._make_rights(rights)
+        self._client_drivers = ClientDrivers(
+            drivers=self.drivers,
+            nodes=self.nodes,
+            tokens=self.tokens,
+            owner_of=self._owner_of,
+            admit=rights.admit,
+        )
         actor_requests = ActorRequests(self.actors, clock)
         self.handlers = self._make_handlers(actor_requests)
         self.answering = Answering(
@@ -196,7 +204,7 @@ class Head:
             NodeRequests(self.nodes, self.outbox, self.clock), self.draining, self.devices,
             actor_requests, GroupRequests(self.groups, self.clock), self.drivers, self._values,
             status, health, self.state, self.metrics, self.logs, self.events, self.event_log,
-            self.rights, self.packages,
+            self.rights, self.packages, self._client_drivers,
         )  # fmt: skip
         entries = (entry for part in parts for entry in part.entries())
         return RequestHandlers("the head", *entries, on_defect=self.internal_errors.in_request)
@@ -233,6 +241,10 @@ class Head:
             return self.drivers.priority_of(name)
         job = self.gang_scheduler.jobs.table.get(name)
         return 0 if job is None else self.gang_scheduler.priorities.of(job.spec)
+
+    def _owner_of(self, name: str) -> str | None:
+        job = self.gang_scheduler.jobs.table.get(name)
+        return None if job is None else job.spec.user
 
     @property
     def gang_scheduler(self) -> GangScheduler:

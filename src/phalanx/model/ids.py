@@ -43,6 +43,13 @@ task. Ray's JobID of 4 bytes is something else: it names a driver.
 MemberId: TypeAlias = tuple[GangId, int]
 """A member of a gang: the gang, and the member's index in it."""
 
+
+def client_socket_of(driver: bytes) -> bytes:
+    """Return the id of the socket at which a driver waits for its client, from the driver's id."""
+    name = bytes(255 - byte for byte in driver[PREFIX_BYTES:WORKER_PADDING])
+    return driver[:PREFIX_BYTES] + name + driver[WORKER_PADDING:]
+
+
 _Id = TypeVar("_Id", bound="BaseID")
 
 

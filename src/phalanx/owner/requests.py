@@ -52,6 +52,16 @@ class Requests:
         self._node.post(Ask(token, request.kind, body))
         return token
 
+    def pass_on(self, kind: int, body: msgspec.Raw, replied: Callable[[Reply], None]) -> None:
+        """Send a request of another process, whose answer goes to `replied` as it comes."""
+        token = next(self._tokens)
+        self._replied[token] = replied
+        self._node.post(Ask(token, kind, body))
+
+    def pass_on_only(self, kind: int, body: msgspec.Raw) -> None:
+        """Send a request of another process whose answer nobody needs."""
+        self._node.post(Ask(0, kind, body))
+
     def notify(self, request: Request[Any]) -> None:
         """Send a request whose answer nobody needs. Raises MessageTooLargeError."""
         self._node.post(Ask(0, request.kind, _encoded(request)))

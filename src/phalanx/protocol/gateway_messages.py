@@ -63,6 +63,17 @@ class KnowTokens(msgspec.Struct, array_like=True, tag=4):
     """The ids of the tokens that are keys of nodes."""
 
 
+class Admit(msgspec.Struct, array_like=True, tag=5):
+    """Let the holder of a token reach its driver on a node, once, within a moment."""
+
+    token: str
+    """The id of the token."""
+    target: bytes
+    """The id of the socket at which the driver waits for its client."""
+    host: str
+    port: int
+
+
 # ---- from the gateway --------------------------------------------------------------------------
 
 
@@ -124,7 +135,7 @@ class GivenUp(msgspec.Struct, array_like=True, tag=15):
     prefix: bytes
 
 
-_ToGateway = AddressBook | Pull | CancelPull | ReleaseFile | GivenUp | KnowTokens
+_ToGateway = AddressBook | Pull | CancelPull | ReleaseFile | GivenUp | KnowTokens | Admit
 _FromGateway = Listening | Unable | Pulled | AuthFailed | Knocked
 GatewayMessage = _ToGateway | _FromGateway
 

@@ -67,6 +67,10 @@ class Role(enum.IntEnum):
     """
     NODE_KEY = 5
     """Join the head as a node with a key of its own; the target is the id of the key."""
+    CLIENT_DRIVER = 6
+    """Connect a client with its driver on the cluster, with the token of a person or robot; the
+    target is the token's id.
+    """
 
 
 class Status(enum.IntEnum):

@@ -18,6 +18,7 @@ from phalanx.adapters.ray import alias as compat
 from phalanx.adapters.ray import modules as ray_modules
 from phalanx.adapters.ray import names
 from phalanx.adapters.ray.dialect import DIALECT
+from phalanx.runtime.daemons import logins, personal_token
 from phalanx.runtime.engine import dialect
 
 
@@ -245,9 +246,24 @@ def test_a_client_server_here_is_the_cluster_that_runs_here(
     assert DIALECT.without_client(address) == found
 
 
-def test_a_client_server_elsewhere_is_refused():
-    with pytest.raises(ConnectionError, match=r"ray://far:10001 .* a driver needs a node"):
-        DIALECT.without_client("ray://far:10001")
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("ray://far:10001", "phalanx://far:6379"),
+        ("ray://far", "phalanx://far:6379"),
+        ("ray://far:7000", "phalanx://far:7000"),
+        ("ray://[fd00::1]:10001", "phalanx://[fd00::1]:6379"),
+        ("ray://lab:10001", "phalanx://lab:6380"),
+    ],
+)
+def test_a_client_server_elsewhere_is_where_the_driver_will_be(
+    monkeypatch, tmp_path, address, found
+):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    token = str(personal_token.new_token())
+    login = logins.Login(name="of-the-lab", address="lab:6380", token=token)
+    logins.save(logins.Logins().adding(login))
+    assert DIALECT.without_client(address) == found
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,9 @@ MODULES = [
 ]
 TYPES = sorted(Request.__subclasses__(), key=lambda one: one.kind)
 SOURCES = Path(phalanx.__file__).parent
+ONLY_FOR_VISITORS = {"RegisterDriver", "EnterDriver"}
 FOR_VISITORS = {
-    "RegisterDriver",
+    *ONLY_FOR_VISITORS,
     *("Cordon", "Uncordon"),
     *("DrainNode", "ChangeTotals", "GetStatus", "QueryState"),
     *("ListGangs", "Explain", "TakeSnapshot", "ShowPlan", "GetNews", "GetSeries", "ListWaiting"),
@@ -82,7 +83,7 @@ def test_who_may_ask_what() -> None:
     named = {role: {one.__name__ for one in TYPES if role in one.asked_by} for role in Role}
     assert named[Role.VISITOR] == FOR_VISITORS
     assert named[Role.NODE] == FOR_NODES
-    assert named[Role.PROCESS] == {o.__name__ for o in TYPES} - FOR_NODES - {"RegisterDriver"}
+    assert named[Role.PROCESS] == {o.__name__ for o in TYPES} - FOR_NODES - ONLY_FOR_VISITORS
 
 
 def entries(path):

@@ -10,11 +10,17 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
+from phalanx.adapters.ray.tokens import needed_token
+from phalanx.runtime.daemons.daemon_files import OF_CLIENT
+from phalanx.runtime.daemons.logins import known_port
+
 ADDRESS = "RAY_ADDRESS"
 PREFIX = "RAY_"
 """The prefix of Ray's settings in the environment."""
 _CLIENT = "ray://"
 """The prefix of addresses of Ray's client servers."""
+_CLIENTS_PORT, _HEADS_PORT = 10001, 6379
+"""The ports of Ray's client server, and of the heads that `ray start` starts."""
 _OVERRIDES = {"resources": "RAY_OVERRIDE_RESOURCES", "labels": "RAY_OVERRIDE_LABELS"}
 
 
@@ -78,9 +84,10 @@ class RaysDialect:
         return int(text) if text.lstrip("-").isdigit() else None
 
     def without_client(self, address: str | None) -> str | None:
-        """Replace the address of a Ray client server on this machine by the address of the cluster
-        on this machine. A driver next to a node needs no client server. Raises ConnectionError for
-        a server on another machine.
+        """Replace the address of a Ray client server. On this machine it becomes the address of the
+        cluster here, because a driver next to a node needs no server between. Any other becomes
+        that of a cluster on which the program's driver is to run; Ray's port for clients becomes
+        that of a head.
         """
         named = self.address() if address in (None, "", "auto") else address
         if named is None or not named.startswith(_CLIENT):
@@ -88,12 +95,16 @@ class RaysDialect:
         host = urlsplit(named).hostname or ""
         if host == "localhost" or host in (socket.gethostname(), "::1") or host.startswith("127."):
             return "auto"
-        raise ConnectionError(
-            f"{named} is a client server on another machine, and Phalanx has no client servers: a "
-            "driver needs a node of its cluster on its own machine. Run `phalanx start --address "
-            "HEAD:PORT` here, then "
-            "the program without an address."
-        )
+        where = named.removeprefix(_CLIENT).rstrip("/")
+        port = urlsplit(named).port
+        if port in (None, _CLIENTS_PORT):
+            shown = f"[{host}]" if ":" in host else host
+            where = known_port(shown) or f"{shown}:{_HEADS_PORT}"
+        return f"{OF_CLIENT}{where}"
+
+    def person_token(self) -> str:
+        """Return the token in Ray's variables; "" if there is none. Raises AuthenticationError."""
+        return needed_token()
 
 
 DIALECT = RaysDialect()

@@ -28,6 +28,7 @@ from phalanx.model.principals import JOB, NODE, TOKEN, UNIX, Principal, Role
 from phalanx.model.rights import WORDS, Verb
 from phalanx.model.rows.rights import AuditInfo, RightInfo, RoleInfo
 from phalanx.model.rows.tokens import TokenInfo
+from phalanx.protocol.gateway_messages import Admit
 from phalanx.protocol.requests.request import Asker, Effect, Entry, Request
 from phalanx.protocol.requests.rights import AskRight, ListAudit, ListRoles, SetRole
 from phalanx.protocol.requests.tokens import CreateToken, ListTokens, RevokeToken, RotateToken
@@ -50,6 +51,8 @@ class RightsSetup(msgspec.Struct, frozen=True, kw_only=True):
     groups_of: GroupsOf = lambda user: ()
     know_tokens: Callable[[Hashes], None] = lambda hashes: None
     """Tells the gateway the valid tokens of people and robots."""
+    admit: Callable[[Admit], None] = lambda admit: None
+    """Lets the gateway connect a client with its driver."""
     grants: Grants | None = None
     """Makes work run under its owner's account; None if work runs under the accounts of its nodes.
     """

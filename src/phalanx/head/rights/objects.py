@@ -23,6 +23,7 @@ from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec
 from phalanx.model.principals import EVERYBODY, JOB
 from phalanx.model.rights import Verb
 from phalanx.protocol.requests.actors import ExplainActor, KillActor
+from phalanx.protocol.requests.client_drivers import EnterDriver
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain
 from phalanx.protocol.requests.groups import RemoveGroup
 from phalanx.protocol.requests.jobs import (
@@ -124,6 +125,7 @@ class Objects:
             RemoveGroup: self._remove_group,
             ReadProcessLog: self._process_log,
             PutPackage: self._upload,
+            EnterDriver: lambda it: work(Verb.CHANGE, it.job),
         }
 
     def needs(self, request: Request[Any], user: str) -> list[Need]:

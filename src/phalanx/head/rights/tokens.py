@@ -76,6 +76,15 @@ class Tokens:
         """Return the hashes of all tokens by their ids."""
         return {row.id: list(row.hashes) for row in self._rows.values()}
 
+    def id_of(self, name: str) -> str:
+        """Return the id of the token with this name. Raises AuthenticationError if it was
+        revoked.
+        """
+        row = self._rows.get(name)
+        if row is None:
+            raise AuthenticationError(f"the token {name} was revoked")
+        return row.id
+
     def node_ids(self) -> list[str]:
         """Return the ids of the tokens that are keys of nodes."""
         return [row.id for row in self._rows.values() if row.role == NODE_ROLE]

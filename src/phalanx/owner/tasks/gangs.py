@@ -95,13 +95,17 @@ class OwnedGangs:
         Each task must have at least one result.
         """
         tasks = [self._tasks.new(one, args, inputs, pins) for one in templates]
+        self.begin(group, tasks, min_members)
+        return tasks
+
+    def begin(self, group: GangId, tasks: list[PendingTask], min_members: int) -> None:
+        """Run new tasks once their gang is placed."""
         for task in tasks:
             self._tasks.hold_back(task)
         gang = OwnedGang(group, tasks, min_members)
         for index, task in enumerate(tasks):
             self._objects.add_waiter(task.refs[0], _Member(self, gang, index))
         self._requests.call_async(WaitGroup(group), partial(self._placed, gang))
-        return tasks
 
     def group_of(self, ref: ObjectRef[Any]) -> bytes | None:
         """Return the group of the gang whose task makes this reference; None once the task has

@@ -54,9 +54,10 @@ class Packer:
                 return pickled, None, None
             shared, hold = self._store.write(pickled, ())
             return shared, hold, None
-        return self._pack_parts(pickled)  # type: ignore[arg-type]
+        return self.pack_parts(pickled)  # type: ignore[arg-type]
 
-    def _pack_parts(self, pickled: Pickled) -> Packed:
+    def pack_parts(self, pickled: Pickled) -> Packed:
+        """Pack a value that was pickled already."""
         refs = [(r._owner, r._number) for r in pickled.refs]
         size = len(pickled.data)
         for buffer in pickled.buffers:
@@ -133,12 +134,37 @@ class Values:
                 mark_read(ref)
             raise failures.load(payload.data)
         if mapping is None:
-            name = payload.data.decode()
-            mapping = self._open(name, payload.size, deadline)
-            if ref is not None:
-                mapping = self._share_mapping(ref, payload, mapping)
+            mapping = self._mapped(payload, ref, deadline)
         data, buffers = self._store.parts(mapping)
         return deserialize(data, buffers, inner)
+
+    def read_raw(self, ref: ObjectRef[Any]) -> Payload:
+        """Return the value of a ready reference as a payload without a file, for a reader on
+        another machine. Raises Vanished as `read` does.
+        """
+        payload = ref._value
+        if payload is None:
+            raise Vanished
+        if type(payload) is bytes:
+            return payload
+        assert type(payload) is Value
+        if payload.kind == FAILED:
+            mark_read(ref)
+        if payload.kind != SHARED:
+            return payload
+        try:
+            mapping = ref._cached or self._mapped(payload, ref, None)
+        except FileGone as gone:
+            with self._lock:
+                self._objects.recover(ref, gone.name)
+            raise Vanished from None
+        data, buffers = self._store.parts(mapping)
+        return Value(INLINE, bytes(data), [bytes(one) for one in buffers], payload.refs)
+
+    def _mapped(self, payload: Value, ref: ObjectRef[Any] | None, deadline: float | None) -> mmap:
+        """Map the file of a value into memory. Raises FileGone and GetTimeoutError."""
+        mapping = self._open(payload.data.decode(), payload.size, deadline)
+        return mapping if ref is None else self._share_mapping(ref, payload, mapping)
 
     def is_away(self, ref: ObjectRef[Any]) -> bool:
         """Whether a ready object is in a file that this node does not have in memory."""

@@ -18,7 +18,7 @@ from phalanx.owner.objects.references import References
 from phalanx.owner.objects.table import ObjectTable
 from phalanx.owner.objects.unread import mark_read
 from phalanx.owner.tasks.submission import Submission
-from phalanx.protocol.messages import FAILED, Value
+from phalanx.protocol.messages import FAILED, Payload, Value
 from phalanx.runtime.driver import interrupts
 from phalanx.runtime.driver.reactor import Reactor, Waiter
 from phalanx.runtime.driver.values import Values
@@ -97,12 +97,7 @@ class Waiting:
             # An object that has failed already ends the wait for the others.
             self._raise_first(refs, deadline)
         if missing and not self._wait(missing, len(missing), timeout_s, fail_fast=True):
-            left = [ref for ref in refs if ref._value is None]
-            first = f" The first of them is {self._tell(left[0])}." if left else ""
-            raise GetTimeoutError(
-                f"Get timed out: {len(left)} of {len(refs)} objects were not ready after "
-                f"{timeout_s} s.{first}"
-            )
+            self._raise_late(refs, timeout_s)
         if missing:
             self._raise_first(refs, deadline)
         read = self._read
@@ -115,6 +110,39 @@ class Waiting:
             for ref in refs:  # one error is raised for all objects
                 mark_read(ref)
             raise
+
+    def get_raw(self, refs: list[ObjectRef[Any]], timeout_s: float | None) -> list[Payload]:
+        """Wait as `get_many` does, and return payloads without files. If an object has failed, its
+        payload is the only one. Raises GetTimeoutError.
+        """
+        deadline = None if timeout_s is None else own_time() + timeout_s
+        missing = [ref for ref in refs if ref._value is None]
+        if missing and _failed(refs) is None:
+            is_there = self._wait(missing, len(missing), timeout_s, fail_fast=True)
+            if not is_there and _failed(refs) is None:
+                self._raise_late(refs, timeout_s)
+        found = []
+        for ref in refs if (failed := _failed(refs)) is None else [failed]:
+            while True:
+                try:
+                    found.append(self._values.read_raw(ref))
+                    break
+                except Vanished:
+                    left_s = None if deadline is None else max(deadline - own_time(), 0.0)
+                    if not self._wait([ref], 1, left_s):
+                        self._raise_late(refs, timeout_s)
+        if failed is not None:
+            for ref in refs:  # one error is raised for all objects
+                mark_read(ref)
+        return found
+
+    def _raise_late(self, refs: list[ObjectRef[Any]], timeout_s: float | None) -> NoReturn:
+        left = [ref for ref in refs if ref._value is None]
+        first = f" The first of them is {self._tell(left[0])}." if left else ""
+        raise GetTimeoutError(
+            f"Get timed out: {len(left)} of {len(refs)} objects were not ready after "
+            f"{timeout_s} s.{first}"
+        )
 
     def _tell(self, ref: ObjectRef[Any], absent: str = "") -> str:
         """Return a sentence that names this object, says that it is `absent`, and gives the
@@ -352,6 +380,14 @@ def check_session(refs: list[ObjectRef[Any]]) -> None:
                 f"Object {ref.hex()} belongs to an earlier session of this program, which was "
                 "shut down: its value is gone."
             )
+
+
+def _failed(refs: list[ObjectRef[Any]]) -> ObjectRef[Any] | None:
+    """Return the first of these objects that has failed."""
+    for ref in refs:
+        if type(ref._value) is Value and ref._value.kind == FAILED:
+            return ref
+    return None
 
 
 def _first_ready(refs: list[ObjectRef[Any]], count: int) -> list[int]:

@@ -53,6 +53,12 @@ class Dialect(Protocol):
         """
         ...
 
+    def person_token(self) -> str:
+        """Return the token of a person in the variables of the other system; "" if they have none.
+        Raises AuthenticationError for variables that name a token that is not there.
+        """
+        ...
+
     def overrides(self, what: str) -> dict[str, Any]:
         """Return the resources or labels that override those of the program. Raises ValueError."""
         ...
@@ -77,7 +83,7 @@ class Dialect(Protocol):
         """Return the address of the cluster behind a client server's address. Any other address is
         returned as it is.
 
-        Raises ConnectionError for a client server whose cluster has no node on this machine.
+        The cluster is one on this machine, or one on which the program's driver is to run.
         """
         ...
 

@@ -181,7 +181,7 @@ class Listener:
         return hello, handshake
 
     def _handshake(self, hello: ClientHello, nonce: bytes, binding: bytes) -> GatewaysHandshake:
-        if hello.role in (Role.CLIENT, Role.NODE_KEY):
+        if hello.role in (Role.CLIENT, Role.NODE_KEY, Role.CLIENT_DRIVER):
             is_right_kind = (hello.target in self.node_keys) == (hello.role is Role.NODE_KEY)
             # An unknown token must fail as late as a wrong one.
             keys = self.tokens.get(hello.target, []) if is_right_kind else []

@@ -20,6 +20,7 @@ from phalanx.observe.log_lines import ERROR
 from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import (
     AddressBook,
+    Admit,
     AuthFailed,
     CancelPull,
     GivenUp,
@@ -40,6 +41,7 @@ from phalanx.protocol.handshake import (
 from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.runtime.daemons import cluster_token, personal_token
 from phalanx.runtime.daemons.personal_token import PersonalToken
+from phalanx.runtime.gateway.clients import Clients
 from phalanx.runtime.gateway.config import GatewayConfig
 from phalanx.runtime.gateway.delivery import Delivery
 from phalanx.runtime.gateway.dialling import Dialler, is_loopback
@@ -161,6 +163,7 @@ class Gateway:
         relays = Relays(loop)
         own = config.prefixes[0]
         self._dialler = Dialler(loop, tokens, config.insecure, own, key)
+        self._clients = Clients(loop, self._dialler, relays)
         self._delivery = Delivery(loop, self._session, config.prefixes, relays)
         files = ObjectFiles(self._session)
         self._serving = Serving(loop, files)
@@ -218,6 +221,8 @@ class Gateway:
             await self._answer_knock(link, hello, handshake)
         elif hello.role is Role.TRANSFER and self._delivery.is_here(hello.target):
             await self._serving.serve(link, handshake)
+        elif hello.role is Role.CLIENT_DRIVER:
+            await self._clients.connect(link, hello.target.decode("ascii"), handshake)
         elif hello.role in (Role.CLIENT, Role.NODE_KEY):
             token, is_node = hello.target.decode("ascii"), hello.role is Role.NODE_KEY
             await self._delivery.deliver(link, CONTROL, handshake, address, token, is_node)
@@ -264,6 +269,9 @@ class Gateway:
                 token.encode(): hashes for token, hashes in message.tokens.items()
             }
             self._listener.node_keys = frozenset(one.encode() for one in message.nodes)
+            self._clients.know(self._listener.tokens)
+        elif isinstance(message, Admit):
+            self._clients.admit(message)
         elif isinstance(message, GivenUp):
             self._given_up.add(message.prefix)
 

@@ -23,9 +23,9 @@ class Relays:
         self._loop = loop
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def check(self, link: Link) -> None:
-        """Raise DialError if `link` needs a relay and no more relays are allowed."""
-        if link.is_tls and len(self._tasks) >= _AT_ONCE:
+    def check(self, link: Link, always: bool = False) -> None:
+        """Raise DialError if `link` needs a relay (or `always`) and no more relays are allowed."""
+        if (link.is_tls or always) and len(self._tasks) >= _AT_ONCE:
             raise DialError(
                 Status.BUSY, f"this node relays {_AT_ONCE} encrypted connections, its limit"
             )
@@ -37,10 +37,15 @@ class Relays:
         if not link.is_tls:
             return link.detach()
         ours, theirs = socket.socketpair()
-        task = self._loop.create_task(_relay(link, Link(self._loop, ours)))
+        self.join(link, Link(self._loop, ours))
+        return theirs
+
+    def join(self, one: Link, other: Link) -> asyncio.Task[None]:
+        """Carry bytes between two connections. The task is done when both sides have ended."""
+        task = self._loop.create_task(_relay(one, other))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return theirs
+        return task
 
 
 async def _relay(first: Link, second: Link) -> None:

@@ -28,6 +28,7 @@ from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol import gateway_messages
 from phalanx.protocol.asking import Ask
 from phalanx.protocol.gateway_messages import (
+    Admit,
     AuthFailed,
     GivenUp,
     Knocked,
@@ -133,6 +134,7 @@ class HeadProcess:
                     audit=AuditFile(audit_path(config)),
                     groups_of=groups_of,
                     know_tokens=self._know_tokens,
+                    admit=self._admit,
                     grants=_grants(config),
                 ),
             )
@@ -248,6 +250,9 @@ class HeadProcess:
         for connection in list(self._with_tokens.values()):
             if (connection.token or connection.node_key) not in hashes:
                 self._loop.lose(connection)
+
+    def _admit(self, admit: Admit) -> None:
+        self._gateway.send(admit)
 
     def _from_gateway(self, message: Any) -> None:
         match message:

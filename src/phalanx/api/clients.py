@@ -1,0 +1,174 @@
+"""`init("phalanx://HOST")`: a program whose driver runs on the cluster, as a job of its user."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import sys
+import time
+import uuid
+from typing import Any, TypeVar
+
+import msgspec
+
+from phalanx.api.job import Job
+from phalanx.api.new_manifests import job_manifest, new_request
+from phalanx.api.uploads import with_packages
+from phalanx.errors import AuthenticationError, PhalanxError
+from phalanx.model.jobs.spec import DEFAULT_QUEUE
+from phalanx.objects import by_value
+from phalanx.protocol.requests.jobs import CommandJob
+from phalanx.protocol.requests.request import Request
+from phalanx.runtime.client.engine import UPLOADED
+from phalanx.runtime.client.joining import ANSWER_S, ClientOf, join
+from phalanx.runtime.client.link import Refused
+from phalanx.runtime.client.settings import VARIABLE, DriverSettings
+from phalanx.runtime.daemons import logins
+from phalanx.runtime.daemons.daemon_files import OF_CLIENT
+from phalanx.runtime.daemons.personal_token import own_token, parse
+from phalanx.runtime.daemons.remote import ask_remote
+from phalanx.runtime.daemons.trust import Trust
+from phalanx.runtime.engine import dialect
+from phalanx.runtime.engine.interface import Engine, EngineOptions, Output
+
+R = TypeVar("R")
+
+PORT = 6380
+"""The port of a head that an address does not name."""
+RECONNECT_S = 60.0
+"""Seconds for which a client and its driver wait for each other after a cut."""
+RECONNECT = "RAY_CLIENT_RECONNECT_GRACE_PERIOD"
+"""Ray's variable for the same time, in seconds."""
+_COMMAND = 'exec "$PHALANX_PYTHON" -m phalanx.runtime.client.driver'
+_KEPT_S = 3600.0
+"""Seconds for which the job of a driver stays in listings after its end."""
+_HOOK_BYTES = 1 << 16
+_PAUSE_S = 0.05
+_SAY_AFTER_S = 5.0
+
+
+def connect(where: str, options: EngineOptions, output: Output) -> Engine:
+    """Start a driver on the cluster at `where`, and connect with it.
+
+    Raises ConnectionError and AuthenticationError if the head cannot be reached with a login or
+    token of this user, and SystemFailureError if the driver ends before it serves.
+    """
+    _check(options)
+    address, token, trust = _way(where)
+
+    def ask(request: Request[R]) -> R:
+        return ask_remote(address, token, request, ANSWER_S, trust)
+
+    secret = secrets.token_bytes(32)
+    reconnect_s = _reconnect_s()
+    hook = b"" if options.hook is None else by_value.dumps(options.hook)
+    if len(hook) > _HOOK_BYTES:
+        raise ValueError(
+            f"the setup function of workers has {len(hook)} bytes, and a client may send "
+            f"{_HOOK_BYTES}"
+        )
+    settings = DriverSettings(
+        secret_hash=hashlib.sha256(secret).digest(),
+        namespace=options.namespace or str(uuid.uuid4()),
+        queue=options.queue,
+        priority=options.priority,
+        log_to_driver=options.log_to_driver,
+        hook=hook,
+        reconnect_s=reconnect_s,
+    )
+    job = Job(
+        _COMMAND,
+        name=f"client-{secrets.token_hex(5)}",
+        num_cpus=0,
+        queue=options.queue or DEFAULT_QUEUE,
+        priority=options.priority,
+        env={VARIABLE: msgspec.json.encode(settings).decode()},
+        working_dir="",
+        runtime_env={
+            name: value for name, value in (options.runtime_env or {}).items() if name in UPLOADED
+        },
+        ttl_s=_KEPT_S,
+    )
+    spec = job.spec()
+    if job.uploads:
+        spec = with_packages(spec, options.runtime_env or {}, ask, _note)
+    ask(new_request([job_manifest(spec)]))
+    client = ClientOf(
+        address=address, token=token, trust=trust, job=spec.uid, secret=secret,
+        reconnect_s=reconnect_s,
+    )  # fmt: skip
+    try:
+        return _wait(client, options, output)
+    except BaseException:
+        # If that fails, the driver ends by itself, as nobody comes.
+        with contextlib.suppress(OSError, PhalanxError):
+            ask(CommandJob(spec.uid, "cancel"))
+        raise
+
+
+def _wait(client: ClientOf, options: EngineOptions, output: Output) -> Engine:
+    """Connect with the driver once it serves. Says why it waits, if it waits for long."""
+    say_at = time.monotonic() + _SAY_AFTER_S
+    said = ""
+    while True:
+        try:
+            return join(client, client.reach(), options, output)
+        except Refused:  # another try would not change that
+            raise
+        except (ConnectionError, TimeoutError):
+            why = client.check_job()
+        if time.monotonic() >= say_at and why != said:
+            said = why
+            output.warn(f"The driver {client.job} waits: {why or 'it is being started'}")
+        time.sleep(_PAUSE_S)
+
+
+def _way(address: str) -> tuple[str, Any, Trust]:
+    """Return the head's address, and the token and trust with which it is reached."""
+    name = address.removeprefix(OF_CLIENT).rstrip("/")
+    known = logins.read()
+    login = known.named(name) if name else logins.chosen(None)
+    if login is None and not name:
+        raise ConnectionError("There is no current login: phalanx login HOST, or name the host.")
+    if login is None:
+        where = name if ":" in name else f"{name}:{PORT}"
+        login = known.at(where)
+    if login is not None:
+        return login.address, login.secret, login.trust
+    spoken = dialect.current()
+    given = "" if spoken is None else spoken.person_token()
+    token = parse(given) if given else own_token()
+    if given and token is None:
+        raise AuthenticationError(
+            "the token in the variables of this program is not that of a person, which looks like "
+            "phx_ID_SECRET: `phalanx token create` makes one on the cluster"
+        )
+    if token is None:
+        raise AuthenticationError(
+            f"there is no login at {where}, and no token of a person in PHALANX_TOKEN_FILE: "
+            f"phalanx login {where}"
+        )
+    return where, token, Trust()
+
+
+def _check(options: EngineOptions) -> None:
+    amounts = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "placement")
+    given = [name for name in amounts if getattr(options, name) is not None]
+    if options.more.get("_system_config"):
+        given.append("_system_config")
+    if given:
+        raise ValueError(
+            f"When connecting to a running cluster, {' and '.join(given)} must not be provided: "
+            "its nodes were started with their own."
+        )
+
+
+def _reconnect_s() -> float:
+    text = os.environ.get(RECONNECT, "")
+    return float(text) if text.replace(".", "", 1).isdecimal() else RECONNECT_S
+
+
+def _note(text: str) -> None:
+    print(f"phalanx: {text}", file=sys.stderr)

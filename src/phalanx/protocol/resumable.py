@@ -1,0 +1,146 @@
+"""A stream of messages that survives its connections: nothing is lost, doubled or reordered.
+
+A message is cut into numbered parts. Each side keeps the parts that it has sent until the other
+side has reported that it has them. After a cut, both sides tell each other which parts they have,
+and send the others again:
+
+    client                                   driver
+    part 1, part 2, part 3     →  (cut: only part 1 arrives)
+               "I have nothing of yours, resume" →
+                               ← "I have part 1 of yours"
+    part 2, part 3             →
+
+Nothing here reads a clock or a socket. One stream is one direction and the reports of the other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from phalanx.errors import ProtocolError
+
+PART_BYTES = 1 << 20
+"""The largest number of bytes of a part. Parts of a large message let reports and beats through."""
+MESSAGE_BYTES = 1 << 30
+"""The largest number of bytes of a message."""
+REPORT_EVERY = 8
+"""The number of parts after which their arrival is reported, even if nothing else is sent."""
+
+
+class Packet(msgspec.Struct, array_like=True):
+    """A part of a message, and a report about the parts that came from the other side."""
+
+    number: int
+    """The number of the part, from 1; 0 if the packet has no part."""
+    have: int
+    """The number up to which the sender has the parts of the other side."""
+    part: bytes = b""
+    is_last: bool = True
+    """Whether the message ends with this part."""
+
+
+class ResumableStream:
+    """One end of the stream. Its callers make sure that only one thread uses it at a time."""
+
+    def __init__(self) -> None:
+        self._unsent: deque[Packet] = deque()
+        """The parts that were not sent over the present connection, in order."""
+        self._sent: deque[Packet] = deque()
+        """The parts that were sent and not reported, in order. They come before the unsent ones."""
+        self._next = 1
+        self._theirs = 0
+        """The number up to which the other side has the parts of this side."""
+        self.received = 0
+        """The number up to which the parts of the other side are here."""
+        self._reported = 0
+        self._message: list[bytes] = []
+        self._message_bytes = 0
+        self.kept_bytes = 0
+        """The number of bytes in parts that the other side may not have."""
+
+    # ---- out ---------------------------------------------------------------------------------
+
+    def put(self, message: bytes) -> None:
+        """Add a message. Raises ProtocolError for one that is too large."""
+        if len(message) > MESSAGE_BYTES:
+            raise ProtocolError(
+                f"a message of {len(message)} bytes is above the limit of {MESSAGE_BYTES}"
+            )
+        view = memoryview(message)
+        for start in range(0, max(len(message), 1), PART_BYTES):
+            part = bytes(view[start : start + PART_BYTES])
+            is_last = start + PART_BYTES >= len(message)
+            self._unsent.append(Packet(self._next, 0, part, is_last))
+            self._next += 1
+            self.kept_bytes += len(part)
+
+    def due(self) -> Packet | None:
+        """Return the next packet to send over the present connection; None if none is due."""
+        if self._unsent:
+            packet = self._unsent.popleft()
+            self._sent.append(packet)
+            packet.have = self._reported = self.received
+            return packet
+        return self.report() if self.received - self._reported >= REPORT_EVERY else None
+
+    def report(self) -> Packet:
+        """Return a packet without a part. It also shows that this side lives."""
+        self._reported = self.received
+        return Packet(0, self.received)
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether parts wait to be sent over the present connection."""
+        return bool(self._unsent)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the other side has everything."""
+        return self._theirs == self._next - 1
+
+    # ---- in ----------------------------------------------------------------------------------
+
+    def take(self, packet: Packet) -> bytes | None:
+        """Handle a packet of the other side. Returns the message that it completes, if any.
+
+        A part that came before is ignored. Raises ProtocolError for a part that skips another, and
+        for a report that cannot be true.
+        """
+        self._forget(packet.have)
+        if packet.number <= self.received:
+            return None
+        if packet.number != self.received + 1:
+            raise ProtocolError(f"part {packet.number} came after part {self.received}")
+        self.received = packet.number
+        self._message.append(packet.part)
+        self._message_bytes += len(packet.part)
+        if self._message_bytes > MESSAGE_BYTES:
+            raise ProtocolError(f"a message of more than {MESSAGE_BYTES} bytes")
+        if not packet.is_last:
+            return None
+        message = self._message[0] if len(self._message) == 1 else b"".join(self._message)
+        self._message, self._message_bytes = [], 0
+        return message
+
+    def resume(self, have: int) -> None:
+        """Begin a new connection. `have`: the number up to which the other side has the parts of
+        this side. Raises ProtocolError if that is impossible.
+        """
+        self._sent.extend(self._unsent)
+        self._unsent, self._sent = self._sent, deque()
+        self._forget(have)
+        while self._unsent and self._unsent[0].number <= have:
+            self.kept_bytes -= len(self._unsent.popleft().part)
+        self._reported = self.received
+
+    def _forget(self, have: int) -> None:
+        if not self._theirs <= have < self._next:
+            raise ProtocolError(
+                f"the other side says that it has part {have}, of {self._next - 1} parts of which "
+                f"it had {self._theirs}"
+            )
+        self._theirs = have
+        while self._sent and self._sent[0].number <= have:
+            self.kept_bytes -= len(self._sent.popleft().part)

@@ -1,0 +1,226 @@
+"""One end of the stream between a client and its driver, over one socket at a time.
+
+Any thread may send. One thread serves a socket until it breaks, and then the next one. The stream
+(`protocol.resumable`) sees to it that nothing is lost or doubled in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from phalanx.errors import ProtocolError
+from phalanx.protocol.client_messages import PACKET_FRAME_BYTES, decode_packets, encode
+from phalanx.protocol.frames import FrameReader, encode_frame
+from phalanx.protocol.resumable import ResumableStream
+from phalanx.runtime.os.own_time import own_time
+
+BEAT_S = 3.0
+"""Seconds of silence after which a side sends a report, so that the other side sees it alive."""
+SILENT_S = 15.0
+"""Seconds of silence of the other side after which a socket counts as broken."""
+KEPT_BYTES = 64 << 20
+"""The bytes that a sender who may wait keeps at most for the other side."""
+_READ_BYTES = 1 << 18
+_READS = 16
+"""The number of reads in a row, so that sending goes on under a flood."""
+_FRAME_BYTES = 1 << 20
+_AGAIN = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class Channel:
+    """One end of the stream."""
+
+    def __init__(self, on_message: Callable[[bytes], None]) -> None:
+        """`on_message` handles each message, on the thread that serves. Its errors end the
+        socket.
+        """
+        self._on_message = on_message
+        self._stream = ResumableStream()
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._is_closed = False
+        self._is_dropped = False
+
+    @property
+    def received(self) -> int:
+        """The number up to which the parts of the other side are here."""
+        return self._stream.received
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the stream has ended."""
+        return self._is_closed
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes that the other side may not have."""
+        return self._stream.kept_bytes
+
+    def send(self, *messages: Any, may_wait: bool = False) -> None:
+        """Send messages, in this order. With `may_wait`, wait while much is on its way. Raises
+        ProtocolError for a message that is too large, and ConnectionError once the channel is
+        closed.
+        """
+        bodies = [encode(message) for message in messages]
+        with self._lock:
+            while may_wait and self._stream.kept_bytes > KEPT_BYTES and not self._is_closed:
+                self._room.wait()
+            if self._is_closed:
+                raise ConnectionError("the connection to the driver is closed")
+            for body in bodies:
+                self._stream.put(body)
+        self._wake()
+
+    def resume(self, have: int) -> None:
+        """Begin a new connection; see `ResumableStream.resume`."""
+        with self._lock:
+            self._stream.resume(have)
+            self._is_dropped = False
+
+    def wait_over(self, timeout_s: float) -> bool:
+        """Wait until the other side has everything. Returns False after `timeout_s` seconds."""
+        with self._lock:
+            return self._room.wait_for(lambda: self._stream.is_over or self._is_closed, timeout_s)
+
+    def drop(self) -> None:
+        """End the socket that is served now. Another one may follow."""
+        self._is_dropped = True
+        self._wake()
+
+    def close(self) -> None:
+        """End the stream. The socket that is served ends, and nothing can be sent any more."""
+        with self._lock:
+            self._is_closed = True
+            self._room.notify_all()
+        self._wake()
+
+    def forget(self) -> None:
+        """Close the descriptors of a closed channel that no thread serves any more."""
+        with self._lock:
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+            self._wake_read = self._wake_write = -1
+
+    def _wake(self) -> None:
+        with contextlib.suppress(OSError):  # the pipe is full: the thread wakes up anyway
+            os.write(self._wake_write, b"\0")
+
+    # ---- serving -----------------------------------------------------------------------------
+
+    def serve(self, sock: socket.socket) -> None:
+        """Send and receive over a socket until it breaks, is dropped, or the channel is closed.
+        Closes the socket. Raises ProtocolError for bytes that are no packets.
+        """
+        try:
+            sock.setblocking(False)
+            self._serve(sock)
+        except OSError:
+            return  # it is broken
+        finally:
+            sock.close()
+
+    def _serve(self, sock: socket.socket) -> None:
+        reader = FrameReader(PACKET_FRAME_BYTES, decode=decode_packets)
+        poll = select.poll()
+        poll.register(self._wake_read, select.POLLIN)
+        poll.register(sock.fileno(), select.POLLIN)
+        out = memoryview(b"")
+        heard = sent = own_time()
+        wants_write = False
+        while not (self._is_closed or self._is_dropped):
+            if not out:
+                out = memoryview(self._next_frame(own_time() - sent >= BEAT_S))
+            if out:
+                count = self._write(sock, out)
+                out = out[count:]
+                sent = own_time() if count else sent
+            if bool(out) is not wants_write:
+                wants_write = bool(out)
+                poll.modify(sock.fileno(), select.POLLIN | (select.POLLOUT if out else 0))
+            more = self._pending(sock) or (not out and self._has_more())
+            for fd, _ in poll.poll(0 if more else 1000):
+                if fd == self._wake_read:
+                    with contextlib.suppress(BlockingIOError):
+                        while os.read(self._wake_read, 4096):
+                            pass
+            if self._read(sock, reader):
+                heard = own_time()
+            elif own_time() - heard > SILENT_S:
+                return
+
+    def _has_more(self) -> bool:
+        with self._lock:
+            return self._stream.has_unsent
+
+    def _next_frame(self, is_beat_due: bool) -> bytes:
+        """Return the next packets as bytes; b"" if there are none."""
+        packets = []
+        size = 0
+        with self._lock:
+            while size < _FRAME_BYTES and (packet := self._stream.due()) is not None:
+                packets.append(packet)
+                size += len(packet.part)
+            if not packets and is_beat_due:
+                packets.append(self._stream.report())
+        return encode_frame(list(packets)) if packets else b""
+
+    def _write(self, sock: socket.socket, data: memoryview) -> int:
+        try:
+            return sock.send(data)
+        except _AGAIN:
+            return 0
+
+    def _pending(self, sock: socket.socket) -> bool:
+        return isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
+
+    def _read(self, sock: socket.socket, reader: FrameReader) -> bool:
+        """Handle what has arrived. Returns whether anything has. Raises OSError at the end."""
+        is_anything = False
+        for _ in range(_READS):
+            try:
+                data = sock.recv(_READ_BYTES)
+            except _AGAIN:
+                break
+            if not data:
+                raise ConnectionResetError
+            is_anything = True
+            for packet in reader.feed(data):
+                with self._lock:
+                    message = self._stream.take(packet)  # type: ignore[arg-type]
+                    if self._stream.kept_bytes <= KEPT_BYTES or self._stream.is_over:
+                        self._room.notify_all()
+                if message is not None:
+                    self._on_message(message)
+        return is_anything
+
+
+def read_frame(sock: socket.socket, limit: int, decode: Callable[[Any], list[Any]]) -> Any:
+    """Return the one message in the next frame of a blocking socket. Raises OSError, EOFError and
+    ProtocolError. Reads no byte more.
+    """
+    length = int.from_bytes(exactly(sock, 4), "big")
+    if length > limit:
+        raise ProtocolError(f"a frame of {length} bytes is above the limit of {limit}")
+    messages = decode(exactly(sock, length))
+    if len(messages) != 1:
+        raise ProtocolError(f"a frame with {len(messages)} messages, where one is expected")
+    return messages[0]
+
+
+def exactly(sock: socket.socket, size: int) -> bytes:
+    """Return the next bytes of a blocking socket. Raises OSError, and EOFError at its end."""
+    data = bytearray()
+    while len(data) < size:
+        part = sock.recv(size - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return bytes(data)

@@ -1,0 +1,72 @@
+"""The references that a driver holds for its client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from phalanx.model.ids import INDEX_BITS
+from phalanx.objects.reference import ObjectRef
+from phalanx.objects.streams import Stream
+from phalanx.owner.objects.references import References
+from phalanx.protocol.client_messages import Name
+from phalanx.protocol.messages import Payload, Value
+
+
+class HeldReferences:
+    """References by their names, each with how often its name went to the client or was made there.
+
+    The client reports how often it had a name when its last reference is gone. So a name that is on
+    its way to the client at that moment keeps its object.
+    """
+
+    def __init__(self, references: References, lock: AbstractContextManager[Any]) -> None:
+        """`lock` guards the owner's machines; it is re-entrant."""
+        self._references = references
+        self._lock = lock
+        self._held: dict[Name, tuple[ObjectRef[Any], int]] = {}
+        self.streams: dict[int, Stream] = {}
+        """The streams that the client reads, by the numbers of their tasks."""
+
+    def hold(self, ref: ObjectRef[Any]) -> None:
+        """Count one more name of this reference at the client."""
+        with self._lock:
+            name = (ref._owner, ref._number)
+            _, count = self._held.get(name, (ref, 0))
+            self._held[name] = ref, count + 1
+
+    def drop(self, owner: bytes, number: int, count: int) -> None:
+        """Forget a reference, unless its name went to the client again meanwhile."""
+        with self._lock:
+            ref, had = self._held.get((owner, number), (None, 0))
+            if ref is not None and had > count:
+                self._held[owner, number] = ref, had - count
+            else:
+                self._held.pop((owner, number), None)
+
+    def of(self, name: Name) -> ObjectRef[Any]:
+        """Return the reference with this name."""
+        owner, number = name
+        with self._lock:
+            if (found := self._held.get((owner, number))) is not None:
+                return found[0]
+            stream = self.streams.get(number >> INDEX_BITS)
+            if stream is not None and stream.owner == owner and number > stream.first:
+                return stream.slot(number - stream.first)
+            return self._references.adopt(owner, number)
+
+    def leaving(self, names: Iterable[Name]) -> list[ObjectRef[Any]]:
+        """Return references that the client has put into a value, which leaves this process."""
+        refs = [self.of(name) for name in names]
+        with self._lock:
+            for ref in refs:
+                self._references.export(ref)
+        return refs
+
+    def going(self, ref: ObjectRef[Any], value: Payload) -> Payload:
+        """Return a value that goes to the client. The references in it are held from now on."""
+        if type(value) is Value:
+            for inner in ref._inner or ():
+                self.hold(inner)
+        return value

@@ -1,0 +1,43 @@
+"""The node on which a job's command runs, as the command finds it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from phalanx.runtime.daemon_registry import registered
+from phalanx.runtime.daemons.daemon_files import Announcement, daemons
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.session import Session
+
+_FILES, _NODE = "PHALANX_FILES", "PHALANX_NODE"
+
+
+def node_of_this_job() -> Session:
+    """Return the session of the node that has started this command of a job.
+
+    Raises ConnectionError if this account may not use the node: it then belongs to another account.
+    """
+    files = os.path.realpath(os.environ.get(_FILES, "/nowhere"))
+    nodes = _nodes(files)
+    for session, _ in nodes:
+        for directory in (session.disk, session.directory):
+            if files.startswith(os.path.join(os.path.realpath(directory), "")):
+                return session
+    name = os.environ.get(_NODE, "")
+    for session, one in nodes:
+        if name and (one.name == name or one.node_id.startswith(name)):
+            return session
+    raise ConnectionError(
+        "the node of this job belongs to another account: tasks and actors stay within one account"
+    )
+
+
+def _nodes(files: str) -> list[tuple[Session, Announcement]]:
+    """Return the nodes of this machine. Those of a private cluster are beside their files."""
+    found = daemons(sessions.runtime_root())
+    found += [(one.session, one.daemon) for one in registered()]
+    for above in Path(files).parents:
+        if above.name.endswith("-disk"):
+            found += daemons(str(above.parent))
+    return [(session, one) for session, one in found if one.kind == "node"]

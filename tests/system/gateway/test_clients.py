@@ -1,0 +1,95 @@
+"""A head's gateway connects a client with its driver, once for each permission of the head."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from tests.system.gateway.world import LIMIT_S, take_handed
+
+from phalanx.model.ids import CONTROL, PREFIX_BYTES, client_socket_of
+from phalanx.protocol.gateway_messages import Admit, KnowTokens
+from phalanx.protocol.handshake import Role, Status
+from phalanx.runtime.daemons.personal_token import PersonalToken, new_token
+from phalanx.runtime.daemons.remote import connected, exactly
+
+
+class Place:
+    """The gateway of a head, the gateway of a node with a driver, and two tokens."""
+
+    def __init__(self, start) -> None:
+        (self.head,) = start(1, prefix=CONTROL[:PREFIX_BYTES])
+        (self.node,) = start(1)
+        self.ana, self.bo = new_token(), new_token()
+        self.know(self.ana, self.bo)
+        driver = self.node.prefix + b"random" + b"job1"
+        self.target, self.driver = self.node.open_process(client_socket_of(driver))
+
+    def know(self, *tokens: PersonalToken) -> None:
+        self.head.channel.send(KnowTokens({one.id: [one.secret_hash] for one in tokens}))
+
+    def admit(self, token: PersonalToken, target: bytes | None = None) -> None:
+        host, port = self.node.address
+        self.head.channel.send(Admit(token.id, target or self.target, host, port))
+
+    def come(self, token: PersonalToken, target: bytes | None = None) -> tuple[socket.socket, int]:
+        """A client that has proved its token and named a driver; the gateway's answer."""
+        host, port = self.head.address
+        sock = connected(host, port, token, LIMIT_S, role=Role.CLIENT_DRIVER)
+        sock.settimeout(LIMIT_S)
+        sock.sendall(target or self.target)
+        return sock, exactly(sock, 1)[0]
+
+
+@pytest.fixture
+def place(start) -> Place:
+    return Place(start)
+
+
+def refused(place: Place, token: PersonalToken, target: bytes | None = None) -> int:
+    sock, status = place.come(token, target)
+    with sock:
+        assert sock.recv(1) == b"", "nothing follows"
+    return status
+
+
+def test_a_client_reaches_its_driver_once(place: Place) -> None:
+    place.admit(place.ana)
+    client, status = place.come(place.ana)
+    assert status == Status.OK
+    driver, _ = take_handed(place.driver)
+    with client, driver:
+        client.sendall(b"hello")
+        assert exactly(driver, 5) == b"hello"
+        driver.sendall(b"there")
+        assert exactly(client, 5) == b"there"
+        assert refused(place, place.ana) == Status.NO_PROCESS, "the permission was used"
+
+
+def test_a_permission_is_for_one_token_and_one_driver(place: Place) -> None:
+    place.admit(place.ana)
+    assert refused(place, place.bo) == Status.NO_PROCESS
+    assert refused(place, place.ana, bytes(16)) == Status.NO_PROCESS
+    client, status = place.come(place.ana)
+    assert status == Status.OK, "the tries of others used nothing up"
+    client.close()
+
+
+def test_a_driver_that_is_gone_cannot_be_reached(place: Place) -> None:
+    nothing = place.node.prefix + bytes(10)
+    place.admit(place.ana, nothing)
+    assert refused(place, place.ana, nothing) == Status.NO_PROCESS
+    place.node.close()
+    place.node.is_killed = True
+    place.admit(place.ana)
+    assert refused(place, place.ana) == Status.UNREACHABLE
+
+
+def test_a_revoked_token_ends_the_connection(place: Place) -> None:
+    place.admit(place.ana)
+    client, status = place.come(place.ana)
+    assert status == Status.OK
+    driver, _ = take_handed(place.driver)
+    with client, driver:
+        place.know(place.bo)
+        assert client.recv(1) == b"" and driver.recv(1) == b""
