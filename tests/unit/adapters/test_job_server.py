@@ -110,7 +110,7 @@ def server(head, tmp_path, monkeypatch):
     for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS", "RAY_AUTH_MODE"):
         monkeypatch.delenv(name, raising=False)
     routes = JobRoutes(head, PLACE, files.Packages(tmp_path / "packages"))
-    server = JobServer("127.0.0.1", 0, files.token(), routes)
+    server = JobServer("127.0.0.1", 0, (files.token(), "of-ray"), routes)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     serving.announce(files.directory(), f"http://127.0.0.1:{server.server_port}", "127.0.0.1:1")
@@ -129,7 +129,7 @@ def ask(server, method, path, body=b"", **headers):
     """(status, text) of a request that says all that it has to, but for what is said here."""
     all_headers = {
         "Host": f"127.0.0.1:{server.server_port}",
-        "Authorization": f"Bearer {server.token}",
+        "Authorization": f"Bearer {files.token()}",
         **{name.replace("_", "-"): value for name, value in headers.items()},
     }
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
@@ -239,7 +239,7 @@ def test_names_and_numbers_of_this_machine_are_meant(server, host):
 
 def test_one_connection_takes_several_requests(server):
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
-    headers = {"Authorization": f"Bearer {server.token}"}
+    headers = {"Authorization": f"Bearer {files.token()}"}
     for body in ('{"entrypoint": "a"}', '{"entrypoint": "b"}'):
         connection.request("POST", "/api/jobs/", body, headers)
         response = connection.getresponse()
@@ -319,7 +319,7 @@ def test_a_log_over_a_websocket(server, client, head):
         "GET",
         f"/api/jobs/{job}/logs/tail",
         headers={
-            "Authorization": f"Bearer {server.token}",
+            "Authorization": f"Bearer {files.token()}",
             "Connection": "Upgrade",
             "Upgrade": "websocket",
             "Sec-WebSocket-Key": base64.b64encode(b"0" * 16).decode(),
@@ -497,3 +497,9 @@ def test_which_server_an_address_means(server, monkeypatch):
         server_url("ray://head:10001")
     monkeypatch.setenv("RAY_ADDRESS", "http://named:1")
     assert server_url("auto") == "http://named:1"
+
+
+def test_the_server_takes_the_token_of_rays_variables_too(server):
+    for token in (files.token(), "of-ray"):
+        assert ask(server, "GET", "/api/version", Authorization=f"Bearer {token}")[0] == 200
+    assert ask(server, "GET", "/api/version", Authorization="Bearer of-nobody")[0] == 403

@@ -22,7 +22,7 @@ from phalanx.adapters.ray.command.status import ray_status_text
 from phalanx.cli import start as start_command
 from phalanx.cli import state
 from phalanx.cli import stop as stop_command
-from phalanx.cli.reach import USAGE, ask, fail
+from phalanx.cli.reach import NOT_ALLOWED, USAGE, ask, fail
 from phalanx.cli.stacks import stack
 from phalanx.cli.table import say, table
 from phalanx.cli.typer_form import App, EndingGroup
@@ -147,6 +147,7 @@ def start(
     """Start a cluster with a job server (--head), or a node that joins one (--address)."""
     _check_others(context.args)
     start_command.start(
+        token_file=_token_file(),
         head=head,
         address=address,
         host=node_ip_address,
@@ -164,6 +165,19 @@ def start(
         _start_job_server(f"{node_ip_address}:{port}", dashboard_host, dashboard_port)
     if block:
         _wait_for_the_end()
+
+
+def _token_file() -> str | None:
+    """Return the file with the token of a cluster whose machines have a token of Ray's; None if
+    RAY_AUTH_MODE asks for none.
+    """
+    from phalanx.adapters.ray.tokens import cluster_token_file
+    from phalanx.errors import AuthenticationError
+
+    try:
+        return cluster_token_file()
+    except AuthenticationError as error:
+        fail(str(error), NOT_ALLOWED)
 
 
 def _start_job_server(named: str, host: str, port: int) -> None:

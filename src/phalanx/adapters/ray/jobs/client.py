@@ -19,6 +19,7 @@ from urllib.request import Request, urlopen
 from phalanx.adapters.ray.jobs import files
 from phalanx.adapters.ray.jobs.details import JobDetails, JobStatus, read_details
 from phalanx.adapters.ray.jobs.packing import pack
+from phalanx.adapters.ray.tokens import auth_token
 from phalanx.errors import AuthenticationError
 from phalanx.model.environments import written_environment
 from phalanx.runtime.environments.reading import environment_of
@@ -281,10 +282,7 @@ def _token_headers(url: str) -> dict[str, str]:
     A token is sent only if the server is known to be this user's, because another user's process
     may now listen at the port of an earlier job server.
     """
-    token = ""
-    if os.environ.get("RAY_AUTH_MODE") == "token":
-        path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or "~/.ray/auth_token").expanduser()
-        token = os.environ.get("RAY_AUTH_TOKEN") or (path.read_text() if path.exists() else "")
+    token = auth_token()
     local = url.replace("//localhost:", "//127.0.0.1:")
     if not token and any(one.url == local for one in servers(files.directory())):
         token = files.token()

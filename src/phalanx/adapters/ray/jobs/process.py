@@ -17,6 +17,7 @@ from phalanx.adapters.ray.jobs import files
 from phalanx.adapters.ray.jobs.routes import JobRoutes
 from phalanx.adapters.ray.jobs.server import JobServer
 from phalanx.adapters.ray.jobs.translation import Place, details_of
+from phalanx.adapters.ray.tokens import auth_token
 from phalanx.api.directories import current_directory
 from phalanx.protocol.requests.jobs import ListJobs
 from phalanx.runtime.daemons.finding import HeadHere
@@ -73,7 +74,8 @@ def main(cluster: str, host: str, port: str) -> None:
     packages = files.Packages(root)
     routes = JobRoutes(head.ask, place(cluster), packages)
     try:
-        server = JobServer(host, int(port), files.token(), routes)
+        tokens = (files.token(), *filter(None, [auth_token()]))
+        server = JobServer(host, int(port), tokens, routes)
     except OSError as error:
         print(f"{host}:{port}: {error.strerror}", flush=True)
         return

@@ -9,6 +9,7 @@ import ipaddress
 import platform
 import re
 import time
+from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from urllib.parse import unquote, urlsplit
@@ -27,18 +28,23 @@ _NORMAL = (1000).to_bytes(2, "big")
 
 
 class JobServer(ThreadingHTTPServer):
-    """The server that serves the routes to clients with the token. It refuses all requests of web
-    pages, because any web page can make a browser send requests. It refuses requests for another
-    host's name, because such a name can be made to resolve to this machine.
+    """The server that serves the routes to clients with one of its tokens. It refuses all requests
+    of web pages, because any web page can make a browser send requests. It refuses requests for
+    another host's name, because such a name can be made to resolve to this machine.
     """
 
     daemon_threads = True
 
-    def __init__(self, host: str, port: int, token: str, routes: JobRoutes) -> None:
-        self.token = token
+    def __init__(self, host: str, port: int, tokens: Sequence[str], routes: JobRoutes) -> None:
+        self._tokens = [token.encode() for token in tokens]
         self.routes = routes
         super().__init__((host, port), _Connection)
         self._hosts = {host, "localhost", platform.node()}
+
+    def knows(self, token: str) -> bool:
+        """Whether this is one of the server's tokens."""
+        given = token.encode()
+        return any(hmac.compare_digest(given, one) for one in self._tokens)
 
     def is_meant(self, host: str | None) -> bool:
         """Whether a request for this host is meant for this server.
@@ -107,7 +113,7 @@ class _Connection(BaseHTTPRequestHandler):
         scheme, _, given = self.headers.get("Authorization", "").partition(" ")
         if scheme != "Bearer":
             return Answer(401, "Unauthorized: Missing authentication token")
-        if not hmac.compare_digest(given.strip().encode(), self.server.token.encode()):
+        if not self.server.knows(given.strip()):
             return Answer(403, "Forbidden: Invalid authentication token")
         return None
 
