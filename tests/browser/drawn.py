@@ -10,6 +10,7 @@ import msgspec
 from tests.unit.dashboard.world import GIB, NOW, Head, device, gang, job, node, queue, snapshot
 
 from phalanx.model.jobs import states as st
+from phalanx.model.node_use import NodeUse, NumberOfNode, ProcessOfNode
 from phalanx.model.rows.devices import DeviceInfo
 from phalanx.model.rows.explanation import ExpectedStart
 from phalanx.model.rows.plan import Basis, Place, PlannedStart, RunningPlace, TimePlan
@@ -17,6 +18,7 @@ from phalanx.model.rows.work import GangInfo, JobInfo
 from phalanx.observe.series import Series
 from phalanx.protocol.requests.gangs import ShowPlan
 from phalanx.protocol.requests.health import ListDevices
+from phalanx.protocol.requests.node_use import GetNodeUse
 from phalanx.protocol.requests.series import GetSeries, NumberOverTime, SeriesNews
 from phalanx.protocol.requests.state import QueryState
 
@@ -222,6 +224,8 @@ class DrawnHead(Head):
         match request:
             case ShowPlan():
                 return self._plan()
+            case GetNodeUse(node, span_s):
+                return self._node_use(node, span_s)
             case ListDevices():
                 return self.devices
             case GetSeries():
@@ -259,6 +263,47 @@ class DrawnHead(Head):
                 counted.add(NOW - 900 + 10 * at, base + rng.randint(-2, 2))
             found.append(NumberOverTime("jobs", what, counted.points_after(0.0)))
         return found
+
+    def _node_use(self, node_id: str, span_s: float) -> NodeUse:
+        """The use of a machine, and its processes: the members of its gangs, and a few workers."""
+        rng = random.Random(node_id)
+        totals = {"GPU": 8.0, "CPU": 96.0, "memory": 1024 * GIB}
+        agos = [span_s * (90 - at) / 90 for at in range(90)]
+        numbers = []
+        for name, total in totals.items():
+            part = 0.7
+            parts = []
+            for _ in agos:
+                part = min(max(part + rng.uniform(-0.06, 0.06), 0.2), 0.97)
+                parts.append(part)
+            lines = {
+                "total": [total] * len(agos),
+                "allocated": [total * (0.75 if at < 30 else 1.0) for at in range(len(agos))],
+                "used": [total * part for part in parts],
+            }
+            numbers += [
+                NumberOfNode(what=what, of=name, points=list(zip(agos, values, strict=True)))
+                for what, values in lines.items()
+            ]
+        members = [
+            ProcessOfNode(
+                kind="member",
+                job=one.job,
+                name=f"worker-{at}",
+                pid=rng.randint(2_000, 60_000),
+                age_s=rng.uniform(60, 20_000),
+                cpus=rng.uniform(0, 8),
+                memory=rng.uniform(1, 90) * GIB,
+            )
+            for one, _ in self.running
+            for at, node in enumerate(one.nodes)
+            if node == node_id
+        ]
+        workers = [
+            ProcessOfNode(kind="worker", name=name, pid=4_000 + at, age_s=300.0)
+            for at, name in enumerate(("runs tasks", "runs tasks", "idle"))
+        ]
+        return NodeUse(numbers=numbers, processes=members + workers)
 
     def _plan(self) -> TimePlan:
         running = []

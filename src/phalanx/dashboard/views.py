@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from phalanx import __version__
 from phalanx.dashboard.output import plain_text
 from phalanx.dashboard.pages import (
@@ -17,6 +19,7 @@ from phalanx.dashboard.pages import (
     history,
     jobs,
     member_use,
+    node_use,
     nodes,
     objects,
     overview,
@@ -42,6 +45,7 @@ from phalanx.protocol.requests.cluster import GetHealth
 from phalanx.protocol.requests.gangs import Explain, GetRules, ListCycles, ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.health import ListDevices
 from phalanx.protocol.requests.jobs import GetJob, GetMemberUse, ListElements, ReadJobLog
+from phalanx.protocol.requests.node_use import GetNodeUse
 from phalanx.protocol.requests.state import QueryState
 
 NAV = (
@@ -189,8 +193,25 @@ class Views:
             seen = await self._watch.shared(ListDevices(), snapshot.version)
             page = nodes.node_page(snapshot, page.node.node_id, seen) or page
         command = f"phalanx get nodes {page.node.node_id}"
-        more = {"happened": events.of_node(snapshot, page.node.node_id), "names": _names(snapshot)}
+        more = {
+            "happened": events.of_node(snapshot, page.node.node_id),
+            "names": _names(snapshot),
+            "path": f"/nodes/{page.node.node_id}",
+        }
+        use = await self._node_use(snapshot, page.node.node_id, node_use.span_of(query))
+        page = msgspec.structs.replace(page, use=use)
         return View("node.html", device_map.name_of(page.node), command, page, more)
+
+    async def _node_use(
+        self, snapshot: ClusterSnapshot, node_id: str, span: str
+    ) -> node_use.NodeUsePage | None:
+        """Ask a node for its usage; None if it does not answer."""
+        asked = GetNodeUse(node_id, node_use.SPANS_S[span])
+        try:
+            use = await self._watch.shared(asked, snapshot.version)
+        except (PhalanxError, ValueError):  # it is away, or a record is shown, which has no usage
+            return None
+        return node_use.node_use(use, snapshot.at, span)
 
     async def _queues(
         self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]

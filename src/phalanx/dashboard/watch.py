@@ -20,6 +20,7 @@ from phalanx.observe.events import MAX_EVENTS, EventQuery
 from phalanx.observe.series import Series
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.events import ListEvents
+from phalanx.protocol.requests.jobs import GetMemberUse, ReadJobLog
 from phalanx.protocol.requests.news import (
     ClusterNews,
     GetNews,
@@ -28,8 +29,10 @@ from phalanx.protocol.requests.news import (
     WaitInfo,
     with_wait,
 )
+from phalanx.protocol.requests.node_use import GetNodeUse
 from phalanx.protocol.requests.request import Request
 from phalanx.protocol.requests.series import GetSeries, SeriesNews
+from phalanx.protocol.requests.state import QueryState
 
 R = TypeVar("R")
 Ask = Callable[[Request[Any]], Any]
@@ -50,6 +53,10 @@ INTEREST_S = 15.0
 """Seconds after a request of a page during which somebody counts as viewing it."""
 KEPT_ANSWERS = 200
 """The number of shared answers that are kept."""
+GATHERED = (QueryState, GetNodeUse, GetMemberUse, ReadJobLog)
+"""The requests that nodes answer, through the head."""
+GATHERED_MOST_S = 10.0
+"""The longest pause after the answer to such a request, in seconds."""
 PATIENCE_S = 5.0
 """The most seconds for which a request waits for a new snapshot."""
 _TURN_S = 0.05
@@ -94,6 +101,7 @@ class Watch:
         self._waits_due = self._waits_took = 0.0
         self._answers: dict[str, tuple[int, Any]] = {}
         self._more_due = 0.0
+        self._gathered_due: dict[str, float] = {}
         self._series_news: SeriesNews | None = None
         self._series_at = self._series_due = 0.0
         """`_series_at`: the head's time up to which numbers over time were read. `_series_due`: the
@@ -231,20 +239,30 @@ class Watch:
         """Return an expensive answer, which all viewers of this version of the snapshot share. An
         old answer is used until the pause after the last question is over. Without an old answer,
         the head is asked at once.
+
+        The head waits for nodes when it answers a question of `GATHERED`, and does other work
+        meanwhile. So such a question has a shorter pause of its own, and delays no other question.
         """
         what = repr(request)
+        is_gathered = isinstance(request, GATHERED)
+        due = self._gathered_due.get(what, 0.0) if is_gathered else self._more_due
         kept = self._answers.get(what)
-        if kept is not None and (kept[0] == version or time.monotonic() < self._more_due):
+        if kept is not None and (kept[0] == version or time.monotonic() < due):
             known: R = kept[1]
             return known
         begun = time.monotonic()
         answer = await self.ask(request)
         took = time.monotonic() - begun
-        self._more_due = max(self._more_due, begun) + min(took * SHARE, MOST_S)
+        if is_gathered:
+            self._gathered_due[what] = begun + min(took * SHARE, GATHERED_MOST_S)
+        else:
+            self._more_due = max(self._more_due, begun) + min(took * SHARE, MOST_S)
         self._answers.pop(what, None)
         self._answers[what] = (version, answer)
         if len(self._answers) > KEPT_ANSWERS:
-            del self._answers[next(iter(self._answers))]
+            oldest = next(iter(self._answers))
+            del self._answers[oldest]
+            self._gathered_due.pop(oldest, None)
         return answer
 
     async def newer(self, version: int, patience_s: float) -> ClusterSnapshot | None:

@@ -38,6 +38,7 @@ from phalanx.head.machine_use import MachinesInUse
 from phalanx.head.metrics import HeadMetrics
 from phalanx.head.node_messages import NodeMessages
 from phalanx.head.node_requests import NodeRequests
+from phalanx.head.node_use import NodeUseReading
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.nodes.liveness import HealthLimits
 from phalanx.head.nodes.record import NodeRecord
@@ -144,6 +145,7 @@ class Head:
         )  # fmt: skip
         self.packages = Packages(shell.packages, outbox, self._kept_packages)
         self.logs = LogReading(outbox, clock, self.nodes, shell.read_log)
+        self.node_use = NodeUseReading(outbox, clock, self.nodes)
         self.metrics = HeadMetrics(self.meter, clock, self.nodes, self._look)
         self._values = KeyValues(state_store)
         self.gangs: GangSchedulerInterface = NullGangScheduler()
@@ -203,8 +205,8 @@ class Head:
         parts = (
             NodeRequests(self.nodes, self.outbox, self.clock), self.draining, self.devices,
             actor_requests, GroupRequests(self.groups, self.clock), self.drivers, self._values,
-            status, health, self.state, self.metrics, self.logs, self.events, self.event_log,
-            self.rights, self.packages, self._client_drivers,
+            status, health, self.state, self.metrics, self.logs, self.node_use, self.events,
+            self.event_log, self.rights, self.packages, self._client_drivers,
         )  # fmt: skip
         entries = (entry for part in parts for entry in part.entries())
         return RequestHandlers("the head", *entries, on_defect=self.internal_errors.in_request)
@@ -319,6 +321,7 @@ class Head:
         self.outbox.disconnect(prefix)
         self.events.node_gone(prefix)
         self.logs.node_gone(prefix)
+        self.node_use.node_gone(prefix)
         record = self.nodes.of_prefix(prefix)
         node_id = "" if record is None else record.node_id
         self.nodes.disconnected(node_id, self.clock.now())
@@ -336,7 +339,10 @@ class Head:
         """Do everything that is due at this time."""
         if step_s := self.clock.take_step():
             self._clock_stepped(step_s)
-        watching = (self.nodes, self.draining, self.events, self.state, self.logs, self.event_log)
+        watching = (
+            self.nodes, self.draining, self.events, self.state, self.logs, self.node_use,
+            self.event_log,
+        )  # fmt: skip
         for part in (*watching, self.actor_table, self.actors, self.group_table, self.gangs):
             with self.internal_errors.kept_apart("tick"):
                 part.tick(now)

@@ -18,6 +18,7 @@ from phalanx.head.joining import Joining
 from phalanx.head.log_reading import LogReading
 from phalanx.head.machine_use import MachinesInUse
 from phalanx.head.metrics import HeadMetrics
+from phalanx.head.node_use import NodeUseReading
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.head.packages import Packages
@@ -61,6 +62,7 @@ from phalanx.protocol.cluster_messages import (
     NodeLogRead,
     NodeNumbers,
     NodeReport,
+    NodeUseRead,
     Probe,
     Probed,
     ProcessEnded,
@@ -98,6 +100,7 @@ class Parts(Protocol):
     state: StateQueries
     events: EventGathering
     logs: LogReading
+    node_use: NodeUseReading
     packages: Packages
     metrics: HeadMetrics
     resources_changed: bool
@@ -181,7 +184,7 @@ class NodeMessages:
                 head.drivers.known(message)
             case EnvironmentKnown():
                 head.drivers.environments[message.key] = message
-            case StateReported() | EventsReported() | NodeLogRead() | NodeNumbers():
+            case StateReported() | EventsReported() | NodeLogRead() | NodeUseRead() | NodeNumbers():
                 self._answered(prefix, message)
             case FetchPackage():
                 head.packages.fetched(prefix, message)
@@ -189,7 +192,9 @@ class NodeMessages:
                 head.gangs.node_answered(message)
 
     def _answered(
-        self, prefix: bytes, message: StateReported | EventsReported | NodeLogRead | NodeNumbers
+        self,
+        prefix: bytes,
+        message: StateReported | EventsReported | NodeLogRead | NodeUseRead | NodeNumbers,
     ) -> None:
         """Handle a node's answer, or the numbers that all nodes send regularly."""
         head = self._head
@@ -200,6 +205,8 @@ class NodeMessages:
                 head.events.reported(prefix, message)
             case NodeLogRead():
                 head.logs.answered(prefix, message)
+            case NodeUseRead():
+                head.node_use.answered(prefix, message)
             case NodeNumbers():
                 head.metrics.reported(self._node_id(prefix), message)
 

@@ -125,6 +125,10 @@ class JobMembers:
         """Return how many members are on this node."""
         return len(self._members)
 
+    def all(self) -> list[Member]:
+        """Return the members that are on this node."""
+        return list(self._members.values())
+
     def holders(self) -> Iterator[Holder]:
         """Yield a holder for each member that runs."""
         for member in self._members.values():

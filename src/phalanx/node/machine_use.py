@@ -1,8 +1,10 @@
-"""Measures how busy a node's machine is. The head keeps the numbers over time."""
+"""Measures how busy a node's machine is. The head keeps the sums over time, and the node its own
+numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from phalanx.node.head_link import HeadLink
@@ -26,10 +28,18 @@ class MachineReading(NamedTuple):
 class MachineUse:
     """Reads the machine's counters from time to time, and reports the use between two readings."""
 
-    def __init__(self, read: Callable[[], MachineReading | None], head: HeadLink) -> None:
-        """`read` returns None if the machine's counters cannot be read."""
+    def __init__(
+        self,
+        read: Callable[[], MachineReading | None],
+        head: HeadLink,
+        keep: Callable[[float, Mapping[str, float]], None],
+    ) -> None:
+        """`read` returns None if the machine's counters cannot be read. `keep` is called with the
+        time and with the amounts in use by resource, which are empty if they are not known.
+        """
         self._read = read
         self._head = head
+        self._keep = keep
         self._last: MachineReading | None = None
         self._read_at = 0.0
         self._due = 0.0
@@ -42,7 +52,10 @@ class MachineUse:
         last, seen = self._last, self._read()
         passed_s = now - self._read_at
         self._last, self._read_at = seen, now
-        if last is None or seen is None or passed_s <= 0 or not self._head.is_connected:
+        if last is None or seen is None or passed_s <= 0:
+            self._keep(now, {})
             return
         cpus = max(seen.cpu_s - last.cpu_s, 0.0) / passed_s
-        self._head.report(MachineSeen(cpus, seen.memory_bytes))
+        self._keep(now, {"CPU": cpus, "memory": seen.memory_bytes})
+        if self._head.is_connected:
+            self._head.report(MachineSeen(cpus, seen.memory_bytes))

@@ -42,6 +42,7 @@ from phalanx.node.membership import Holdings
 from phalanx.node.metrics import ALONE_EVERY_S, SAY_EVERY_S, NodeCounts
 from phalanx.node.no_other_nodes import Spills
 from phalanx.node.node_links import NodeLinks
+from phalanx.node.node_use import NodeUsage
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.other_nodes import OtherNodes
 from phalanx.node.own_requests import OwnRequests
@@ -49,6 +50,7 @@ from phalanx.node.peers import DRIVER, NODE, Peer, Peers
 from phalanx.node.process_ends import ProcessEnds
 from phalanx.node.process_history import ProcessHistory
 from phalanx.node.process_records import ProcessRecords
+from phalanx.node.processes_now import of_members, of_programs
 from phalanx.node.reports import NodeStatus, Reports
 from phalanx.node.requests import NodeRequests
 from phalanx.node.shortage import Shortage
@@ -221,7 +223,6 @@ class Node(Generic[M_co]):
             self.gpus,
             effects.note,
         )
-        self.machine_use = MachineUse(effects.read_machine, head)
         self.devices = DeviceWatch(
             setup.resources,
             effects.devices,
@@ -370,6 +371,17 @@ class Node(Generic[M_co]):
             self.events,
             self.history,
         )
+        self.usage = NodeUsage(
+            head,
+            clock,
+            holdings=lambda: (setup.resources.total(), setup.resources.available()),
+            gpus=self.devices.use,
+            processes=lambda: [
+                *of_members(self.members.all(), clock()),
+                *of_programs(self.history.living(), self.leases, effects.wall()),
+            ],
+        )
+        self.machine_use = MachineUse(effects.read_machine, head, self.usage.add)
         self.membership = make_membership(self)
         self.requests = NodeRequests(
             OwnRequests(
@@ -398,6 +410,7 @@ class Node(Generic[M_co]):
         self.groups.handle_in(table)
         self.members.handle_in(table)
         self.devices.handle_in(table)
+        self.usage.handle_in(table)
         self.output.handle_in(table)
         self.drivers.handle_in(table)
         self.others.handle_in(table)

@@ -86,6 +86,10 @@ class MemberUsage:
         self._gpu_memory_total = 0.0
         self._cpu_idle_s = self._gpu_idle_s = 0.0
         self._samples = 0
+        self.last_cpus: float | None = None
+        """The number of CPUs that were busy between the last two samples; None before them."""
+        self.last_memory: float | None = None
+        """The bytes of memory at the last sample; None before it."""
 
     @property
     def pids(self) -> list[int]:
@@ -114,7 +118,8 @@ class MemberUsage:
         for process, (cpu_s, _) in seen.items():
             self._seen_s[process] = max(cpu_s, self._seen_s.get(process, 0.0))
         length_s = self._count_cpu(now)
-        self._memory.add(length_s, sum(memory for _, memory in seen.values()))
+        self.last_memory = sum(memory for _, memory in seen.values())
+        self._memory.add(length_s, self.last_memory)
         devices = [sample.devices[one] for one in self.devices if one in sample.devices]
         if devices and len(devices) == len(self.devices):
             self._gpu.add(length_s, sum(busy for busy, _, _ in devices) / len(devices))
@@ -134,6 +139,7 @@ class MemberUsage:
         if length_s > 0:
             used = spent_s / length_s
             self._cpu.add(length_s, used)
+            self.last_cpus = used
             if used < IDLE_PART * self._cpus:
                 self._cpu_idle_s += length_s
         return length_s

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from phalanx.model.machines import MachineShare
+from phalanx.model.node_use import NodeUse
 from phalanx.model.principals import Principal
 from phalanx.model.system_settings import SystemSettings
 from phalanx.observe.checks import CheckState
@@ -146,6 +147,22 @@ class MachineSeen(msgspec.Struct, array_like=True, tag=145):
 
     cpus: float
     memory_bytes: float
+
+
+class ReadNodeUse(msgspec.Struct, array_like=True, tag=156):
+    """Head to node: report the node's usage over the last `span_s` seconds, and its processes. The
+    node answers with NodeUseRead.
+    """
+
+    number: int
+    span_s: float
+
+
+class NodeUseRead(msgspec.Struct, array_like=True, tag=157):
+    """Node to head: the usage of the node."""
+
+    number: int
+    use: NodeUse
 
 
 class CloseDevices(msgspec.Struct, array_like=True, tag=123):
@@ -594,6 +611,8 @@ ClusterMessage = (
     | ReportHeard
     | DevicesSeen
     | MachineSeen
+    | ReadNodeUse
+    | NodeUseRead
     | CloseDevices
     | EndWork
     | View

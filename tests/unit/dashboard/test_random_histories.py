@@ -27,6 +27,7 @@ from phalanx.head.jobs.job_gangs import JobRow
 from phalanx.head.state_store import StoredState, read_state
 from phalanx.model.jobs import states as st
 from phalanx.protocol.requests.jobs import GetMemberUse, ListElements, ReadJobLog
+from phalanx.protocol.requests.node_use import GetNodeUse
 from phalanx.runtime.daemons import visitor
 
 from .histories import History
@@ -50,7 +51,7 @@ class Head(DrawnHead):
 
     def ask(self, request: Any) -> Any:
         """See `watch.Ask`."""
-        if isinstance(request, (GetMemberUse, ReadJobLog)):
+        if isinstance(request, (GetMemberUse, GetNodeUse, ReadJobLog)):
             return super().ask(request)  # nodes of a world measure nothing and print nothing
         return ask(self.world.head, request)
 
@@ -160,6 +161,7 @@ async def check(seen: Seen) -> None:
     await check_overview(seen, listed, states)
     await check_rows_of_html(seen, jobs)
     await check_nodes_and_queues(seen, stored)
+    await check_plan_events_and_cycles(seen)
     for name in seen.world.drawn.sample(sorted(jobs), min(len(jobs), LOOKED_AT)):
         await check_job(seen, name, jobs[name], records[name], stored)
 
@@ -229,6 +231,11 @@ async def check_nodes_and_queues(seen: Seen, stored: StoredState) -> None:
     assert {name for name, row in page.items() if row["state"] != "DEAD"} == alive.keys()
     for name, record in alive.items():
         assert page[name]["state"] == record.state
+        guests = (await seen.page(f"/nodes/{name}"))["guests"]
+        assert {one["gang"]["group"]: one["members"] for one in guests} == Counter(
+            gang.gang_id.hex() for gang in gangs for m in gang.members
+            if m.state in HOLDING and m.node == name
+        )  # fmt: skip
         here = [member.need for member in holding if member.node == name]
         for resource, total in record.totals.items():
             held = sum(need.get(resource, 0.0) for need in here)
@@ -244,6 +251,17 @@ async def check_nodes_and_queues(seen: Seen, stored: StoredState) -> None:
         for resource in ("CPU", "GPU"):
             held = sum(member.need.get(resource, 0.0) for member in mine if member.node)
             assert drawn(line["queue"]["allocated"].get(resource, 0.0)) == drawn(held)
+
+
+async def check_plan_events_and_cycles(seen: Seen) -> None:
+    plan = (await seen.page("/plan"))["plan"]
+    assert drawn(plan) == drawn(seen.command("plan"))
+    cycles = (await seen.page("/decisions"))["cycles"]
+    assert cycles[::-1] == seen.command("scheduler", "cycles", "-n", "1000")["cycles"]
+    rows = (await seen.page("/events"))["listed"]["rows"]
+    listed = CliRunner().invoke(app, ["events", "--json"], catch_exceptions=False).stdout
+    newest = [json.loads(line) for line in listed.splitlines()][-len(rows) :][::-1]
+    assert rows == [{key: value for key, value in one.items() if key != "format"} for one in newest]
 
 
 async def check_job(seen: Seen, name: str, row: Any, record: Any, stored: StoredState) -> None:

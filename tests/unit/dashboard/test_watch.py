@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from phalanx.dashboard import watch as watching
 from phalanx.dashboard.watch import Watch
+from phalanx.observe.state.query import StateQuery
+from phalanx.protocol.requests.gangs import ShowPlan
+from phalanx.protocol.requests.jobs import GetJob
+from phalanx.protocol.requests.request import Request
+from phalanx.protocol.requests.state import QueryState
 
 from .world import Head
 
@@ -49,3 +57,53 @@ def test_viewers_that_go_while_they_wait_hold_up_nobody(seed: int) -> None:
 
     asyncio.run(run())
     assert wrong == []
+
+
+TASKS = QueryState(StateQuery("tasks"))
+
+
+@pytest.mark.parametrize(
+    ("first", "pause_s", "second", "is_asked"),
+    [
+        (TASKS, 9.0, TASKS, False),  # its own pause
+        (TASKS, 10.5, TASKS, True),  # at most ten seconds
+        (TASKS, 0.0, ShowPlan(), True),
+        (ShowPlan(), 0.0, TASKS, True),
+        (ShowPlan(), 59.0, ShowPlan(), False),
+        (ShowPlan(), 60.5, ShowPlan(), True),
+        (ShowPlan(), 59.0, GetJob("default/runs"), False),  # both take the head's time
+    ],
+)
+def test_a_question_that_nodes_answer_delays_no_other_question(
+    first: Request[Any],
+    pause_s: float,
+    second: Request[Any],
+    is_asked: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both have an answer already. Then `first` takes three seconds, and `second` follows."""
+    now = 0.0
+    asked: list[Request[Any]] = []
+    head = Head()
+
+    def ask(request: Request[Any]) -> Any:
+        nonlocal now
+        asked.append(request)
+        now += 3.0 if len(asked) == 3 else 0.0
+        return head.ask(request)
+
+    monkeypatch.setattr(watching, "time", SimpleNamespace(monotonic=lambda: now))
+    watch = Watch(ask)
+
+    async def run() -> None:
+        nonlocal now
+        await watch.shared(first, 1)
+        await watch.shared(second, 1)
+        asked[:] = [first, second]
+        await watch.shared(first, 2)
+        assert asked[2:] == [first]
+        now += pause_s - 3.0
+        await watch.shared(second, 3)
+
+    asyncio.run(run())
+    assert (asked[3:] == [second]) == is_asked

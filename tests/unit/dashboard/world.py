@@ -11,6 +11,7 @@ from phalanx.errors import JobNotFoundError
 from phalanx.model.attempts import Attempt
 from phalanx.model.jobs import states as st
 from phalanx.model.member_use import MemberUse
+from phalanx.model.node_use import NodeUse, NumberOfNode, ProcessOfNode
 from phalanx.model.rows.cluster import DefectInfo, NodeInfo, StatusInfo
 from phalanx.model.rows.cycles import CycleInfo, EvictedInfo, PlacedInfo, RefusedInfo
 from phalanx.model.rows.devices import DeviceInfo
@@ -43,6 +44,7 @@ from phalanx.protocol.requests.health import ListDevices
 from phalanx.protocol.requests.jobs import CommandJob, GetJob, GetMemberUse, LogPart, ReadJobLog
 from phalanx.protocol.requests.metrics import GetMetrics, MetricsNews, MetricsSince
 from phalanx.protocol.requests.news import ClusterNews, GetNews, ListWaiting, Since, WaitInfo
+from phalanx.protocol.requests.node_use import GetNodeUse
 from phalanx.protocol.requests.series import GetSeries, NumberOverTime, SeriesNews
 from phalanx.protocol.requests.state import QueryState
 
@@ -251,6 +253,21 @@ WHY = Explanation(
     because=[Reason(reason="guarantee", count=1, detail={}, sentence=EVIL, change=EVIL)],
 )  # fmt: skip
 USE = MemberUse(cpus=[(5.0, 1.5), (5.0, 0.5)], memory=[(10.0, 2.0**30)])
+NODE_USE = NodeUse(
+    numbers=[
+        NumberOfNode(what="total", of="CPU", points=[(20.0, 4.0), (10.0, 4.0)]),
+        NumberOfNode(what="used", of="CPU", points=[(20.0, 0.5), (10.0, 2.5)]),
+        NumberOfNode(what="allocated", of="CPU", points=[(20.0, 1.0), (10.0, 3.0)]),
+        NumberOfNode(what="used", of="memory", points=[(10.0, 2.0**30)]),
+    ],
+    processes=[
+        ProcessOfNode(kind="driver", name="", pid=40, age_s=60.0),
+        ProcessOfNode(
+            kind="member", job="default/one", name=EVIL, pid=41, age_s=30.0, cpus=1.5,
+            memory=2.0**30,
+        ),
+    ],
+)  # fmt: skip
 PRINTED = b"\x1b[31mred\x1b[0m <b>one</b>\n" + b" 1%\r 50%\r100%\n" + b"\x1b]0;title\x07end\n"
 
 
@@ -391,6 +408,8 @@ class Head:
                 state = "FAILED" if query.kind == "tasks" else "RUNNING"
                 counts: Any = [([EVIL, EVIL, EVIL, state][-len(query.count_by) :], 3, 0.0)]
                 return StateAnswer(StatePart([], 3, 3, counts), [EVIL])
+            case GetNodeUse():
+                return NODE_USE
             case GetMemberUse():
                 return USE
             case ReadJobLog(_, _, _, offset):

@@ -18,7 +18,7 @@ def test_a_report_is_the_use_between_two_readings():
         MachineReading(130, 7),
     ]
     head = Mock(is_connected=True)
-    machine = MachineUse(iter(readings).__next__, head)
+    machine = MachineUse(iter(readings).__next__, head, Mock())
     for step in range(4):
         machine.tick(50.0 + step * LOOK_EVERY_S)
         machine.tick(50.5 + step * LOOK_EVERY_S)  # too early for another reading
@@ -27,7 +27,7 @@ def test_a_report_is_the_use_between_two_readings():
 
 def test_a_head_that_is_away_is_told_nothing():
     head = Mock(is_connected=False)
-    machine = MachineUse(lambda: MachineReading(time.monotonic(), 1.0), head)
+    machine = MachineUse(lambda: MachineReading(time.monotonic(), 1.0), head, Mock())
     for step in range(3):
         machine.tick(step * LOOK_EVERY_S)
     head.report.assert_not_called()

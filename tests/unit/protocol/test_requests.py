@@ -48,6 +48,7 @@ FOR_VISITORS = {
     "ListJobColumns",
     *("ExplainActor", "ListActors", "ListGroups"),
     *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog", "GetMemberUse"),
+    "GetNodeUse",
     "PutPackage",
     *("BeginStep", "RunStep", "SignalJob"),
     *("AttachMember", "UndrainNode", "Reserve", "DeleteReservation", "ListReservations"),

@@ -16,6 +16,7 @@ from phalanx.dashboard.pages.device_map import (
 )
 from phalanx.dashboard.pages.lists import Listed, asked, cut
 from phalanx.dashboard.pages.metrics import Gauge
+from phalanx.dashboard.pages.node_use import NodeUsePage
 from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.readable import size
@@ -139,18 +140,21 @@ class NodePage(msgspec.Struct, frozen=True, kw_only=True):
     gauges: list[Gauge]
     devices: list[Device]
     guests: list[Guest]
+    use: NodeUsePage | None = None
+    """The answer of the node itself; None if it gave none."""
 
 
 def node_page(
     snapshot: ClusterSnapshot, node_id: str, seen: Sequence[DeviceInfo] = ()
 ) -> NodePage | None:
-    """Return the page of the only node with this name or this beginning of its id; None unless
-    exactly one matches.
+    """Return the page of the node with this id, or else of the only node with this name or this
+    beginning of its id; None unless exactly one matches.
 
     `seen`: the readings of devices.
     """
     rows = snapshot.status.nodes
-    found = [row for row in rows if row.state != DEAD and name_of(row) == node_id]
+    found = [row for row in rows if row.node_id == node_id]
+    found = found or [row for row in rows if row.state != DEAD and name_of(row) == node_id]
     found = found or [row for row in rows if row.node_id.startswith(node_id)]
     if len(found) != 1:
         return None

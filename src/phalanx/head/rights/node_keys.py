@@ -22,6 +22,7 @@ from phalanx.protocol.bundle_messages import (
     MemberNews,
     MemberPrepares,
     MemberUsed,
+    MemberUseRead,
     Prepared,
     RunNews,
     StepEnded,
@@ -36,9 +37,11 @@ from phalanx.protocol.cluster_messages import (
     ForwardedAsk,
     Join,
     Leave,
+    MachineSeen,
     NodeLogRead,
     NodeNumbers,
     NodeReport,
+    NodeUseRead,
     ProcessEnded,
     Reported,
     StateReported,
@@ -47,7 +50,7 @@ from phalanx.protocol.frames import decode_body
 from phalanx.protocol.requests.groups import WatchGroup
 from phalanx.protocol.requests.view import GetViewChanges
 
-_OF_ITSELF = (
+OF_ITSELF = (
     *(
         NodeReport,
         Leave,
@@ -59,6 +62,9 @@ _OF_ITSELF = (
         StepEnded,
         StepStarted,
         LogRead,
+        MemberUseRead,
+        MachineSeen,
+        NodeUseRead,
     ),
     *(Prepared, Committed, BundlesGone, DevicesSeen, ActorPlaced, ActorRefused),
     *(StateReported, EventsReported, NodeLogRead, NodeNumbers),
@@ -126,4 +132,4 @@ def _is_its_own(name: str, prefix: bytes, message: Any) -> bool:
             return message.worker[:PREFIX_BYTES] == prefix
         case ProcessEnded():
             return message.process[:PREFIX_BYTES] == prefix
-    return isinstance(message, _OF_ITSELF)
+    return isinstance(message, OF_ITSELF)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from typing import Any
 
 import msgspec
 import pytest
 
-from phalanx.head.rights.node_keys import NodeKeys
+from phalanx.head.node_messages import NodeMessages
+from phalanx.head.rights.node_keys import OF_ITSELF, NodeKeys
 from phalanx.model.ids import node_prefix, node_process_id
 from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.cluster_messages import (
@@ -137,3 +141,22 @@ def test_a_prefix_is_its_own_when_it_is_new_or_was_its_own() -> None:
     assert keys({MINE: "m2"}).is_own_prefix(KEY, MINE)
     assert not keys({MINE: "first"}).is_own_prefix(KEY, MINE)
     assert not keys().is_own_prefix("1" * 16, MINE)
+
+
+DECIDED_BY_CONTENT = {"Join", "ForwardedAsk", "Reported", "ActorLost", "ProcessEnded"}
+"""Messages that may concern others."""
+OF_PROGRAMS = {"Probe", "Via", "JobKnown", "EnvironmentKnown"}
+"""Messages that only a node with the cluster's token may send: they are about drivers, or pass on
+what programs say.
+"""
+
+
+def test_each_message_that_the_head_takes_is_decided_about() -> None:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(NodeMessages.take_in)))
+    known = {
+        node.cls.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.MatchClass) and isinstance(node.cls, ast.Name)
+    }
+    accepted = {one.__name__ for one in OF_ITSELF}
+    assert known == accepted | DECIDED_BY_CONTENT | OF_PROGRAMS

@@ -1,0 +1,25 @@
+"""The request for the usage of a node over time."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from phalanx.model.node_use import NodeUse
+from phalanx.model.rights import Verb
+from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
+
+
+class GetNodeUse(Request[NodeUse]):
+    """Return the usage of a node over the last `span_s` seconds, and the processes that run on it.
+
+    Raises ValueError for an unknown node, and StateQueryError for a node that does not answer.
+    """
+
+    kind: ClassVar[int] = 97
+    verb: ClassVar[Verb] = Verb.SEE
+    effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    node: str
+    """The node's id in hex."""
+    span_s: float = 900.0
