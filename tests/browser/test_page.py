@@ -134,11 +134,34 @@ def test_the_map_shows_each_measure_with_a_legend(visitor, measure):
     assert page.inner_text("#grid-legend") not in ("", before)
 
 
-def test_output_is_shown_as_text_and_searched(visitor):
+PRINTED = "() => document.getElementById('log-text').textContent.includes('end')"
+"""Whether the output of a member is shown."""
+
+
+def test_a_node_shows_its_use_over_time_and_its_processes(visitor):
     page = visitor.page
+    page.goto(f"{visitor.base}/nodes/{node(1).node_id}")
+    charts = page.locator("#use figure").evaluate_all("all => all.map(x => x.innerText)")
+    assert len(charts) == 2
+    assert "used 2.5" in charts[0] and "allocated 3" in charts[0] and "total 4" in charts[0]
+    rows = page.locator("#processes tbody tr").evaluate_all("all => all.map(x => x.innerText)")
+    assert len(rows) == 2
+    assert "1.5" in rows[0] and "1.0 GiB" in rows[0] and rows[1].startswith("driver")
+    page.click("#use >> text=24h")
+    page.wait_for_url("**?span=24h")
+    assert page.locator("#use a[aria-current]").inner_text() == "24h"
+
+
+def test_output_is_shown_beside_the_use_as_text_and_searched(visitor):
+    page = visitor.page
+    page.set_viewport_size({"width": 1600, "height": 900})
     page.goto(f"{visitor.base}/jobs/default/runs")
+    page.wait_for_function(PRINTED)
+    use, output = page.locator("#use").bounding_box(), page.locator("#log").bounding_box()
+    assert output["x"] > use["x"] + use["width"] / 2 and abs(output["y"] - use["y"]) < 5
+    page.evaluate("document.getElementById('log-text').textContent = ''")
     page.click("button[data-log]")
-    page.wait_for_function("() => document.getElementById('log-text').textContent.includes('end')")
+    page.wait_for_function(PRINTED)
     assert page.inner_text("#log-text").rstrip() == "red <b>one</b>\n100%\nend"
     page.fill("#log-find", "ONE")
     assert page.inner_text("#log-text") == "red <b>one</b>"

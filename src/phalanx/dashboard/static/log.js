@@ -10,6 +10,8 @@ let member = "";
 let next = null;
 let timer = 0;
 let whole = "";
+/** The number of answers without new output since the last one with some. */
+let quiet = 0;
 
 function show() {
   const words = find.value.toLowerCase();
@@ -37,6 +39,8 @@ async function read() {
     } else {
       const part = await answer.json();
       if (part.skipped) whole += `[${part.skipped} bytes are not shown]\n`;
+      quiet = part.text ? 0 : quiet + 1;
+      wait = Math.min(1000 * (1 + quiet), 5000);
       if (part.text) { whole = (whole + part.text).slice(-KEPT); show(); }
       else if (next === null) show();
       next = part.next;
@@ -47,18 +51,26 @@ async function read() {
   timer = setTimeout(read, wait);
 }
 
-document.addEventListener("click", (event) => {
-  const button = event.target.closest("button[data-log]");
-  if (!button) return;
-  member = button.dataset.log;
+function open(name) {
+  member = name;
   next = null;
   whole = "";
+  quiet = 0;
   document.getElementById("log-of").textContent = member;
   section.hidden = false;
   text.textContent = "";
-  section.scrollIntoView({ block: "nearest" });
   read();
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-log]");
+  if (!button) return;
+  open(button.dataset.log);
+  section.scrollIntoView({ block: "nearest" });
 });
 find.addEventListener("input", show);
 follow.addEventListener("change", show);
 document.addEventListener("visibilitychange", read);
+// The first output is shown at once, beside the use. A record has no outputs.
+const first = document.querySelector("button[data-log]");
+if (first && document.getElementById("content").dataset.clock !== "still") open(first.dataset.log);
