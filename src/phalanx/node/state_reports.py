@@ -14,9 +14,11 @@ from phalanx.node.object_store import ObjectStore
 from phalanx.node.peers import Peer, Peers
 from phalanx.node.process_history import ProcessHistory, ProcessRecord
 from phalanx.observe.state.columns import OF_PROCESSES, Row
+from phalanx.observe.state.finished_tasks import offer_finished
 from phalanx.observe.state.gathering import Gathering
 from phalanx.observe.state.query import Selection, StatePart
 from phalanx.observe.state.task_rows import finished_task_row, milliseconds
+from phalanx.observe.task_journal import Run
 from phalanx.protocol.cluster_messages import GatherState, StateReported
 from phalanx.protocol.node_messages import GatherRows, RowsReported
 
@@ -87,7 +89,7 @@ class StateReports:
             for answer in answers.values():
                 selection.add(answer.part)
             if query.kind == "tasks":
-                selection.offer_all(self._left_tasks(answers))
+                offer_finished(selection, self._left_tasks(answers), finished_task_row)
             part = selection.part()
             pids = {worker_id_of(record.process): record.pid for record in self._history.all()}
             for row in part.rows:
@@ -129,8 +131,8 @@ class StateReports:
 
     # ---- tasks -------------------------------------------------------------------------------
 
-    def _left_tasks(self, answers: dict[bytes, _Answer]) -> Iterator[Row]:
-        """Yield the finished tasks about which no owner has answered.
+    def _left_tasks(self, answers: dict[bytes, _Answer]) -> Iterator[tuple[bytes, Run]]:
+        """Yield the finished tasks, with their owners, about which no owner has answered.
 
         Workers leave their finished tasks to the node, and drivers that have ended or are silent do
         not answer. Tasks in reports that a worker sent after its answer are left out, because the
@@ -141,7 +143,7 @@ class StateReports:
             record = self._history.get(owner)
             is_worker = record is not None and record.kind == "WORKER"
             if is_worker or owner not in answers:
-                yield finished_task_row(owner, run)
+                yield owner, run
 
     def _complete(self, row: Row, pids: dict[str, int]) -> None:
         """Fill in the fields of a row that only the node knows."""

@@ -117,7 +117,8 @@ attempts that are shown, which are few.
 """
 
 
-def _run_of(fields: RunFields) -> Run:
+def run_of(fields: RunFields) -> Run:
+    """Return an attempt with the id of its parent."""
     parent = fields[9]
     return Run(*fields[:9], b"" if parent is None else task_id_bytes(*parent), *fields[10:])
 
@@ -226,11 +227,15 @@ class TaskJournal:
             found.append(run)
         if found:
             self._reported = found[0]
-        return [_run_of(run) for run in reversed(found)]
+        return [run_of(run) for run in reversed(found)]
 
     def runs(self) -> list[Run]:
         """Return finished attempts, oldest first."""
-        return [_run_of(run) for run in list(self._runs)]
+        return [run_of(run) for run in self.fields()]
+
+    def fields(self) -> list[RunFields]:
+        """Return the fields of finished attempts, oldest first."""
+        return list(self._runs)
 
     def drain_runs(self) -> list[Run]:
         """Return the attempts that finished since the last call, and remove them."""

@@ -11,9 +11,10 @@ from phalanx.model.lifecycle import FINISHED, PENDING_ARGS, PENDING_NODE, RUNNIN
 from phalanx.objects.file_hold import FileHold
 from phalanx.objects.reference import ObjectRef
 from phalanx.observe.state.columns import Row
+from phalanx.observe.state.finished_tasks import offer_finished
 from phalanx.observe.state.query import Selection, StatePart, StateQuery
 from phalanx.observe.state.task_rows import finished_task_row, milliseconds, task_row
-from phalanx.observe.task_journal import Run, TaskJournal
+from phalanx.observe.task_journal import Run, TaskJournal, run_of
 from phalanx.owner.actors.calls import Calls
 from phalanx.owner.actors.client import PendingCall
 from phalanx.owner.objects.table import ObjectTable
@@ -80,24 +81,18 @@ class StateRows:
     # ---- tasks -------------------------------------------------------------------------------
 
     def _select_tasks(self, selection: Selection) -> None:
-        runs = self._journal.runs()
         pending = [work for work in self._pending() if _is_listed(work)]
         self._begun.clear()
         sites = self._sites()
         if not selection.takes_any:
             selection.offer_all(self._row_of(work, sites) for work in pending)
-            selection.offer_all(self._ended(run, sites) for run in runs)
-            return
-        # Only the first rows are shown, so the rows for perhaps 100,000 others need not be made.
-        first = heapq.nsmallest(selection.limit, pending, key=lambda work: work.number)
-        left = selection.limit - len(first)
-        if selection.is_latest:
-            ended = heapq.nlargest(left, runs, key=lambda run: run.ended)
         else:
-            ended = heapq.nsmallest(left, runs, key=lambda run: (run.number, -run.attempt))
-        selection.offer_all(self._row_of(work, sites) for work in first)
-        selection.offer_all(self._ended(run, sites) for run in ended)
-        selection.count_unseen(len(pending) + len(runs) - len(first) - len(ended))
+            # only the first rows are shown, so rows for perhaps 100,000 others need not be made
+            first = heapq.nsmallest(selection.limit, pending, key=lambda work: work.number)
+            selection.offer_all(self._row_of(work, sites) for work in first)
+            selection.count_unseen(len(pending) - len(first))
+        ended = ((self._me, run) for run in self._journal.fields())
+        offer_finished(selection, ended, lambda _, run: self._ended(run_of(run), sites))
 
     def _pending(self) -> Iterator[PendingTask | PendingCall]:
         yield from self._tasks.machine.pending.values()

@@ -113,20 +113,36 @@ class Selection:
         self._rows: list[Row] = []
         self._counts: dict[tuple[Any, ...], list[float]] = {}
         self._total = self._matched = 0
+        self.columns = frozenset(
+            (*(name.lower() for name, *_ in query.filters), *query.count_by, query.sum_of)
+        ) - {""}
+        """The columns on which it depends whether a row is selected, and how it is counted."""
 
     def offer(self, row: Row) -> None:
         """Add a row, with all its columns, if the query selects it."""
-        self._total += 1
+        if self.offer_alike(row, 1):
+            self.show(row)
+
+    def offer_alike(self, row: Row, count: int) -> bool:
+        """Count `count` rows that are like `row` in the query's `columns`. Returns whether `show`
+        is to be called with each of them.
+        """
+        self._total += count
         if not lets_through(self._query.filters, row):
-            return
-        self._matched += 1
+            return False
+        self._matched += count
         query = self._query
-        if query.count_by:
-            amount = row.get(query.sum_of) if query.sum_of else 0
-            key = tuple(row.get(name) for name in query.count_by)
-            self._count(key, 1, max(amount or 0, 0))  # -1 means that the object does not exist yet
-        else:
-            self._keep([row])
+        if not query.count_by:
+            return True
+        amount = row.get(query.sum_of) if query.sum_of else 0
+        key = tuple(row.get(name) for name in query.count_by)
+        # an amount of -1 means that the object does not exist yet
+        self._count(key, count, count * max(amount or 0, 0))
+        return False
+
+    def show(self, row: Row) -> None:
+        """Add a selected row, with all its columns."""
+        self._keep([row])
 
     def offer_all(self, rows: Iterable[Row]) -> None:
         """Offer several rows, of which the query may select some."""
