@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from phalanx.cli.layout import Column
-from phalanx.cli.table import table
-from phalanx.cli.times import clock, length
+from phalanx.cli.listing import fitted_table
+from phalanx.cli.times import length, moment
 from phalanx.model.attempts import Attempt
 from phalanx.model.nearest import nearest
 from phalanx.model.readable import amount, duration, size
@@ -33,9 +33,9 @@ HISTORY: Final[Mapping[str, Callable[[Attempt], str]]] = {
     "cpus": lambda one: amount(one.cpus),
     "memory": lambda one: size(one.memory) if one.memory else UNKNOWN,
     "gpus": lambda one: amount(one.gpus),
-    "submitted": lambda one: clock(one.submitted),
-    "started": lambda one: clock(one.started),
-    "ended": lambda one: clock(one.ended),
+    "submitted": lambda one: moment(one.submitted),
+    "started": lambda one: moment(one.started),
+    "ended": lambda one: moment(one.ended),
     "elapsed": lambda one: duration(one.elapsed_s),
     "waited": lambda one: UNKNOWN if one.waited_s is None else duration(one.waited_s),
     "cpu%": lambda one: part(_cpu(one)),
@@ -60,6 +60,19 @@ _RANKS = {name: rank for rank, name in enumerate(_DROPPED, start=1)}
 """The ranks of the usual columns. A narrow terminal leaves out the column with the highest rank
 first, and a column with rank 0 never.
 """
+
+
+_STEP_RANKS = {
+    name: rank
+    for rank, name in enumerate(
+        ("ELAPSED", "EXIT", "STARTED", "USER", "CPU", "MEM-MAX", "NODES", "TASKS"), start=1
+    )
+}
+_REPORT_RANKS = {
+    name: rank
+    for rank, name in enumerate(("IDLE GPU-H", "GPU%", "CPU%", "WAIT p50", "p90", "p99"), start=1)
+}
+"""The ranks of the columns of steps and of reports."""
 
 
 def columns_of(text: str) -> list[str]:
@@ -99,11 +112,12 @@ def steps_text(steps: Sequence[Step], now: float) -> str:
             duration(one.elapsed_s(now)),
             duration(one.cpu_s),
             size(one.memory_max) if one.memory_max else UNKNOWN,
-            clock(one.started),
+            moment(one.started),
         ]
         for one in steps
     ]
-    return table(head, rows, right={"EXIT", "TASKS", "NODES", "ELAPSED", "CPU", "MEM-MAX"})
+    right = {"EXIT", "TASKS", "NODES", "ELAPSED", "CPU", "MEM-MAX"}
+    return fitted_table(head, rows, _STEP_RANKS, right)
 
 
 def plain(attempt: Attempt) -> dict[str, Any]:
@@ -158,7 +172,7 @@ def report_text(rows: Sequence[UsageRow], by: str) -> str:
         user = row.user or UNKNOWN
         named = {USER: [user], QUEUE: [row.queue], BOTH: [user, row.queue]}[by]
         cells.append(named + _sums(row.sum))
-    return table([*kinds, *numbers], cells, right=numbers)
+    return fitted_table([*kinds, *numbers], cells, _REPORT_RANKS, numbers)
 
 
 def _sums(one: HourSum) -> list[str]:

@@ -10,7 +10,7 @@ from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, fail
 from phalanx.cli.readable_errors import sentence
 from phalanx.cli.table import report
-from phalanx.cli.times import clock
+from phalanx.cli.times import moment
 
 Store = Annotated[
     list[str] | None,
@@ -67,7 +67,7 @@ def restore(
     except (StorageError, OSError) as error:
         fail(sentence(error))
     report(
-        f"The store at {', '.join(stores)} is as it was on {clock(made.at)}, made by release "
+        f"The store at {', '.join(stores)} is as it was on {moment(made.at)}, made by release "
         f"{made.version}. Start the head: phalanx start --head"
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 from phalanx.cli.layout import Column
 from phalanx.cli.node_names import NodeNames
 from phalanx.cli.table import in_lines
+from phalanx.cli.times import moment
 from phalanx.model.command_groups import NONE
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.model.readable import amount, size
@@ -84,7 +85,7 @@ def status_text(status: StatusInfo, version: str) -> str:
         f"defects: {_counted({kind: row.count for kind, row in status.defects.items()})}",
     ]
     lines += [
-        f"  {kind}: {row.last} (last, {_iso(row.at)})"
+        f"  {kind}: {row.last} (last, {moment(row.at)})"
         for kind, row in sorted(status.defects.items())
     ]
     return in_lines("\n".join(lines))

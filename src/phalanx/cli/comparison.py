@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from phalanx.cli.listing import fitted_table
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.snapshots import one_snapshot
-from phalanx.cli.table import table
 from phalanx.head.jobs.what_if import Supposition, suppose, with_ids
 from phalanx.model.rows.explanation import cost_in_words, in_words
 from phalanx.protocol.requests.cluster import GetStatus
@@ -50,6 +50,9 @@ def _read(file: Path) -> bytes:
         fail(f"{file}: cannot be read: {error.strerror}", USAGE)
 
 
+_RANKS = {"QUEUE": 2, "CHANGE": 1}
+
+
 def comparison_text(found: Comparison) -> str:
     """Return a table with a row for each gang that waits before or after the change.
 
@@ -58,21 +61,26 @@ def comparison_text(found: Comparison) -> str:
     lines = []
     if found.starts:
         head = ("GANG", "QUEUE", "START", "IF", "CHANGE")
-        lines.append(table(head, [_row(one, found.stopped) for one in found.starts]))
+        lines.append(fitted_table(head, [_row(one, found.stopped) for one in found.starts], _RANKS))
     else:
         lines.append("No gang waits, before or after the change.")
     if found.stopped:
-        lines += ["", f"Would be stopped, and wait again: {', '.join(found.stopped)}"]
+        lines += ["", f"Would be stopped, and wait again: {', '.join(map(_name, found.stopped))}"]
     if found.moves:
         lines.append("")
     for one in found.moves:
-        names = in_words([job.podgroup for job in one.jobs])
+        names = in_words([_name(job.podgroup) for job in one.jobs])
         cost = cost_in_words(one.lost_s, one.restart_s)
-        lines.append(f"Would be moved ({cost}): {names}. {one.claimant} starts at once.")
+        lines.append(f"Would be moved ({cost}): {names}. {_name(one.claimant)} starts at once.")
     return "\n".join(lines)
 
 
 def _row(one: Start, stopped: Collection[str]) -> list[str]:
     is_stopped = one.podgroup in stopped
     before = "runs" if is_stopped else start_words(one.before_s)
-    return [one.podgroup, one.queue, before, start_words(one.after_s), change_words(one, stopped)]
+    after, change = start_words(one.after_s), change_words(one, stopped)
+    return [_name(one.podgroup), one.queue, before, after, change]
+
+
+def _name(podgroup: str) -> str:
+    return podgroup.removeprefix("default/")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json as json_module
-import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
 
 from phalanx.cli.common_options import Address, Json
+from phalanx.cli.listing import fitted_table
+from phalanx.cli.node_names import Ids, NodeNames, names_of
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import NOT_FOUND, ask, fail
-from phalanx.cli.table import echo, say, table
+from phalanx.cli.table import echo, say
+from phalanx.cli.times import moment
 from phalanx.model.rows.cycles import CycleInfo
 from phalanx.observe.cycles import Difference, Verdict, difference, verdicts
 from phalanx.protocol.requests.gangs import ListCycles
@@ -23,7 +25,13 @@ _HEAD = (
     "CYCLE", "TIME", "TOOK", "READ", "ACTIONS", "WAITED", "PLACED", "EVICTED", "PROMISED", "LEFT",
 )  # fmt: skip
 _VERDICTS = ("GANG", "QUEUE", "VERDICT", "MEMBERS", "WHERE", "WHY")
+_CYCLE_RANKS = {"READ": 6, "ACTIONS": 5, "TOOK": 4, "EVICTED": 3, "PROMISED": 2, "TIME": 1}
+_VERDICT_RANKS = {"QUEUE": 4, "MEMBERS": 3, "WHERE": 2, "WHY": 1}
+"""The ranks of columns, by which narrow terminals leave them out."""
 _RIGHT = ("CYCLE", "TOOK", "READ", "WAITED", "PLACED", "EVICTED", "PROMISED", "LEFT")
+
+
+_NO_NAMES = NodeNames(())
 
 
 def cycles(
@@ -52,6 +60,7 @@ def cycle(
     number: Annotated[
         int | None, Argument(help="Number of a cycle that `cycles` lists. Default: the last.")
     ] = None,
+    ids: Ids = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
@@ -73,7 +82,8 @@ def cycle(
         echo(_json(found[-1:], difference(found)))
     else:
         waits = {one.job: one for one in ask(address, ListWaiting())} if found[-1].left else {}
-        say(cycle_text(found, waits))
+        nodes = [node for one in verdicts(found[-1]) for node in one.nodes]
+        say(cycle_text(found, waits, names_of(address, nodes, ids)))
 
 
 def _json(found: Sequence[CycleInfo], news: Difference | None = None) -> str:
@@ -88,7 +98,7 @@ def cycles_text(found: Sequence[CycleInfo]) -> str:
     rows = [
         [
             f"{one.number}" + (f" (x{one.repeats + 1})" if one.repeats else ""),
-            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.at)),
+            moment(one.at),
             _ms(one.took_s),
             _ms(one.read_s),
             " ".join(f"{name} {_ms(took)}" for name, took in one.actions.items()),
@@ -97,39 +107,49 @@ def cycles_text(found: Sequence[CycleInfo]) -> str:
         ]
         for one in found
     ]
-    return table(_HEAD, rows, _RIGHT)
+    return fitted_table(_HEAD, rows, _CYCLE_RANKS, _RIGHT, ("ACTIONS",))
 
 
-def cycle_text(found: Sequence[CycleInfo], waits: Mapping[str, WaitInfo]) -> str:
+def cycle_text(
+    found: Sequence[CycleInfo], waits: Mapping[str, WaitInfo], name: NodeNames = _NO_NAMES
+) -> str:
     """Return the last cycle as text, with its differences from the cycle before. `waits` has the
-    reason why each job waits now.
+    reason why each job waits now, and `name` returns the display name of a node.
     """
     one, news = found[-1], difference(found)
     rows = [
         [
-            said.gang.removeprefix("default/"),
+            _short(said.gang),
             said.queue or "-",
             said.verdict + (f" by {said.action}" if said.action else ""),
             str(said.members) if said.members else "",
-            f"for {said.other}" if said.other else " ".join(node[:12] for node in said.nodes),
-            _why(said, waits.get(said.gang)),
+            f"for {_short(said.other)}" if said.other else " ".join(map(name, said.nodes)),
+            _why(said, waits.get(said.gang), name),
         ]
         for said in verdicts(one)
     ]
-    lines = [cycles_text([one]), "", table(_VERDICTS, rows, ("MEMBERS",))]
+    lines = [
+        cycles_text([one]),
+        "",
+        fitted_table(_VERDICTS, rows, _VERDICT_RANKS, ("MEMBERS",), ("WHERE", "WHY")),
+    ]
     lines += [f"warning: {text}" for text in one.warnings]
     if news is not None:
         lines += ["", f"Since cycle {found[-2].number}:"]
         for what, gangs in (
             ("new", news.came), ("not left waiting any more", news.served), ("gone", news.gone),
         ):  # fmt: skip
-            lines.append(f"  {what}: {', '.join(gangs[:20]) or 'none'}")
+            lines.append(f"  {what}: {', '.join(map(_short, gangs[:20])) or 'none'}")
     return "\n".join(lines)
 
 
-def _why(said: Verdict, now: WaitInfo | None) -> str:
+def _short(gang: str) -> str:
+    return gang.removeprefix("default/")
+
+
+def _why(said: Verdict, now: WaitInfo | None, name: NodeNames) -> str:
     if said.chosen is not None:
-        return said.won(said.chosen.first[:12])
+        return said.won(name(said.chosen.first))
     if said.refused is not None:
         return f"{said.refused.plugin}: {said.refused.sentence}"
     if now is None or said.verdict not in ("left", "promised"):

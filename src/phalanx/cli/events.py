@@ -16,6 +16,7 @@ from phalanx.cli.options import Option
 from phalanx.cli.periods import PAST, past_moment
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import echo, say, table
+from phalanx.cli.times import moment
 from phalanx.model.rows.events import EventInfo
 from phalanx.observe.events import (
     KINDS,
@@ -134,7 +135,7 @@ def _print(
 
 
 COLUMNS = (
-    Column("time", lambda one: _at(one.at), rank=2),
+    Column("time", lambda one: moment(one.at), rank=2),
     Column("event", lambda one: one.kind),
     Column("of", subject, rank=1),
     Column("queue", lambda one: one.queue or "-", rank=4),
@@ -142,7 +143,3 @@ COLUMNS = (
     Column("what", details, rank=3, is_text=True),
 )
 """The columns of the listing of events."""
-
-
-def _at(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

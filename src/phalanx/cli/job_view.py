@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 from phalanx.cli.table import safe, table
+from phalanx.cli.times import moment
 from phalanx.model.jobs.timing import LONGEST_S
 from phalanx.model.readable import amount, duration
 from phalanx.model.rows.cluster import HyperNodeInfo
@@ -64,16 +64,16 @@ def job_text(
     said = [(one.at, f"{_change(one)}  {one.reason}") for one in job.history]
     uid = f"{job.namespace}/{job.name}"
     said += [(one.at, _place_text(one, uid)) for one in events]
-    history = [safe(f"{_at(at)}  {text}") for at, text in sorted(said, key=lambda one: one[0])]
+    history = [safe(f"{moment(at)}  {text}") for at, text in sorted(said, key=lambda one: one[0])]
     shown = f"`phalanx jobs {_full_name(job)}` lists its array tasks." if job.array else ""
     return "\n".join([*lines, "", safe(shown) or table(head, rows), "", *history])
 
 
 def _life(job: JobDescription) -> str:
     """Return a line about the job's beginning and end, its GPUs, and its retries, if it has any."""
-    said = [f"submitted {_at(job.submitted)}"]
-    said += [f"started {_at(job.started)}"] if job.started is not None else []
-    said += [f"finished {_at(job.finished)}"] if job.finished is not None else []
+    said = [f"submitted {moment(job.submitted)}"]
+    said += [f"started {moment(job.started)}"] if job.started is not None else []
+    said += [f"finished {moment(job.finished)}"] if job.finished is not None else []
     if job.gpus:
         said.append(f"{amount(job.gpus)} GPU{' for each array task' if job.array else ''}")
     if job.retries:
@@ -105,11 +105,11 @@ def _time_lines(job: JobDescription) -> list[str]:
     elif limit or job.restarts:
         said.append(f"ran {length(job.ran_s)}{f' of {limit}' if limit else ''}")
     if job.ends is not None:
-        said.append(f"ends {_at(job.ends)} at the latest")
+        said.append(f"ends {moment(job.ends)} at the latest")
     if job.restarts:
         said.append(f"ran {_times(job.restarts)} before")
-    said += [f"begins {_at(job.begins)} at the earliest"] if job.begins is not None else []
-    said += [f"deadline {_at(job.deadline)}"] if job.deadline is not None else []
+    said += [f"begins {moment(job.begins)} at the earliest"] if job.begins is not None else []
+    said += [f"deadline {moment(job.deadline)}"] if job.deadline is not None else []
     inside = [f"reservation {job.reservation}"] if job.reservation else []
     counted = ", ".join(f"{name}:{count}" for name, count in job.licenses.items())
     inside += [f"licenses {counted}"] if counted else []
@@ -143,8 +143,8 @@ def crons_text(rows: Sequence[CronInfo]) -> str:
             row.schedule,
             row.state,
             " ".join(row.active) or "-",
-            _at(row.last_scheduled),
-            _at(row.last_success),
+            moment(row.last_scheduled),
+            moment(row.last_success),
         ]
         for row in rows
     ]
@@ -179,7 +179,3 @@ def length(seconds: float | None) -> str:
 
 def _full_name(row: JobInfo | FlowInfo | CronInfo) -> str:
     return row.name if row.namespace == "default" else f"{row.namespace}/{row.name}"
-
-
-def _at(moment: float | None) -> str:
-    return "-" if moment is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))

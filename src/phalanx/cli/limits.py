@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from phalanx.cli.common_options import Address, Json, rows_json
+from phalanx.cli.listing import fitted_table
 from phalanx.cli.options import Argument
 from phalanx.cli.reach import USAGE, ask, fail
-from phalanx.cli.table import echo, say, table
+from phalanx.cli.table import echo, say
 from phalanx.manifests.times import read_limit
 from phalanx.model.nearest import nearest
 from phalanx.model.readable import amount, length_text
@@ -43,7 +44,8 @@ def limits(
     elif rows:
         heads = [word.upper() for word in _WORDS]
         cells = [[row.queue, row.user, *(_cell(row, word) for word in _WORDS)] for row in rows]
-        echo(table(("QUEUE", "USER", *heads), cells, right=heads))
+        ranks = {name: rank for rank, name in enumerate(heads, start=1)}
+        echo(fitted_table(("QUEUE", "USER", *heads), cells, ranks, right=heads))
     else:
         say("No user has a limit (phalanx set-limits).")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 from phalanx.cli.layout import Column, fitted
@@ -42,6 +42,30 @@ def listing(
     width = None if output else terminal_width()
     lines = fitted(chosen, rows, width, safe)
     return "\n".join(lines[1:] if no_headers else bold_head(lines))
+
+
+def fitted_table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    ranks: Mapping[str, int],
+    right: Collection[str] = (),
+    texts: Collection[str] = (),
+) -> str:
+    """Return a table within the width of the terminal, with one line for each row. `ranks`: when a
+    narrow terminal leaves out a column (see `layout.Column`); a column without a rank is always
+    shown. `right`: the columns that are aligned to the right. `texts`: those that may be cut.
+    """
+    columns = [
+        Column(
+            name,
+            lambda row, at=number: row[at],
+            rank=ranks.get(name, 0),
+            is_right=name in right,
+            is_text=name in texts,
+        )
+        for number, name in enumerate(head)
+    ]
+    return "\n".join(bold_head(fitted(columns, rows, terminal_width(), safe)))
 
 
 def chosen_columns(columns: Sequence[Column], output: str) -> list[Column]:

@@ -42,10 +42,15 @@ def _name(row: NodeInfo) -> str:
     return row.name or row.hostname
 
 
-def names_of(address: str | None, node_ids: Iterable[str], with_ids: bool) -> NodeNames:
-    """Return the display names of nodes. The cluster is asked only if `node_ids` is not empty."""
-    is_needed = not with_ids and any(node_ids)
-    return NodeNames(ask(address, GetStatus()).nodes if is_needed else (), with_ids)
+def names_of(
+    address: str | None, node_ids: Iterable[str], with_ids: bool, *, with_programs: bool = False
+) -> NodeNames:
+    """Return the display names of nodes. The cluster is asked only if `node_ids` is not empty.
+    `with_programs`: the node may be that of a program's own session.
+    """
+    if with_ids or not any(node_ids):
+        return NodeNames((), with_ids)
+    return NodeNames(ask(address, GetStatus(), with_programs=with_programs).nodes)
 
 
 def find_node(address: str | None, beginning: str) -> str:

@@ -34,7 +34,9 @@ def plan_text(plan: TimePlan, name: Callable[[str], str] = str) -> str:
     if plan.unknown:
         several = len(plan.unknown) > 1
         who = f"{len(plan.unknown)} gangs wait" if several else "1 gang waits"
-        names = f"{', '.join(plan.unknown[:5])}{' ...' if len(plan.unknown) > 5 else ''}"
+        names = (
+            f"{', '.join(map(_name, plan.unknown[:5]))}{' ...' if len(plan.unknown) > 5 else ''}"
+        )
         why = "for work whose end is not known, or for more than the cluster has:"
         lines += ["", _within(f"{who} {why} {names}")]
     return "\n".join(lines)
@@ -95,13 +97,17 @@ def _digit(held: float) -> str:
     return "+" if held > 9 else str(max(1, round(held)))
 
 
+def _name(podgroup: str) -> str:
+    return podgroup.removeprefix("default/")
+
+
 def _begin(one: PlannedStart) -> float:
     return one.at_s
 
 
 def _columns(plan: TimePlan, name: Callable[[str], str]) -> list[Column]:
     return [
-        Column("gang", lambda one: one.podgroup),
+        Column("gang", lambda one: _name(one.podgroup)),
         Column("queue", lambda one: one.queue, rank=4),
         Column("start", lambda one: _start(plan, one)),
         Column(

@@ -9,7 +9,7 @@ from phalanx.cli.ending import Ended
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import NOT_ALLOWED, ask
 from phalanx.cli.table import echo, say, table
-from phalanx.cli.times import clock
+from phalanx.cli.times import moment
 from phalanx.model.principals import ROLES
 from phalanx.protocol.requests.rights import AskRight, ListAudit, ListRoles, SetRole
 
@@ -58,7 +58,7 @@ def audit(
     elif rows:
         cells = [
             [
-                clock(row.at),
+                moment(row.at),
                 row.principal,
                 row.user or "-",
                 row.origin,

@@ -12,10 +12,10 @@ import msgspec
 
 from phalanx.cli.common_options import Address, Json, rows_json
 from phalanx.cli.layout import Column
-from phalanx.cli.listing import NoHeaders, Output, show
+from phalanx.cli.listing import NoHeaders, Output, fitted_table, show
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, ask, fail
-from phalanx.cli.table import echo, say, table
+from phalanx.cli.table import echo, say
 from phalanx.model.readable import amount, duration
 from phalanx.protocol.requests.shares import GetShares, SetShares
 
@@ -38,9 +38,10 @@ def shares(
 ) -> None:
     """Show the shares and the recent use of each queue's users, and their order.
 
-    USE is billing units × hours; older use counts less. LEVEL is a user's fraction of all shares,
-    divided by the user's fraction of all use. A LEVEL above 1 means that the user has used less
-    than the user's share. Jobs of the user with the highest RANK start first.
+    USE is in billing units × hours (unit-h), and older use counts less. HOLDS is in billing units.
+    LEVEL is a user's fraction of all shares, divided by the user's fraction of all use. A LEVEL
+    above 1 means that the user has used less than the user's share. Jobs of the user with the
+    highest RANK start first.
     """
     rows = ask(address, GetShares(queue))
     if json:
@@ -112,13 +113,18 @@ COLUMNS = (
     Column("queue", lambda row: row.queue),
     Column("shares", lambda row: amount(row.shares) + ("" if row.is_set else " (usual)"), 5, True),
     Column("part", lambda row: f"{row.part:.1%}", rank=4, is_right=True),
-    Column("use", lambda row: f"{row.use / _HOUR_S:,.2f}", rank=2, is_right=True),
+    Column("use", lambda row: _use(row.use), rank=2, is_right=True),
     Column("of-all", lambda row: f"{row.use_part:.1%}", rank=3, is_right=True),
     Column("level", lambda row: _level(row.level_fairshare), rank=6, is_right=True),
     Column("rank", lambda row: str(row.rank), is_right=True),
-    Column("holds", lambda row: amount(row.rate), rank=1, is_right=True),
+    Column("holds", lambda row: f"{amount(row.rate)} units", rank=1, is_right=True),
 )
 """The columns of the listing of shares."""
+
+
+def _use(use: float) -> str:
+    """Return a use as text, in billing units × hours."""
+    return f"{use / _HOUR_S:,.2f} unit-h"
 
 
 def _level(level: float | None) -> str:
@@ -142,14 +148,15 @@ def priority_text(found: Sequence[WaitingGroup]) -> str:
         for one in found
     ]
     head = ("QUEUE", "NEXT", "JOB", "USER", "PRIORITY", *heads, "WAITED")
-    return table(head, cells, right=("NEXT", "PRIORITY", *heads, "WAITED"))
+    ranks = {name: rank for rank, name in enumerate(heads, start=3)} | {"PRIORITY": 2, "WAITED": 1}
+    return fitted_table(head, cells, ranks, right=("NEXT", "PRIORITY", *heads, "WAITED"))
 
 
 def _factor(name: str, number: float | None) -> str:
     if number is None:
         return "-"
     if name == "use":
-        return f"{number / _HOUR_S:,.2f}h"
+        return _use(number)
     if name == "use_part":
         return f"{number:.1%}"
     return f"{number:.6g}" if abs(number) < _MANY else f"{number:.0f}"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json as json_module
 from collections import Counter
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from phalanx.cli.durations import METAVAR, seconds_at_least
+from phalanx.cli.listing import fitted_table
+from phalanx.cli.node_names import SHORT, Ids, NodeNames, names_of
 from phalanx.cli.options import Argument, Option
-from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
+from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail, is_elsewhere
 from phalanx.cli.table import echo, say, table
+from phalanx.cli.times import moment
 from phalanx.model.nearest import nearest
 from phalanx.model.readable import amount, size
 from phalanx.observe.state.columns import COLUMNS, Row, id_column
@@ -29,8 +31,6 @@ TIMEOUT_S = 10.0
 """The default time limit of a listing, in seconds."""
 SLACK_S = 2.0
 """Seconds for which a command waits for the head's answer after a listing's time limit."""
-SHORT = 12
-"""The number of digits of a node's id in a table."""
 _NAMED_SILENT = 5
 """The largest number of silent processes that a warning names."""
 _SHOWN = {
@@ -146,6 +146,7 @@ def list_(
     detail: Annotated[bool, Option("--detail", help="Show all columns.")] = False,
     format: Annotated[str, Option(help="Output format: table, json or yaml.")] = "",
     timeout: Timeout = TIMEOUT_S,
+    ids: Ids = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
@@ -158,7 +159,7 @@ def list_(
     part = found.part
     if form == "table":
         columns = [c.name for c in COLUMNS[kind]] if detail else _SHOWN[kind].split()
-        say(rows_text(columns, part.rows))
+        say(rows_text(columns, part.rows, _names(address, part.rows, ids), is_fitted=not detail))
     else:
         data = {
             "format": "phalanx-list/1",
@@ -217,6 +218,7 @@ def memory(
         int, Option(min=0, help="Maximum number of objects; the largest are shown.")
     ] = 50,
     timeout: Timeout = TIMEOUT_S,
+    ids: Ids = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
@@ -243,7 +245,15 @@ def memory(
         }
         echo_data(data, "json")
     else:
-        say(memory_text(stores.part.rows, objects.part.total, listed, suspects))
+        name = _names(address, [*stores.part.rows, *listed], ids)
+        say(memory_text(stores.part.rows, objects.part.total, listed, suspects, name))
+
+
+def _names(address: str | None, rows: list[Row], ids: bool) -> NodeNames:
+    nodes = [str(row["node_id"]) for row in rows if row.get("node_id")]
+    if is_elsewhere(address):  # other engines answer listings alone
+        return NodeNames((), ids)
+    return names_of(address, nodes, ids, with_programs=True)
 
 
 def _suspects(rows: Any, stores: StateAnswer) -> list[Row]:
@@ -288,11 +298,55 @@ def echo_data(data: Any, form: str, *, marked: bool = False) -> None:
     echo(text, nl=False)
 
 
-def rows_text(columns: list[str], rows: list[Row]) -> str:
-    """Return rows as the text of a table."""
-    right = {c.upper() for c in columns if c in ("object_size", "pid", "worker_pid")}
-    cells = [[_cell(name, row.get(name)) for name in columns] for row in rows]
-    return table([name.upper() for name in columns], cells, right)
+def _head(name: str) -> str:
+    return "NODE" if name == "node_id" else name.upper()
+
+
+_LESS_NEEDED = (
+    *(
+        "object_id",
+        "owner_id",
+        "job_id",
+        "attempt_number",
+        "is_alive",
+        "ray_namespace",
+        "end_time_ms",
+        "start_time_ms",
+    ),
+    *("strategy", "is_head_node", "waiting", "running", "kind", "replicas", "namespace"),
+    *("priority", "min_members", "task_status", "reference_type", "exit_type", "activity"),
+    *("worker_pid", "pid", "node_ip", "type", "node_id", "queue", "error_type", "call_site"),
+    *("state_message", "reason", "entrypoint", "object_size", "worker_type", "state", "phase"),
+    *("class_name", "name"),
+)
+"""The columns in the order in which narrow terminals leave them out. The id is always shown."""
+_RANKS = {_head(name): rank for rank, name in enumerate(reversed(_LESS_NEEDED), start=1)}
+_TEXTS = ("CALL_SITE", "STATE_MESSAGE", "REASON", "ENTRYPOINT", "ERROR_TYPE")
+"""The columns with sentences, which may be cut."""
+_NO_NAMES = NodeNames(())
+
+
+def rows_text(
+    columns: list[str], rows: list[Row], name: NodeNames = _NO_NAMES, *, is_fitted: bool = True
+) -> str:
+    """Return rows as the text of a table. `name` returns the display name of a node. `is_fitted`:
+    whether a narrow terminal leaves out columns.
+    """
+    heads = [columns[0].upper(), *map(_head, columns[1:])]
+    right = [head for head in heads if head in ("OBJECT_SIZE", "PID", "WORKER_PID")]
+    cells = [
+        [
+            name(row["node_id"])
+            if column == "node_id" and number and row.get("node_id")
+            else _cell(column, row.get(column))
+            for number, column in enumerate(columns)
+        ]
+        for row in rows
+    ]
+    if not is_fitted:
+        return table(heads, cells, right)
+    ranks = {head: rank for head, rank in _RANKS.items() if head != heads[0]}
+    return fitted_table(heads, cells, ranks, right, _TEXTS)
 
 
 def _cell(name: str, value: Any) -> str:
@@ -301,8 +355,7 @@ def _cell(name: str, value: Any) -> str:
     if name == "node_id":
         return str(value)[:SHORT]
     if name.endswith("_ms") and isinstance(value, int):
-        when = datetime.fromtimestamp(value / 1000, UTC)
-        return when.isoformat(timespec="seconds") if value else "-"
+        return moment(value / 1000) if value else "-"
     if name == "object_size":
         return "?" if value < 0 else size(value)
     if isinstance(value, bool):
@@ -351,11 +404,17 @@ def _counted(counts: dict[Any, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in Counter(counts).most_common())
 
 
-def memory_text(stores: list[Row], total: int, objects: list[Row], suspects: list[Row]) -> str:
+def memory_text(
+    stores: list[Row],
+    total: int,
+    objects: list[Row],
+    suspects: list[Row],
+    name: NodeNames = _NO_NAMES,
+) -> str:
     """Return the text of `phalanx memory`: nodes, objects and suspected leaks."""
     nodes = [
         [
-            str(row["node_id"])[:SHORT],
+            name(str(row["node_id"])),
             str(row["objects"]),
             f"{size(row['shared_bytes'])}/{size(row['capacity_bytes'])}",
             size(row["pinned_bytes"]),
@@ -373,12 +432,12 @@ def memory_text(stores: list[Row], total: int, objects: list[Row], suspects: lis
         table(["NODE", "OBJECTS", "MEMORY", "PINNED", "KEPT", "SPILLED", "ON DISK"], nodes),
         "",
         f"{len(objects)} of {total} references to objects, the largest first:",
-        rows_text(columns, objects),
+        rows_text(columns, objects, name),
     ]
     if suspects:
         lines += [
             "",
             f"{len(suspects)} files that no process holds (leaked?):",
-            rows_text(["object_size", "file", "node_id", "owner_id"], suspects),
+            rows_text(["object_size", "file", "node_id", "owner_id"], suspects, name),
         ]
     return "\n".join(lines)

@@ -1,8 +1,19 @@
-"""Moments and durations in Slurm's form."""
+"""Moments as listings show them, and moments and durations in Slurm's form."""
 
 from __future__ import annotations
 
 import time
+
+NEVER = "-"
+
+
+def moment(at: float | None, unknown: str = NEVER) -> str:
+    """Return a moment as listings show it: in the local time zone, to the second.
+
+    `at` is in seconds since the epoch; None gives `unknown`. Options that take a moment read this
+    form.
+    """
+    return unknown if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
 def clock(at: float | None, unknown: str = "Unknown") -> str:

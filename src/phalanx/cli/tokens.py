@@ -6,10 +6,11 @@ import time
 from typing import Annotated
 
 from phalanx.cli.common_options import Address, Json, rows_json
+from phalanx.cli.listing import fitted_table
 from phalanx.cli.options import Argument, Group, Option
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
-from phalanx.cli.table import echo, say, table
-from phalanx.cli.times import clock
+from phalanx.cli.table import echo, say
+from phalanx.cli.times import moment
 from phalanx.model.nearest import nearest
 from phalanx.model.principals import ROLES
 from phalanx.protocol.requests.tokens import CreateToken, ListTokens, RevokeToken, RotateToken
@@ -73,15 +74,16 @@ def list_tokens(address: Address = None, json: Json = False) -> None:
                 row.name,
                 row.role,
                 "all" if row.queues is None else ",".join(row.queues),
-                clock(row.created),
-                "never" if row.expires is None else clock(row.expires),
-                clock(row.last_used) if row.last_used else "never",
+                moment(row.created),
+                "never" if row.expires is None else moment(row.expires),
+                moment(row.last_used) if row.last_used else "never",
                 str(row.secrets),
             ]
             for row in rows
         ]
         head = ("NAME", "ROLE", "QUEUES", "CREATED", "EXPIRES", "LAST-USED", "SECRETS")
-        echo(table(head, cells))
+        ranks = {"SECRETS": 4, "CREATED": 3, "QUEUES": 2, "LAST-USED": 1}
+        echo(fitted_table(head, cells, ranks))
     else:
         say("There are no tokens (phalanx token create).")
 

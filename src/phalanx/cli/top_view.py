@@ -158,7 +158,7 @@ def _nodes(snapshot: TopSnapshot, signs: Signs) -> Section:
 def _node_line(row: NodeInfo, devices: Sequence[DeviceInfo], signs: Signs) -> Text:
     from rich.text import Text
 
-    name = _cut(row.hostname or row.host or row.node_id, _NAMES)
+    name = _cut(_node_name(row), _NAMES)
     line = Text(f"{name:{_NAMES}} ")
     line.append(f"{row.state.lower():8} ", style="" if row.state == ALIVE else "yellow")
     used_of_total = sums([row])
@@ -174,6 +174,10 @@ def _node_line(row: NodeInfo, devices: Sequence[DeviceInfo], signs: Signs) -> Te
     if row.reason:
         line.append(f"  {safe(row.reason)}", style="yellow")
     return line
+
+
+def _node_name(row: NodeInfo) -> str:
+    return row.hostname or row.host or row.node_id
 
 
 def _sign(device: DeviceInfo, signs: Signs) -> tuple[str, str]:
@@ -277,10 +281,37 @@ def _running_line(job: JobInfo, snapshot: TopSnapshot, columns: _Columns) -> Tex
     devices = snapshot.devices_of(job)
     bad = [one for one in devices if one.state == BAD]
     counts = f"{job.running:>5} {duration(job.ran_s):>6} {len(devices):>5}"
-    line = Text(f"{columns.line(job)} {counts}  {_measured(devices)}")
+    where = _where(devices, {row.node_id: _node_name(row) for row in snapshot.nodes})
+    line = Text(f"{columns.line(job)} {counts}  {where}")
+    if use := _measured(devices):
+        line.append(f"  {use}")
     if bad:
         line.append(f"  {len(bad)} of its devices bad", style="bold red")
     return line
+
+
+_NODES = 3
+"""The largest number of nodes whose devices the line of a job names."""
+
+
+def _where(devices: Sequence[DeviceInfo], names: Mapping[str, str]) -> str:
+    """Return the nodes and the numbers of devices, such as `gpu-1:0-3,6 gpu-2:0`."""
+    numbers: dict[str, list[int]] = {}
+    for one in devices:
+        numbers.setdefault(names.get(one.node_id, one.node_id[:12]), []).append(one.number)
+    shown = [f"{safe(node)}:{_ranges(held)}" for node, held in list(numbers.items())[:_NODES]]
+    more = len(numbers) - len(shown)
+    return " ".join([*shown, f"and {more} more node{'s' if more > 1 else ''}"] if more else shown)
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ",".join(str(one) if one == last else f"{one}-{last}" for one, last in found)
 
 
 def _waiting(snapshot: TopSnapshot, columns: _Columns) -> Section:

@@ -183,8 +183,8 @@ def subject(event: EventInfo) -> str:
 
 def details(event: EventInfo, *, names_claimant: bool = True) -> str:
     """Return the other facts of an event as a short text for display: the number of members, their
-    nodes, the user who caused it, and the reason. With `names_claimant`, also name the gang that
-    got the places.
+    nodes, the user who requested it if that is not the owner, and the reason. With
+    `names_claimant`, also name the gang that got the places.
     """
     by = event.by.removeprefix("default/")
     parts = []
@@ -195,8 +195,8 @@ def details(event: EventInfo, *, names_claimant: bool = True) -> str:
         parts.append(count + _where(event))
     if event.kind in GAVE_WAY and by:
         parts += [f"for {by}"] if names_claimant else []
-    elif by:
-        parts.append(f"by {by}")
+    elif by and by != event.user:
+        parts.append(f"requested by {by}")
     if event.why:
         parts.append(event.why)
     return "; ".join(parts)

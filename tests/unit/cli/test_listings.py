@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.unit.cli.tables import TABLES
 from tests.unit.dashboard.world import GIB, NOW, START, device, gang, job, node
 
 from phalanx.cli import accounting_view, devices, events, queues, reservations, shares
@@ -162,6 +163,31 @@ def test_sharers_of_a_device_are_listed_with_its_mode_and_their_memory() -> None
     assert "b, shared by mps: a worker-0 (2.0 GiB used, 20.0 GiB held)" in text
 
 
+@pytest.mark.parametrize(
+    ("numbers", "nodes", "shown"),
+    [
+        ([0, 1, 2, 5], 1, "gpu-1:0-2,5"),
+        ([3], 2, "gpu-1:3 gpu-2:3"),
+        ([0, 1], 5, "n0:0-1 n1:0-1 n2:0-1 and 2 more nodes"),
+    ],
+)
+def test_top_names_the_devices_of_a_job_also_where_nothing_measures_them(
+    numbers: list[int], nodes: int, shown: str
+) -> None:
+    several = [node(n + 1, hostname=f"n{n}") for n in range(nodes)]
+    there = several if nodes > 2 else NODES[:nodes]
+    unread = {"busy": None, "memory_used": None, "temperature_c": None, "power_w": None}
+    one = job("runs", ran_s=60.0, started=NOW - 60, user="alice")
+    snapshot = TopSnapshot(
+        at=NOW, status=STATUS, nodes=there, queues=[], waiting=[], running=[one],
+        devices={row.node_id: [device(row, n, **unread) for n in range(8)] for row in there},
+        gangs=[gang(1, there, [numbers] * len(there), job="default/runs")],
+    )  # fmt: skip
+    lines = [line.plain.rstrip() for line in screen(snapshot, 120, 0)]
+    at = next(n for n, line in enumerate(lines) if "RUNNING" in line)
+    assert lines[at + 2].endswith(f" {len(numbers) * len(there)}  {shown}")
+
+
 def test_a_device_that_is_not_read_is_held_by_the_gang_that_holds_it() -> None:
     rows = [device(NODES[0], number, holders=[], left=0.5) for number in range(3)]
     rows[1] = msgspec.structs.replace(rows[1], holders=["a worker-0"])
@@ -185,15 +211,18 @@ def of_queues() -> str:
     return listing(queues.COLUMNS, rows)
 
 
+STATUS = StatusInfo(
+    address="10.0.0.1:6380", store="", nodes=[], actors={}, groups=[], jobs=[], gangs={},
+    troubles=["no new work is taken: its disk is full"], defects={},
+)  # fmt: skip
+
+
 def top() -> str:
     held = [device(NODES[0], number, reason="", left=0.0, busy=0.9) for number in range(8)]
     bad = device(NODES[1], 0, reason="79 uncorrectable errors", state="bad", action="reset")
     shown = TopSnapshot(
         at=NOW,
-        status=StatusInfo(
-            address="10.0.0.1:6380", store="", nodes=[], actors={}, groups=[], jobs=[], gangs={},
-            troubles=["no new work is taken: its disk is full"], defects={},
-        ),
+        status=STATUS,
         nodes=NODES[:2],
         devices={NODES[0].node_id: held, NODES[1].node_id: [bad]},
         queues=[queue("lab", running=2, pending=1, allocated={"GPU": 72.0})],
@@ -220,6 +249,7 @@ LISTINGS: dict[str, Callable[[], str]] = {
     "reservations": lambda: listing(reservations.COLUMNS, [reserved()]),
     "plan": plan,
     "top": top,
+    **TABLES,
 }
 SNAPSHOTS = Path(__file__).parent / "listings"
 
@@ -260,7 +290,10 @@ def test_listings_look_as_they_did(
     assert text == file.read_text()
 
 
-LINES = {"jobs": 4, "array": 2, "nodes": 4, "queues": 2, "devices": 2, "shares": 2, "history": 2}
+LINES = {
+    "cycles": 2, "priority": 2, "report": 3, "steps": 2, "tasks": 2,
+    "jobs": 4, "array": 2, "nodes": 4, "queues": 2, "devices": 2, "shares": 2, "history": 2,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [*WIDTHS, 60, 300])

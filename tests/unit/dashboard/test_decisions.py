@@ -57,7 +57,7 @@ def test_the_pages_say_the_commands_and_what_is_not_there():
             assert "4.00 ms" in listed and "×4" in listed
             assert "phalanx scheduler cycles" in listed
             one = (await client.get("/decisions/2")).text
-            assert "phalanx replay" in one and "by reclaim" in one and "for default/next" in one
+            assert "phalanx replay" in one and "by reclaim" in one and "for next" in one
             for path in ("/decisions/99", "/decisions/x", "/decisions/-1"):
                 assert (await client.get(path)).status_code == 404
 

@@ -366,7 +366,7 @@ def summary_(
 @app.command()
 def memory(address: state.Address = None, timeout: state.Timeout = state.TIMEOUT_S) -> None:
     """Show which processes hold which objects."""
-    state.memory(timeout=timeout, address=address)
+    state.memory(timeout=timeout, ids=True, address=address)
 
 
 @app.command("stack", context_settings=_OTHERS)
