@@ -24,6 +24,8 @@ from phalanx_benchmarks.beside.rows import DIFFERS, SAME, Row
 from phalanx_benchmarks.beside.slurm_cluster import SlurmCluster
 from phalanx_benchmarks.beside.turns import (
     NO_PENALTY_S,
+    OTHER_USE,
+    TAKE_TURNS,
     USUAL_PENALTY_S,
     Waiting,
     drawn_turns,
@@ -64,6 +66,7 @@ def compare(
             f"{name}: several jobs of a user",
             (seen.theirs, seen.ours),
             (there(jobs, seen.users_there), here(jobs, seen.users_here, NO_PENALTY_S)),
+            OTHER_USE,
         )
         ours.set_rules(rules[USUAL_PENALTY_S])
         turns = _seen(real, ours, names)
@@ -71,6 +74,7 @@ def compare(
             f"{name}: several jobs of a user, in turns",
             (turns.theirs, turns.ours),
             (there(jobs, turns.users_there), here(jobs, turns.users_here, USUAL_PENALTY_S)),
+            TAKE_TURNS,
         )
         first = _start_one(real, ours)
         is_next = first == (seen.theirs[0].job, turns.ours[0].job)
@@ -92,6 +96,7 @@ def compare(
             f"{name}: several jobs of a user, after one has started",
             (after.theirs, after.ours),
             (there(left[0], after.users_there), here(left[1], after.users_here, NO_PENALTY_S)),
+            OTHER_USE,
         )
 
 

@@ -19,6 +19,7 @@ from phalanx_benchmarks.beside.rows import DIFFERS, ON_PURPOSE, SAME, Row
 
 NO_PENALTY_S, USUAL_PENALTY_S = 0.001, 300.0
 TAKE_TURNS = "a user's second job counts as if the first one had run, so users take turns"
+OTHER_USE = "each side has the order of its rule for its own use, as jobs ran for other times"
 _LASTS_S = 90.0
 """Longer than a comparison takes; the jobs are cancelled."""
 
@@ -92,9 +93,10 @@ def turn_row(
     name: str,
     seen: tuple[Sequence[Waiting], Sequence[Waiting]],
     by_rule: tuple[Sequence[Waiting], Sequence[Waiting]],
+    why: str,
 ) -> Row:
-    """Compare the orders of both sides. The numbers of each side must be those of its own rule;
-    then only the rules make the orders differ.
+    """Compare the orders of both sides. The numbers of each side must be those of its own rule, for
+    its own use; then `why` is the reason for another order.
     """
     theirs, ours = (order_text(one) for one in seen)
     faults = [
@@ -110,4 +112,4 @@ def turn_row(
         return Row(name, DIFFERS, f"{theirs}\n{faults[0]}".strip(), f"{ours}\n{faults[1]}".strip())
     if theirs == ours:
         return Row(name, SAME, theirs, ours)
-    return Row(name, ON_PURPOSE, theirs, ours, TAKE_TURNS)
+    return Row(name, ON_PURPOSE, theirs, ours, why)

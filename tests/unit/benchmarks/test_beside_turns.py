@@ -63,10 +63,10 @@ def test_only_the_rules_may_make_orders_differ() -> None:
     theirs, users = waiting(SPRIO, NAMES), listed(LINES)
     same = here(JOBS, users, NO_PENALTY_S)
     turns = here(JOBS, users, USUAL_PENALTY_S)
-    assert turn_row("t", (theirs, same), (theirs, same)).kind == rows.SAME
-    row = turn_row("t", (theirs, turns), (theirs, turns))
+    assert turn_row("t", (theirs, same), (theirs, same), "").kind == rows.SAME
+    row = turn_row("t", (theirs, turns), (theirs, turns), TAKE_TURNS)
     assert (row.kind, row.why) == (rows.ON_PURPOSE, TAKE_TURNS)
-    row = turn_row("t", (theirs, turns), (theirs, same))
+    row = turn_row("t", (theirs, turns), (theirs, same), TAKE_TURNS)
     assert row.kind == rows.DIFFERS
     assert row.ours.splitlines()[1:] == [
         "daemon0 PRIORITY 7500 FAIRSHARE 7500, by rule games1 7500 7500",
