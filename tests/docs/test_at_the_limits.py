@@ -324,6 +324,8 @@ ELSEWHERE = {
     "node.followed_logs.MOST_UNREAD_BYTES": "tests/unit/node/test_followed_logs.py",
     "head.jobs.retention.KEPT": "tests/unit/head/jobs/test_retention.py",
     "head.jobs.retention.KEPT_S": "tests/unit/head/jobs/test_retention.py",
+    "protocol.resumable.MESSAGE_BYTES": "tests/unit/protocol/test_resumable.py",
+    "api.clients.RECONNECT_S": "tests/unit/api/test_clients.py",
     "runtime.gateway.turns.AT_ONCE": "tests/system/gateway/test_turns.py",
     "runtime.gateway.turns.AT_ONCE_OF_ADDRESS": "tests/system/gateway/test_turns.py",
     "runtime.gateway.turns.WAITING": "tests/system/gateway/test_turns.py",

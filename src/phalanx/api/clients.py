@@ -56,13 +56,13 @@ def connect(where: str, options: EngineOptions, output: Output) -> Engine:
     token of this user, and SystemFailureError if the driver ends before it serves.
     """
     _check(options)
-    address, token, trust = _way(where)
+    address, token, trust = way_to(where)
 
     def ask(request: Request[R]) -> R:
         return ask_remote(address, token, request, ANSWER_S, trust)
 
     secret = secrets.token_bytes(32)
-    reconnect_s = _reconnect_s()
+    patience_s = reconnect_s()
     hook = b"" if options.hook is None else by_value.dumps(options.hook)
     if len(hook) > _HOOK_BYTES:
         raise ValueError(
@@ -76,7 +76,7 @@ def connect(where: str, options: EngineOptions, output: Output) -> Engine:
         priority=options.priority,
         log_to_driver=options.log_to_driver,
         hook=hook,
-        reconnect_s=reconnect_s,
+        reconnect_s=patience_s,
     )
     job = Job(
         _COMMAND,
@@ -97,7 +97,7 @@ def connect(where: str, options: EngineOptions, output: Output) -> Engine:
     ask(new_request([job_manifest(spec)]))
     client = ClientOf(
         address=address, token=token, trust=trust, job=spec.uid, secret=secret,
-        reconnect_s=reconnect_s,
+        reconnect_s=patience_s,
     )  # fmt: skip
     try:
         return _wait(client, options, output)
@@ -125,7 +125,7 @@ def _wait(client: ClientOf, options: EngineOptions, output: Output) -> Engine:
         time.sleep(_PAUSE_S)
 
 
-def _way(address: str) -> tuple[str, Any, Trust]:
+def way_to(address: str) -> tuple[str, Any, Trust]:
     """Return the head's address, and the token and trust with which it is reached."""
     name = address.removeprefix(OF_CLIENT).rstrip("/")
     known = logins.read()
@@ -165,7 +165,8 @@ def _check(options: EngineOptions) -> None:
         )
 
 
-def _reconnect_s() -> float:
+def reconnect_s() -> float:
+    """Return the seconds for which a client and its driver wait for each other."""
     text = os.environ.get(RECONNECT, "")
     return float(text) if text.replace(".", "", 1).isdecimal() else RECONNECT_S
 

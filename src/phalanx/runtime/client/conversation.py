@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.errors import MessageTooLargeError, ProtocolError
 from phalanx.protocol import client_messages as m
 from phalanx.protocol.wire_errors import from_wire
 from phalanx.runtime.client.channel import Channel
@@ -92,6 +93,10 @@ class Conversation:
             self.channel.send(*first, *messages, may_wait=True)
         except ConnectionError:
             raise ConnectionError(self.lost_because or "the connection is closed") from None
+        except ProtocolError as error:
+            raise MessageTooLargeError(
+                f"It cannot be sent to the driver on the cluster: {error}."
+            ) from None
 
     def ask(self, make: Callable[[int], Any]) -> Expected:
         """Send the message that `make` returns for a token. Its answer comes later."""
