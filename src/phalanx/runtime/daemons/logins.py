@@ -102,7 +102,7 @@ def read() -> Logins:
         raise AuthenticationError(
             f"the logins in {where} cannot be read: {error.strerror}. It must be a file, not a link"
         ) from None
-    with os.fdopen(fd, "rb") as file:
+    try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
             raise AuthenticationError(f"{where} must be a file of this user")
@@ -111,7 +111,10 @@ def read() -> Logins:
                 f"{where} is open to other users (mode {found.st_mode & 0o777:04o}): its tokens "
                 "may be known, so let them be rotated; then remove the file and log in again"
             )
-        text = file.read(_MAX_BYTES)
+        with open(fd, "rb", closefd=False) as file:
+            text = file.read(_MAX_BYTES)
+    finally:
+        os.close(fd)
     try:
         return msgspec.json.decode(text, type=Logins)
     except msgspec.MsgspecError as error:

@@ -53,11 +53,14 @@ def _certificate(path: str) -> bytes:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise AuthenticationError(f"{path} cannot be read: {error.strerror}") from None
-    with os.fdopen(fd, encoding="ascii", errors="replace") as file:
+    try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
             raise AuthenticationError(f"{path} must be a file of this user, with mode 0600")
-        text = file.read(_MAX_BYTES)
+        with open(fd, encoding="ascii", errors="replace", closefd=False) as file:
+            text = file.read(_MAX_BYTES)
+    finally:
+        os.close(fd)
     at = text.find(_BEGIN)
     end = text.find("-----END CERTIFICATE-----", at)
     if at < 0 or end < 0:
