@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from tests.polling import eventually
 
 from phalanx.errors import ProtocolError
 from phalanx.protocol import resumable
@@ -115,6 +116,30 @@ def test_a_sender_waits_while_much_is_on_its_way(
     assert other.next() == "x" * 200 and other.next() == "last"
     sender.join(LIMIT_S)
     assert not sender.is_alive()
+
+
+def test_a_full_reader_reads_no_more_until_it_has_room(ends: tuple[End, End]) -> None:
+    one, _ = ends
+    asked: list[bool] = []
+    is_full = True
+
+    def full() -> bool:
+        asked.append(is_full)
+        return is_full
+
+    other = End()
+    other.channel = Channel(other._take, full)
+    try:
+        connect(one, other)
+        one.channel.send(Warned("waits"))
+        eventually(lambda: len(asked) > 5)
+        assert other.got.empty() and one.channel.kept_bytes
+        is_full = False
+        assert other.next() == "waits" and one.channel.wait_over(LIMIT_S)
+    finally:
+        other.channel.close()
+        other.join()
+        other.channel.forget()
 
 
 def test_a_closed_channel_takes_nothing_more(ends: tuple[End, End]) -> None:

@@ -31,17 +31,21 @@ _READ_BYTES = 1 << 18
 _READS = 16
 """The number of reads in a row, so that sending goes on under a flood."""
 _FRAME_BYTES = 1 << 20
+_IDLE_MS, _FULL_MS = 1000, 20
 _AGAIN = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Channel:
     """One end of the stream."""
 
-    def __init__(self, on_message: Callable[[bytes], None]) -> None:
-        """`on_message` handles each message, on the thread that serves. Its errors end the
-        socket.
+    def __init__(
+        self, on_message: Callable[[bytes], None], is_full: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`on_message` handles each message, on the thread that serves. Its errors end the socket.
+        While `is_full` returns True, nothing is read, so that the other side stops sending.
         """
         self._on_message = on_message
+        self._is_full = is_full
         self._stream = ResumableStream()
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
@@ -134,7 +138,7 @@ class Channel:
         poll.register(sock.fileno(), select.POLLIN)
         out = memoryview(b"")
         heard = sent = own_time()
-        wants_write = False
+        watched = select.POLLIN
         while not (self._is_closed or self._is_dropped):
             if not out:
                 out = memoryview(self._next_frame(own_time() - sent >= BEAT_S))
@@ -142,16 +146,18 @@ class Channel:
                 count = self._write(sock, out)
                 out = out[count:]
                 sent = own_time() if count else sent
-            if bool(out) is not wants_write:
-                wants_write = bool(out)
-                poll.modify(sock.fileno(), select.POLLIN | (select.POLLOUT if out else 0))
-            more = self._pending(sock) or (not out and self._has_more())
-            for fd, _ in poll.poll(0 if more else 1000):
+            is_full = self._is_full()
+            wanted = (0 if is_full else select.POLLIN) | (select.POLLOUT if out else 0)
+            if wanted != watched:
+                watched = wanted
+                poll.modify(sock.fileno(), wanted)
+            more = (self._pending(sock) and not is_full) or (not out and self._has_more())
+            for fd, _ in poll.poll(0 if more else _FULL_MS if is_full else _IDLE_MS):
                 if fd == self._wake_read:
                     with contextlib.suppress(BlockingIOError):
                         while os.read(self._wake_read, 4096):
                             pass
-            if self._read(sock, reader):
+            if is_full or self._read(sock, reader):
                 heard = own_time()
             elif own_time() - heard > SILENT_S:
                 return

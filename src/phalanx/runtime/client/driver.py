@@ -37,6 +37,8 @@ from phalanx.runtime.driver.introduction import JobOptions
 from phalanx.runtime.engine.interface import set_current
 from phalanx.runtime.os.connection import connect
 
+DUE_BYTES = 64 << 20
+"""The bytes of messages that wait to be handled, above which nothing more is read."""
 FIRST_S = 60.0
 """Seconds for which a driver waits for the first connection of its client."""
 _LAST_ANSWER_S = 5.0
@@ -47,8 +49,10 @@ class ClientDriver:
 
     def __init__(self, settings: DriverSettings) -> None:
         self._settings = settings
-        self._due: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self.channel = Channel(self._due.put)
+        self._due: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._due_bytes = 0
+        self._due_lock = threading.Lock()
+        self.channel = Channel(self._came, lambda: self._due_bytes > DUE_BYTES)
         session = node_of_this_job()
         job = JobOptions(
             namespace=settings.namespace,
@@ -144,11 +148,19 @@ class ClientDriver:
 
     # ---- messages ----------------------------------------------------------------------------
 
+    def _came(self, body: bytes) -> None:
+        with self._due_lock:
+            self._due_bytes += len(body)
+        self._due.put(body)
+
     def _handle_all(self) -> None:
         try:
-            while (body := self._due.get()) is not None:
+            while True:
+                body = self._due.get()
                 message = m.decode_for_driver(body)
                 self._handlers[type(message)](message)
+                with self._due_lock:
+                    self._due_bytes -= len(body)
         finally:
             self._has_left.set()
 
