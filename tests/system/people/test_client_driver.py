@@ -15,7 +15,7 @@ from tests.polling import eventually
 from tests.present import present
 from tests.system.cli.conftest import Machine
 from tests.system.people.cut_link import Wire
-from tests.system.people.test_login import Laptop, token_of
+from tests.system.people.test_login import Laptop, own_address, token_of
 
 WORK = """
 import os, sys, phalanx
@@ -259,3 +259,35 @@ try:
 except Refused as error:
     print("refused:", error)
 """
+
+
+UNDER_RAYS_NAMES = """
+import phalanx.compat.ray as names; names.install()
+import ray
+import ray.util.client
+
+ray.init()
+
+@ray.remote
+class Counter:
+    def __init__(self): self.value = 0
+    def add(self):
+        self.value += 1
+        return self.value
+
+counter = Counter.options(name="counter", num_cpus=0).remote()
+print(ray.get([counter.add.remote() for _ in range(3)]))
+print(ray.get(ray.get_actor("counter").add.remote()), ray.util.client.ray.is_connected())
+"""
+
+
+def test_rays_names_for_the_same(machine: Machine, laptop: Laptop) -> None:
+    address = machine.start_head("--host", own_address())
+    env = {"RAY_ADDRESS": f"ray://{address}", "RAY_AUTH_MODE": "token"}
+    missing = laptop.python(UNDER_RAYS_NAMES, **env)
+    assert "there is no token" in missing.stderr
+    env["RAY_AUTH_TOKEN"] = token_of(machine, "ana")
+    done = laptop.python(UNDER_RAYS_NAMES, **env)
+    assert done.stdout == "[1, 2, 3]\n4 True\n", done.stderr
+    (job,) = machine.jobs().values()
+    assert job["user"] == "ana"
