@@ -18,9 +18,10 @@ class RuntimeEnv(dict[str, Any]):
 
 
 class RuntimeEnvConfig(dict[str, Any]):
-    """The `config` of a runtime environment, which has no effect.
+    """The `config` of a runtime environment: how its software is installed.
 
-    In Ray it tunes how packages are installed; Phalanx does not install any.
+    `setup_timeout_seconds` is the longest time of an installation (-1: no limit). The other fields
+    are accepted because Ray has them.
     """
 
     def __init__(

@@ -160,7 +160,7 @@ def init(
     Raises ConnectionError when there is no such cluster; RuntimeError when Phalanx runs in this
     process already, unless `ignore_reinit_error`; QueueUnavailableError when the queue takes no
     work; ValueError when amounts are given and a running cluster is found; ValueError or TypeError
-    for an argument that is not allowed.
+    for an argument that is not allowed, also for a directory that is too large to be uploaded.
 
     Example:
         phalanx.init(num_cpus=4, num_gpus=0)  # a runtime of this program's own
@@ -224,7 +224,7 @@ def init(
             ),
             _Output(),
         )
-        started.default_env = dict(runtime_env or {})
+        _set_environment(started, runtime_env)
         set_current(started)
         if started.queue:
             try:
@@ -249,6 +249,15 @@ def _start(options: EngineOptions, output: _Output) -> Engine:
     from phalanx.api.clients import connect  # most programs have a node on their machine
 
     return connect(str(address), options, output)
+
+
+def _set_environment(engine: Engine, runtime_env: dict[str, Any] | None) -> None:
+    """Set the runtime environment of a started engine, which is stopped if that fails."""
+    try:
+        engine.default_env = dict(runtime_env or {})
+    except BaseException:
+        engine.stop()
+        raise
 
 
 def _serve_page(address: str) -> str:

@@ -1,19 +1,20 @@
-"""Uploads packages of jobs to the head."""
+"""Uploads the packages of a job to the head, when the job is submitted."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from phalanx.api.packing import Packed, pack
-from phalanx.model.jobs.spec import JobSpec
-from phalanx.model.packages import Package
-from phalanx.model.readable import size
+from phalanx.api.job_config import JOB_CONFIG
+from phalanx.model.jobs.spec import JobSpec, Process
+from phalanx.model.packages import Package, PackageUri, mark_of
 from phalanx.protocol.requests.packages import PutPackage
-
-PART_BYTES = 1 << 20
+from phalanx.runtime.environments.packing import name_in_package, pack
+from phalanx.runtime.environments.reading import path_of
+from phalanx.runtime.environments.uploading import upload
 
 
 def with_packages(
@@ -31,11 +32,7 @@ def with_packages(
     wanted: list[tuple[str, str]] = []
     if directory := runtime_env.get("working_dir"):
         wanted.append(("working_dir", str(directory)))
-    for module in runtime_env.get("py_modules") or ():
-        place = next(iter(getattr(module, "__path__", ())), None) or getattr(
-            module, "__file__", None
-        )
-        wanted.append(("py_module", str(place or module)))
+    wanted += [("py_module", path_of(module)) for module in runtime_env.get("py_modules") or ()]
     packages = []
     for kind, path in wanted:
         packed = pack(path, excludes, with_its_name=kind == "py_module")
@@ -46,22 +43,33 @@ def with_packages(
         )
     if not packages:
         return spec
-    return msgspec.structs.replace(spec, packages=tuple(packages))
+    spec = msgspec.structs.replace(spec, packages=tuple(packages))
+    return _passed_on(spec, [name_in_package(path) for _, path in wanted])
 
 
-def upload(
-    path: str, packed: Packed, ask: Callable[[PutPackage], int], say: Callable[[str], None]
-) -> None:
-    """Upload a package, unless the head has it. An upload that was cut off goes on."""
-    have = ask(PutPackage(packed.sha256, packed.size))
-    if have >= packed.size:
-        return
-    count = len(packed.files)
-    files = "1 file" if count == 1 else f"{count} files"
-    say(f"uploading {path}: {size(packed.size)}, {files}")
-    for name in packed.large():
-        say(f"a large file is uploaded: {name}; .phalanxignore can leave it out")
-    while have < packed.size:
-        packed.file.seek(have)
-        data = packed.file.read(min(PART_BYTES, packed.size - have))
-        have = ask(PutPackage(packed.sha256, packed.size, have, data))
+def _passed_on(spec: JobSpec, names: list[str]) -> JobSpec:
+    """Return a job whose programs, if they are drivers, pass the job's packages on to their tasks
+    and actors, which may run on other nodes.
+    """
+    given: dict[str, Any] = {}
+    for package, name in zip(spec.packages, names, strict=True):
+        if package.kind == "working_dir":
+            uri = PackageUri(package.sha256, package.size, mark_of(spec.packages))
+            given["working_dir"] = str(uri)
+        else:
+            uri = PackageUri(package.sha256, package.size, name)
+            given.setdefault("py_modules", []).append(str(uri))
+
+    def passed_on(process: Process) -> Process:
+        variables = dict(process.env)
+        config = json.loads(variables.get(JOB_CONFIG, "{}").replace("$$", "$"))
+        config["runtime_env"] = {**given, **config.get("runtime_env", {})}
+        variables[JOB_CONFIG] = json.dumps(config).replace("$", "$$")
+        return msgspec.structs.replace(process, env=tuple(variables.items()))
+
+    groups = []
+    for group in spec.groups:
+        processes = tuple(map(passed_on, group.template.processes))
+        template = msgspec.structs.replace(group.template, processes=processes)
+        groups.append(msgspec.structs.replace(group, template=template))
+    return msgspec.structs.replace(spec, groups=tuple(groups))

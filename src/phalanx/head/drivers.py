@@ -4,6 +4,7 @@ their ends.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Protocol
 
 from phalanx.head.actors.table import ActorRecord
@@ -11,6 +12,8 @@ from phalanx.head.clock import Clock
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.packages import VARIABLE as PACKAGES
+from phalanx.model.packages import read_uris
 from phalanx.model.principals import JOB, Principal
 from phalanx.model.rows.cluster import DriverInfo
 from phalanx.protocol.cluster_messages import EnvironmentKnown, JobEnded, JobKnown
@@ -54,6 +57,8 @@ class Drivers:
         self._described: dict[bytes, JobKnown] = {}
         """The jobs that ended most recently, for display."""
         self.environments: dict[bytes, EnvironmentKnown] = {}
+        self._packages: dict[bytes, set[str]] = {}
+        """The packages that the environments of each job name."""
         self._introduced: dict[bytes, set[bytes]] = {}
 
     def entries(self) -> list[Entry]:
@@ -75,6 +80,19 @@ class Drivers:
         """Store the description of a job that its workers need."""
         self._known[job.job] = job
         self._state_store.put_job(job)
+
+    def environment_known(self, message: EnvironmentKnown) -> None:
+        """Store an environment that the work of a driver's job uses."""
+        self.environments[message.key] = message
+        if text := message.variables.get(PACKAGES):
+            # Malformed text makes the work that uses the environment fail, not the head.
+            with contextlib.suppress(ValueError, TypeError):
+                named = self._packages.setdefault(message.job, set())
+                named.update(uri.sha256 for uri in read_uris(text))
+
+    def packages(self) -> set[str]:
+        """Return the packages of jobs that are not over. Jobs with detached actors are not."""
+        return set().union(*self._packages.values())
 
     def principal_of(self, name: str) -> Principal | None:
         """Return the principal of a driver, by its job in hex; None if the driver is not known."""
@@ -164,6 +182,7 @@ class Drivers:
         self._outbox.broadcast(JobEnded(job, [actor.actor for actor in stay], driver, files))
         if not stay:
             self._known.pop(job, None)
+            self._packages.pop(job, None)
             self._state_store.drop_job(job)
 
     def clock_stepped(self, step_s: float) -> None:

@@ -271,10 +271,11 @@ class Head:
         return self.gangs_if_used
 
     def _kept_packages(self) -> set[str]:
-        """Return the packages of jobs that are not over."""
-        if self.gangs_if_used is None:
-            return set()
-        return self.gangs_if_used.job_requests.packages()
+        """Return the packages of jobs and drivers that are not over."""
+        kept = self.drivers.packages()
+        if self.gangs_if_used is not None:
+            kept |= self.gangs_if_used.job_requests.packages()
+        return kept
 
     def _name_of(self, node_id: str) -> str:
         record = self.nodes.get(node_id)

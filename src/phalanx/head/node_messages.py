@@ -183,7 +183,7 @@ class NodeMessages:
             case JobKnown():
                 head.drivers.known(message)
             case EnvironmentKnown():
-                head.drivers.environments[message.key] = message
+                head.drivers.environment_known(message)
             case StateReported() | EventsReported() | NodeLogRead() | NodeUseRead() | NodeNumbers():
                 self._answered(prefix, message)
             case FetchPackage():

@@ -1,4 +1,4 @@
-"""Packages of jobs at the head: uploaded in parts, and given to the nodes that run their jobs."""
+"""Packages at the head: uploaded in parts, and given to the nodes and workers that need them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phalanx.head.outbox import Outbox
 from phalanx.model.packages import MOST_BYTES
 from phalanx.model.readable import size
 from phalanx.protocol.bundle_messages import FetchPackage, PackagePart
-from phalanx.protocol.requests.packages import PutPackage
+from phalanx.protocol.requests.packages import PackageRead, PutPackage, ReadPackage
 from phalanx.protocol.requests.request import Asker, Entry
 
 PART_BYTES = 1 << 20
@@ -22,7 +22,9 @@ class PackageFiles(Protocol):
     """The files of packages."""
 
     def length(self, sha256: str) -> int:
-        """Return how many bytes of a package are here; those of an unfinished upload count."""
+        """Return how many bytes of a package are here; those of an unfinished upload count. -1: no
+        packages are kept.
+        """
         ...
 
     def has(self, sha256: str) -> bool:
@@ -48,8 +50,8 @@ class NoPackageFiles:
     """The files of a head that takes no packages."""
 
     def length(self, sha256: str) -> int:
-        """Return 0."""
-        return 0
+        """Return -1."""
+        return -1
 
     def has(self, sha256: str) -> bool:
         """Return False."""
@@ -68,7 +70,9 @@ class NoPackageFiles:
 
 
 class Packages:
-    """Takes uploads, and answers nodes. `kept` returns the packages of jobs that are not over."""
+    """Takes uploads, and answers nodes and workers. `kept` returns the packages that jobs and
+    drivers need, which are not over.
+    """
 
     def __init__(
         self, files: PackageFiles, outbox: Outbox, kept: Callable[[], Collection[str]]
@@ -79,7 +83,7 @@ class Packages:
 
     def entries(self) -> list[Entry]:
         """Return the entries for RequestHandlers."""
-        return [PutPackage.handled_by(self._put)]
+        return [PutPackage.handled_by(self._put), ReadPackage.handled_by(self._read)]
 
     def missing(self, wanted: Collection[str]) -> list[str]:
         """Return those of these packages that are not here."""
@@ -105,8 +109,14 @@ class Packages:
 
     def fetched(self, prefix: bytes, message: FetchPackage) -> None:
         """Send a node the part of a package that it wants."""
-        data, length = b"", -1
-        if _SHA256.fullmatch(message.sha256):
-            data, length = self._files.read(message.sha256, message.offset, PART_BYTES)
+        data, length = self._part(message.sha256, message.offset)
         answer: Any = PackagePart(message.sha256, message.offset, data, length)
         self._outbox.send(prefix, answer)
+
+    def _read(self, asker: Asker[PackageRead], request: ReadPackage) -> PackageRead:
+        return PackageRead(*self._part(request.sha256, request.offset))
+
+    def _part(self, sha256: str, offset: int) -> tuple[bytes, int]:
+        if offset < 0 or not _SHA256.fullmatch(sha256):
+            return b"", -1
+        return self._files.read(sha256, offset, PART_BYTES)

@@ -1,8 +1,12 @@
-"""Packages: the directories and modules that a job's submitter uploads."""
+"""Packages: the directories and modules that jobs and drivers upload."""
 
 from __future__ import annotations
 
-from typing import Literal
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -14,6 +18,12 @@ MARK = ".phalanx-packages"
 """The file in a member's directory that names the packages that are unpacked there."""
 MODULES = ".py_modules"
 """The directory, in a member's directory, of unpacked modules."""
+VARIABLE = "PHALANX_PACKAGES"
+"""The variable of a worker with the URIs of the packages that it needs, as JSON."""
+CONTENT = "content"
+"""The directory, in the cache's directory of a package, with the unpacked files."""
+
+_URI = re.compile("phalanx-package:([0-9a-f]{64}):([0-9]{1,12}):(.*)", re.DOTALL)
 
 
 class Package(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -39,3 +49,50 @@ class Preparation(msgspec.Struct, frozen=True):
     environment: Environment | None
     packages: tuple[Package, ...]
     mark: str
+
+
+def mark_of(packages: Sequence[Package]) -> str:
+    """Return a short name of the packages of a job together; "-" without any."""
+    if not packages:
+        return "-"
+    return hashlib.sha256(msgspec.json.encode(packages)).hexdigest()[:32]
+
+
+class PackageUri(NamedTuple):
+    """The name of an uploaded package in a runtime environment, where a path stood before."""
+
+    sha256: str
+    size: int
+    name: str
+    """The name of a module in its package; "" if the whole package is on the path of modules. In a
+    working directory that a driver has inherited from its job: the mark of the job's packages, by
+    which workers recognize the directory of the job.
+    """
+
+    def __str__(self) -> str:
+        return f"phalanx-package:{self.sha256}:{self.size}:{self.name}"
+
+
+def read_uri(text: Any) -> PackageUri | None:
+    """Return the package that a field of a runtime environment names; None for a path."""
+    found = _URI.fullmatch(text) if isinstance(text, str) else None
+    return None if found is None else PackageUri(found[1], int(found[2]), found[3])
+
+
+def uris_in(runtime_env: Mapping[str, Any]) -> list[PackageUri]:
+    """Return the uploaded packages that a runtime environment names."""
+    fields = [runtime_env.get("working_dir"), *(runtime_env.get("py_modules") or ())]
+    return [uri for one in fields if (uri := read_uri(one)) is not None]
+
+
+def written_uris(uris: Sequence[PackageUri]) -> str:
+    """Return packages as the text of VARIABLE."""
+    return json.dumps([str(uri) for uri in uris])
+
+
+def read_uris(text: str) -> list[PackageUri]:
+    """Return the packages in the text of VARIABLE. Raises ValueError for any other text."""
+    found = [read_uri(one) for one in json.loads(text)]
+    if None in found:
+        raise ValueError(f"{text!r} names something that is no package.")
+    return [uri for uri in found if uri is not None]

@@ -64,6 +64,8 @@ class Drivers:
         self._node = node_process_id(node_prefix(setup.node_id))
         self._warming: dict[bytes, Callable[[], None]] = {}
         """By job: the replies to drivers that wait for the start of their job's first worker."""
+        self._defined: dict[bytes, EnvironmentKnown] = {}
+        """The environments that processes of this node have defined for jobs that are not over."""
 
     def handle_in(self, table: MessageTable) -> None:
         """Register the handler for the ends of jobs."""
@@ -143,13 +145,18 @@ class Drivers:
         self._jobs.worker_gone(worker)
         self.first_worker(worker[12:])
 
-    def define_environment(self, key: bytes, variables: dict[str, str]) -> None:
-        """Store an environment that a process of this node defines. Other nodes may need it,
-        too.
+    def define_environment(self, key: bytes, variables: dict[str, str], job: bytes) -> None:
+        """Store an environment that a process of this node defines, for the work of its driver's
+        job. Other nodes may need it, too.
         """
-        known = EnvironmentKnown(key, variables)
+        known = self._defined[key] = EnvironmentKnown(key, variables, job)
         self._jobs.environment_known(known)
         self._head.notify(known)
+
+    def head_joined(self) -> None:
+        """Tell the head, which may have restarted, the environments that other nodes may need."""
+        for known in self._defined.values():
+            self._head.notify(known)
 
     def job_ended(self, message: JobEnded) -> None:
         """End the workers of a job whose driver has ended.
@@ -163,4 +170,6 @@ class Drivers:
                 self._workers.stop_worker(worker, "its job ended", True)
         if not message.keep:
             self._jobs.forget(message.job)
+            defined = self._defined.values()
+            self._defined = {one.key: one for one in defined if one.job != message.job}
         self._store.owner_gone(message.driver, message.files)

@@ -577,6 +577,7 @@ class Node(Generic[M_co]):
         self.reports.head_joined()
         self.counts.head_joined()
         self.members.head_joined()
+        self.drivers.head_joined()
 
     def on_head_lost(self) -> None:
         """Forget which view of the cluster the lost head has sent, so that the next head is asked

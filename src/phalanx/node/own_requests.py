@@ -82,7 +82,7 @@ class OwnRequests:
         return LATER
 
     def _define_environment(self, asker: Asker[None], request: DefineEnvironment) -> None:
-        self._drivers.define_environment(request.key, request.variables)
+        self._drivers.define_environment(request.key, request.variables, asker.process[_JOB])
 
     def _drain_output(self, asker: Asker[None], request: DrainOutput) -> Later:
         self._drain(lambda: asker.reply(None))

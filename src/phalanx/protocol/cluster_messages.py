@@ -350,11 +350,12 @@ class JobKnown(msgspec.Struct, array_like=True, tag=84):
 
 class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):
     """The variables of a runtime environment, by the environment's key. A node gets them before the
-    key is first used there.
+    key is first used there. `job`: the driver's job that uses it.
     """
 
     key: bytes
     variables: dict[str, str]
+    job: bytes = b""
 
 
 class Reported(msgspec.Struct, array_like=True, tag=95):

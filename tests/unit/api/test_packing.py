@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from phalanx.api import packing, uploads
-from phalanx.api.packing import Packed, pack
-from phalanx.api.uploads import upload
-from phalanx.model.packages import MOST_BYTES
+from phalanx.api.job import Job
+from phalanx.api.job_config import JOB_CONFIG
+from phalanx.api.uploads import with_packages
+from phalanx.model.packages import MOST_BYTES, mark_of, read_uri, read_uris, uris_in, written_uris
 from phalanx.protocol.requests.packages import PutPackage
+from phalanx.runtime.environments import packing, uploading
+from phalanx.runtime.environments.packing import Packed, name_in_package, pack
+from phalanx.runtime.environments.uploading import NoPackagesError, Uploads, upload
 
 
 def make(root: Path, *names: str) -> Path:
@@ -70,7 +74,7 @@ def test_what_cannot_be_packed_says_why(tmp_path, monkeypatch):
 
 
 def test_an_upload_goes_on_where_it_was_cut_off(tmp_path, monkeypatch):
-    monkeypatch.setattr(uploads, "PART_BYTES", 50)
+    monkeypatch.setattr(uploading, "PART_BYTES", 50)
     packed = pack(str(make(tmp_path, *map(str, range(20)))))
     packed.file.seek(0)
     whole = packed.file.read()
@@ -90,3 +94,87 @@ def test_an_upload_goes_on_where_it_was_cut_off(tmp_path, monkeypatch):
     upload("dir", packed, ask, said.append)
     assert len(said) == 1, "the head has it"
     packed.file.close()
+
+
+def test_a_link_to_a_module_is_packed_under_the_name_of_the_link(tmp_path):
+    root = make(tmp_path, "pkg-1.0/__init__.py")
+    (root / "pkg").symlink_to(root / "pkg-1.0")
+    packed = pack(str(root / "pkg"), with_its_name=True)
+    assert (names_in(packed), name_in_package(str(root / "pkg"))) == (["pkg/__init__.py"], "pkg")
+    packed.file.close()
+
+
+class Head:
+    """Takes whole packages at once, and keeps their names."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def ask(self, request: PutPackage) -> int:
+        if request.data:
+            self.names.append(request.sha256)
+        return request.size if request.sha256 in self.names else 0
+
+
+def test_directories_of_an_environment_become_uris_and_are_packed_again_when_they_change(tmp_path):
+    root = make(tmp_path, "wd/a.py", "wd/b.tmp", "tool/__init__.py")
+    head, said = Head(), list[str]()
+    uploads = Uploads(head.ask, said.append)
+    given = {
+        "working_dir": str(root / "wd"),
+        "py_modules": [str(root / "tool")],
+        "excludes": ["*.tmp"],
+        "env_vars": {"A": "1"},
+    }
+    first = uploads.uploaded(given)
+    assert [uri.sha256 for uri in uris_in(first)] == head.names
+    assert [uri.name for uri in uris_in(first)] == ["", "tool"]
+    assert (first["env_vars"], "excludes" in first) == ({"A": "1"}, False)
+    assert uploads.uploaded(given) == uploads.uploaded(first) == first
+    (root / "wd" / "b.tmp").write_text("is left out, so nothing changes")
+    assert (uploads.uploaded(given), len(said)) == (first, 2)
+    (root / "wd" / "a.py").write_text("changed")
+    assert uploads.uploaded(given)["working_dir"] != first["working_dir"]
+    assert len(said) == 3
+
+
+def test_a_head_that_takes_no_packages_leaves_paths_as_they_are(tmp_path):
+    make(tmp_path, "a.py")
+    asked: list[PutPackage] = []
+
+    def ask(request: PutPackage) -> int:
+        asked.append(request)
+        return -1
+
+    uploads = Uploads(ask, print)
+    given = {"working_dir": str(tmp_path), "excludes": ["x"]}
+    assert uploads.uploaded(given) == uploads.uploaded(given) == given
+    assert len(asked) == 1
+    with pack(str(tmp_path)).file as file, pytest.raises(NoPackagesError):
+        upload("dir", Packed(file, []), ask, print)
+
+
+def test_uris_are_read_as_they_were_written(tmp_path):
+    make(tmp_path, "a:b c.py")
+    head = Head()
+    found = Uploads(head.ask, print).uploaded({"py_modules": [str(tmp_path / "a:b c.py")]})
+    (uri,) = uris_in(found)
+    assert (uri.name, read_uri(str(uri))) == ("a:b c.py", uri)
+    assert read_uris(written_uris([uri])) == [uri]
+    for wrong in ("/a/b", "phalanx-package:abc:1:", f"phalanx-package:{'A' * 64}:1:", None, 3):
+        assert read_uri(wrong) is None
+    with pytest.raises(ValueError, match="is no package"):
+        read_uris('["/a/b"]')
+
+
+def test_a_job_passes_its_packages_on_to_its_tasks(tmp_path):
+    root = make(tmp_path, "wd/a.py", "tool.py")
+    env = {"working_dir": str(root / "wd"), "py_modules": [str(root / "tool.py")]}
+    job = Job("python a.py", runtime_env=env, env={JOB_CONFIG: '{"metadata": {"a": "$b"}}'})
+    spec = with_packages(job.spec(), env, Head().ask, print)
+    (process,) = spec.groups[0].template.processes
+    config = json.loads(dict(process.env)[JOB_CONFIG].replace("$$", "$"))
+    assert config["metadata"] == {"a": "$b"}
+    directory, module = uris_in(config["runtime_env"])
+    assert (directory.sha256, directory.name) == (spec.packages[0].sha256, mark_of(spec.packages))
+    assert (module.sha256, module.name) == (spec.packages[1].sha256, "tool.py")

@@ -12,12 +12,13 @@ from tests.world.cluster import one_node
 
 from phalanx.api.new_manifests import job_manifest
 from phalanx.errors import JobCommandError
-from phalanx.head.packages import Packages
+from phalanx.head.packages import NoPackageFiles, Packages
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
-from phalanx.model.packages import MOST_BYTES, Package
+from phalanx.model.packages import MOST_BYTES, VARIABLE, Package, PackageUri, written_uris
 from phalanx.protocol.bundle_messages import FetchPackage, PackagePart
+from phalanx.protocol.cluster_messages import EnvironmentKnown, JobKnown
 from phalanx.protocol.requests.jobs import ApplyManifests
-from phalanx.protocol.requests.packages import PutPackage
+from phalanx.protocol.requests.packages import PackageRead, PutPackage, ReadPackage
 from phalanx.runtime.os.package_files import PackageDirectory
 
 DATA = b"0123456789"
@@ -88,3 +89,35 @@ def test_a_job_whose_package_was_not_uploaded_is_refused():
     )
     with pytest.raises(JobCommandError, match="upload it before"):
         one_node(1).ask(ApplyManifests([job_manifest(spec)]))
+
+
+def test_workers_read_the_parts_that_they_ask_for(head):
+    head.put(0, DATA)
+    asker: Any = None
+    wanted = ((NAME, 8), (NAME, -1), ("0" * 64, 0), ("../x", 0))
+    assert [head.packages._read(asker, ReadPackage(*one)) for one in wanted] == [
+        PackageRead(b"89", 10),
+        *[PackageRead(b"", -1)] * 3,
+    ]
+
+
+def test_a_runtime_of_one_program_says_that_it_takes_no_packages():
+    outbox, asker = SimpleNamespace(), None
+    packages = Packages(NoPackageFiles(), outbox, set)  # type: ignore[arg-type]
+    for data in (b"", DATA):
+        assert packages._put(asker, PutPackage(NAME, 10, 0, data)) == -1  # type: ignore[arg-type]
+
+
+def test_the_packages_of_a_driver_are_kept_until_its_job_ends():
+    world = one_node(1)
+    drivers = world.head.drivers
+    job, other = drivers.new(), drivers.new()
+    driver = b"d" * 12 + job
+    drivers.known(JobKnown(job, driver, [], "", "", b"", False))
+    for number, of in enumerate((job, job, other)):
+        text = written_uris([PackageUri(str(number) * 64, 1, "")])
+        drivers.environment_known(EnvironmentKnown(bytes([number]), {VARIABLE: text}, of))
+    drivers.environment_known(EnvironmentKnown(b"x", {VARIABLE: "3"}, job))
+    assert world.head._kept_packages() == {"0" * 64, "1" * 64, "2" * 64}
+    drivers.driver_gone(driver)
+    assert world.head._kept_packages() == {"2" * 64}

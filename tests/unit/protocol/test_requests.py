@@ -49,7 +49,7 @@ FOR_VISITORS = {
     *("ExplainActor", "ListActors", "ListGroups"),
     *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog", "GetMemberUse"),
     "GetNodeUse",
-    "PutPackage",
+    *("PutPackage", "ReadPackage"),
     *("BeginStep", "RunStep", "SignalJob"),
     *("AttachMember", "UndrainNode", "Reserve", "DeleteReservation", "ListReservations"),
     "DeclarePools",

@@ -6,14 +6,13 @@ than a start without one.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from phalanx.model.environments import DESCRIPTION, READY, USED, VARIABLE
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.model.packages import MARK, MODULES, Preparation
+from phalanx.model.packages import MARK, MODULES, Preparation, mark_of
 from phalanx.protocol.bundle_messages import FILES, Command
 
 _PREPARE = f"""
@@ -47,13 +46,13 @@ def preparation(job: JobSpec, variables: Mapping[str, str], umask: int) -> Comma
 
     It has the variables of the member, which may name indexes of packages and proxies.
     """
-    argv = ["sh", "-c", _PREPARE, "prepare", key_of(job) or "-", _FILE, _mark(job)]
+    argv = ["sh", "-c", _PREPARE, "prepare", key_of(job) or "-", _FILE, mark_of(job.packages)]
     return Command(argv, dict(variables), umask=umask)
 
 
 def description(job: JobSpec) -> str:
     """Return the text of the file that describes the preparation."""
-    about = Preparation(job.environment, job.packages, _mark(job))
+    about = Preparation(job.environment, job.packages, mark_of(job.packages))
     return msgspec.json.encode(about).decode()
 
 
@@ -66,11 +65,4 @@ def inside(job: JobSpec, argv: Sequence[str]) -> list[str]:
     """Return the words of a command that runs in what was prepared for its job."""
     if not job.is_prepared_first:
         return list(argv)
-    return ["sh", "-c", _ENTER, "phalanx", key_of(job) or "-", _FILE, _mark(job), *argv]
-
-
-def _mark(job: JobSpec) -> str:
-    """Return a short name of a job's packages; "-" without any."""
-    if not job.packages:
-        return "-"
-    return hashlib.sha256(msgspec.json.encode(job.packages)).hexdigest()[:32]
+    return ["sh", "-c", _ENTER, "phalanx", key_of(job) or "-", _FILE, mark_of(job.packages), *argv]

@@ -39,7 +39,7 @@ from phalanx.protocol.requests.jobs import (
     UpdateJob,
 )
 from phalanx.protocol.requests.logs import ReadProcessLog
-from phalanx.protocol.requests.packages import PutPackage
+from phalanx.protocol.requests.packages import PutPackage, ReadPackage
 from phalanx.protocol.requests.queues import (
     AdmitQueue,
     CloseQueue,
@@ -124,7 +124,8 @@ class Objects:
             ExplainActor: self._explain_actor,
             RemoveGroup: self._remove_group,
             ReadProcessLog: self._process_log,
-            PutPackage: self._upload,
+            PutPackage: self._package,
+            ReadPackage: self._package,
             EnterDriver: lambda it: work(Verb.CHANGE, it.job),
         }
 
@@ -201,8 +202,10 @@ class Objects:
             return [(Verb.ADMINISTER, self.queue(request.name))] if request.makes else []
         return [(Verb.SUBMIT, self.submission(request.name, 0))]
 
-    def _upload(self, request: PutPackage) -> list[Need]:
-        """Return the need of an upload. A user may upload before the queue of the job is known."""
+    def _package(self, request: PutPackage | ReadPackage) -> list[Need]:
+        """Return the need of an upload or a download. A user may upload before the queue of the job
+        is known. A user who knows the SHA-256 of a package may read it.
+        """
         queues = tuple(record.name for record in self._gangs().queues.table.all())
         package = Object(
             kind=WORK, name="a package", owner=self._user, path=queues, submit=_ANYBODY

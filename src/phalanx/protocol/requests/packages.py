@@ -1,8 +1,10 @@
-"""Requests about packages: the uploaded directories and modules of jobs."""
+"""Requests about packages: the uploaded directories and modules of jobs and drivers."""
 
 from __future__ import annotations
 
 from typing import ClassVar
+
+import msgspec
 
 from phalanx.model.rights import Verb
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
@@ -12,8 +14,9 @@ class PutPackage(Request[int]):
     """Upload a part of a package, and return how many bytes of the package the head has.
 
     The parts come in order, each with the `offset` that the last answer gave; a request without
-    `data` only asks. The head has the package when it has `size` bytes. Raises ValueError for a
-    package that is too large, and for content that does not have this SHA-256.
+    `data` only asks. The head has the package when it has `size` bytes. -1: the head takes no
+    packages. Raises ValueError for a package that is too large, and for content that does not have
+    this SHA-256.
     """
 
     kind: ClassVar[int] = 118
@@ -25,3 +28,22 @@ class PutPackage(Request[int]):
     size: int
     offset: int = 0
     data: bytes = b""
+
+
+class PackageRead(msgspec.Struct, array_like=True):
+    """A part of a package of `size` bytes; -1: the head does not have the package."""
+
+    data: bytes
+    size: int
+
+
+class ReadPackage(Request[PackageRead]):
+    """Read a part of a package from `offset` on."""
+
+    kind: ClassVar[int] = 97
+    verb: ClassVar[Verb] = Verb.SUBMIT
+    effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    sha256: str
+    offset: int = 0

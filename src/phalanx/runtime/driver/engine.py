@@ -111,6 +111,8 @@ class RuntimeEngine:
         owner, reactor = runtime.owner, runtime.reactor
         self._waiting = runtime.waiting
         self._requests = runtime.requests
+        if self.is_worker or address:
+            job.ask_head = self._requests.ask
         self._submitter = Submitter(
             runtime.process_id,
             runtime.lock,

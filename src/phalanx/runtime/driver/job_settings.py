@@ -5,17 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from types import ModuleType
-from typing import Any
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from phalanx.model.environments import written_environment
+from phalanx.model.packages import VARIABLE as PACKAGES
+from phalanx.model.packages import read_uri, uris_in, written_uris
 from phalanx.owner.requests import Requests
 from phalanx.protocol.requests.node import DefineEnvironment
+from phalanx.protocol.requests.packages import PutPackage
 from phalanx.runtime.environments.place import ENVIRONMENT
-from phalanx.runtime.environments.reading import environment_of
+from phalanx.runtime.environments.reading import environment_of, path_of
+
+if TYPE_CHECKING:
+    from phalanx.runtime.environments.uploading import Uploads
 
 
 class JobSettings:
@@ -25,6 +31,10 @@ class JobSettings:
         self, requests: Requests, namespace: str = "", queue: str = "", priority: int = 0
     ) -> None:
         self._requests = requests
+        self.ask_head: Callable[[PutPackage], int] | None = None
+        """Sends a part of a package to the head; None in a runtime of one program on one machine,
+        whose workers use directories and modules where they are.
+        """
         self.namespace = namespace
         self.queue = queue
         """The queue of this job's work, unless the options of the work give another queue."""
@@ -32,10 +42,39 @@ class JobSettings:
         self.environment: dict[str, Any] = {}
         """The runtime environment that new work inherits."""
         self._known: set[bytes] = set()
+        self._uploads: Uploads | None = None
 
     def set_environment(self, environment: Mapping[str, Any]) -> None:
-        """Set the runtime environment that new work inherits."""
-        self.environment = with_absolute_paths(environment)
+        """Set the runtime environment that new work inherits. Raises ValueError for directories and
+        modules that cannot be used.
+        """
+        self.environment = self.portable(environment)
+
+    def portable(self, environment: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a runtime environment that means the same on all nodes: its files are read, and
+        its directories and modules are uploaded. Raises ValueError.
+        """
+        found = with_absolute_paths(environment)
+        if self.ask_head is not None:
+            return self._uploaded(found, self.ask_head)
+        # A program that is a job finds the job's packages in its own directory.
+        if read_uri(found.get("working_dir")) is not None:
+            del found["working_dir"]
+        if modules := found.get("py_modules"):
+            found["py_modules"] = [one for one in modules if read_uri(one) is None]
+        return found
+
+    def _uploaded(
+        self, environment: dict[str, Any], ask: Callable[[PutPackage], int]
+    ) -> dict[str, Any]:
+        if not (environment.get("working_dir") or environment.get("py_modules")):
+            return environment
+        if self._uploads is None:
+            # Imported here because few programs upload, and this imports the modules for archives.
+            from phalanx.runtime.environments.uploading import Uploads
+
+            self._uploads = Uploads(ask, _say)
+        return self._uploads.uploaded(environment)
 
     def environment_key(self, environment: dict[str, Any]) -> bytes:
         """Define a runtime environment at the node. Returns the short name that the node gives
@@ -48,21 +87,27 @@ class JobSettings:
             variables["PHALANX_RUNTIME_ENV"] = text
             if (software := environment_of(environment)) is not None:
                 variables[ENVIRONMENT] = msgspec.json.encode(software).decode()
+            if uris := uris_in(environment):
+                variables[PACKAGES] = written_uris(uris)
             self._requests.notify(DefineEnvironment(key, variables))
             self._known.add(key)
         return key
 
 
-def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a runtime environment whose directories have the same meaning wherever they are read.
+def _say(text: str) -> None:
+    print(f"phalanx: {text}", file=sys.stderr)
 
-    Workers read the directories after they have changed into one of them. The files that pip and uv
-    name are read here. Raises ValueError for a path that does not exist.
+
+def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a runtime environment whose paths have the same meaning wherever they are read.
+
+    Workers read the paths after they have changed into one of the directories. The files that pip
+    and uv name are read here. Raises ValueError for a path that does not exist.
     """
     found = dict(environment)
     if (software := environment_of(found)) is not None:
         found |= written_environment(software)
-    if found.get("working_dir"):
+    if found.get("working_dir") and read_uri(found["working_dir"]) is None:
         found["working_dir"] = directory = _absolute(found["working_dir"])
         if not os.path.isdir(directory):
             raise ValueError(
@@ -70,21 +115,20 @@ def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
                 "valid path: it names a directory of this machine."
             )
     if found.get("py_modules"):
-        found["py_modules"] = [_absolute(_place_of(one)) for one in found["py_modules"]]
-        for path in found["py_modules"]:
-            if not os.path.exists(path):
-                raise ValueError(
-                    f"py_modules of a runtime environment: {path!r} is not a valid path: it names "
-                    "a directory, a .py file, a wheel or a zip file of this machine."
-                )
+        found["py_modules"] = [_module(path_of(one)) for one in found["py_modules"]]
     return found
 
 
-def _place_of(module: Any) -> Any:
-    """Return the path of a module that is given as an object. A path is returned as it is."""
-    if not isinstance(module, ModuleType):
-        return module
-    return next(iter(getattr(module, "__path__", ())), None) or module.__file__
+def _module(path: str) -> str:
+    if read_uri(path) is not None:
+        return path
+    found = _absolute(path)
+    if not os.path.exists(found):
+        raise ValueError(
+            f"py_modules of a runtime environment: {found!r} is not a valid path: it names a "
+            "directory, a .py file, a wheel or a zip file of this machine."
+        )
+    return found
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

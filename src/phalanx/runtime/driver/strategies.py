@@ -13,7 +13,7 @@ from phalanx.errors import RuntimeEnvSetupError
 from phalanx.model.environments import TOOLS, given_tool
 from phalanx.model.nearest import nearest
 from phalanx.model.options import named_strategy
-from phalanx.runtime.driver.job_settings import JobSettings, with_absolute_paths
+from phalanx.runtime.driver.job_settings import JobSettings
 from phalanx.runtime.engine import dialect
 from phalanx.scheduler.placement.labels import NODE_LABEL, parse_selector
 from phalanx.worker.context import placing_lease
@@ -103,7 +103,7 @@ _SUPPORTED = frozenset(
 
 def environment_of(job: JobSettings, options: Mapping[str, Any]) -> bytes:
     """Return the key of the environment in these options, merged with that of the parent."""
-    own = with_absolute_paths(options.get("runtime_env") or {})
+    own = dict(options.get("runtime_env") or {})
     parent = job.environment
     if not own and not parent:
         return b""
@@ -114,6 +114,7 @@ def environment_of(job: JobSettings, options: Mapping[str, Any]) -> bytes:
             f"{nearest(str(unknown[0]), _SUPPORTED) or '.'} Supported: "
             f"{', '.join(sorted(_SUPPORTED))}."
         )
+    own = job.portable(own)
     variables = {**(parent.get("env_vars") or {}), **(own.get("env_vars") or {})}
     if given_tool(own):
         parent = {name: value for name, value in parent.items() if name not in TOOLS}

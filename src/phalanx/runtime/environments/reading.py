@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -34,6 +35,13 @@ def environment_of(runtime_env: Mapping[str, Any]) -> Environment | None:
         raise ValueError(f"runtime_env: {tool}: {error.filename}: {error.strerror}.") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"runtime_env: a file is not text in UTF-8: {error}.") from None
+
+
+def path_of(module: Any) -> str:
+    """Return the path of a module of `py_modules`, which is a path or the module itself."""
+    if not isinstance(module, ModuleType):
+        return str(module)
+    return str(next(iter(getattr(module, "__path__", ())), None) or module.__file__)
 
 
 def _prepared_here(key: str) -> Environment:

@@ -1,4 +1,4 @@
-"""Unpacks the packages of a job, as its owner, into the directory of a member."""
+"""Unpacks packages, as the owner of the work, for members of jobs and for workers."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ def unpack_all(packages: Sequence[Package], files: str, home: str, mark: str) ->
     for number, package in enumerate(packages):
         target = home if package.kind == "working_dir" else os.path.join(modules, str(number))
         os.makedirs(target, exist_ok=True)
-        _unpack(os.path.join(files, package.file), target)
+        unpack(os.path.join(files, package.file), target)
     with open(marked, "w", encoding="ascii") as file:
         file.write(f"{mark}\n")
 
 
-def _unpack(path: str, target: str) -> None:
+def unpack(path: str, target: str) -> None:
+    """Unpack the zip file at `path` below a directory. Raises UnpackError and OSError."""
     try:
         with zipfile.ZipFile(path) as archive:
             for entry in checked(archive):

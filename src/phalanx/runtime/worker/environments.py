@@ -1,4 +1,6 @@
-"""Workers in environments: the environment is prepared, then its Python becomes the worker."""
+"""Workers in environments: the packages are fetched and the software is prepared, then the Python
+of the environment becomes the worker.
+"""
 
 from __future__ import annotations
 
@@ -7,47 +9,88 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 import msgspec
 
+from phalanx.errors import SystemFailureError
 from phalanx.model.environments import READY, VARIABLE, Environment, reference
+from phalanx.model.packages import VARIABLE as PACKAGES
+from phalanx.model.packages import read_uris
+from phalanx.protocol.requests.packages import PackageRead, ReadPackage
+from phalanx.runtime.daemons.daemon_files import Announcement
+from phalanx.runtime.daemons.visitor import ask_daemon
 from phalanx.runtime.environments.cache import Cache
+from phalanx.runtime.environments.fetching import FetchError, fetch
 from phalanx.runtime.environments.place import ENVIRONMENT, environments_directory
+from phalanx.runtime.environments.unpacking import UnpackError
 from phalanx.runtime.os.session import Session
 
+HEAD_S = 120.0
+"""Seconds for which a worker waits for a head that cannot be reached."""
+ANSWER_S = 60.0
+LOOK_AGAIN_S = 0.5
 _TAIL_LINES = 20
 
 
 def enter(worker: bytes, session: Session, devices: Mapping[str, str]) -> str:
-    """Become the worker in the environment that this process's variables describe, if they do.
+    """Become the worker in the environment that this process's variables describe.
 
-    Returns "" if they describe none, and the reason if the environment could not be prepared. All
-    work in the worker then fails with this reason.
+    Returns "" if the worker may continue in this process, and the reason if the environment could
+    not be prepared. All work in the worker then fails with this reason.
     """
-    text = os.environ.pop(ENVIRONMENT, "")
+    text, packages = os.environ.pop(ENVIRONMENT, ""), os.environ.pop(PACKAGES, "")
+    directory = environments_directory()
+    if packages and (why := _fetch(packages, directory, session)):
+        return why
+    os.environ[VARIABLE] = directory
     if not text:
         return ""
     environment = msgspec.json.decode(text, type=Environment)
-    directory = environments_directory()
-    why = ""
-    if not Cache(directory, say=print).has(environment.key):
-        why = _prepare(directory, text)
-    if not why:
-        place = os.path.join(directory, environment.key)
-        inherited = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}"))
-        os.environ["PHALANX_RUNTIME_ENV"] = json.dumps(inherited | reference(environment))
-        about = [worker.hex(), msgspec.json.encode(session).decode(), json.dumps(dict(devices))]
-        _become(place, about)
-    return why
+    if not Cache(directory, say=print).has(environment.key) and (why := _prepare(directory, text)):
+        return why
+    place = os.path.join(directory, environment.key)
+    inherited = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}"))
+    os.environ["PHALANX_RUNTIME_ENV"] = json.dumps(inherited | reference(environment))
+    about = [worker.hex(), msgspec.json.encode(session).decode(), json.dumps(dict(devices))]
+    return _become(place, about)
+
+
+def _fetch(packages: str, directory: str, session: Session) -> str:
+    """Fetch packages through the node of this session. Returns the reason if that failed."""
+    try:
+        fetch(read_uris(packages), directory, _ask_through(session))
+    except (FetchError, UnpackError, ValueError) as error:
+        return f"The packages of the environment could not be fetched: {error}."
+    except OSError as error:
+        at = f" ({error.filename})" if error.filename else ""
+        return f"The packages of the environment could not be fetched: {error.strerror}{at}."
+    return ""
+
+
+def _ask_through(session: Session) -> Callable[[ReadPackage], PackageRead]:
+    """Return the function that reads from the head, and waits while the head cannot be reached."""
+    node = Announcement(kind="node", pid=os.getppid(), started="", address="", token_file="")
+
+    def ask(request: ReadPackage) -> PackageRead:
+        deadline = time.monotonic() + HEAD_S
+        while True:
+            try:
+                return ask_daemon(session, node, request, ANSWER_S)
+            except (ConnectionError, TimeoutError, SystemFailureError) as error:
+                if time.monotonic() > deadline:
+                    raise FetchError(f"the head cannot be reached: {error}") from None
+                time.sleep(LOOK_AGAIN_S)
+
+    return ask
 
 
 def _become(place: str, about: list[str]) -> NoReturn:
     """Go on as the worker in the environment of this directory."""
     # This descriptor stays open in the worker, so the environment is not removed.
     os.set_inheritable(_in_use(os.path.join(place, READY)), True)
-    os.environ[VARIABLE] = os.path.dirname(place)
     os.environ["VIRTUAL_ENV"] = place
     os.environ["PATH"] = f"{place}/bin{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     python = os.path.join(place, "bin", "python")

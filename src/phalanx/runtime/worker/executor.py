@@ -161,22 +161,8 @@ class WorkerExecutor:
         os.umask(mask_of_work(message.umask))
         if message.authkey:
             current_process().authkey = message.authkey
-        environment = all_native(job.environment)
-        directory = environment.get("working_dir")
-        if not (directory and self._enters(directory)):
-            with contextlib.suppress(OSError):
-                os.chdir(native(message.directory))
-        if directory:
-            sys.path.insert(0, os.path.abspath(directory))
-        if modules := environment.get("py_modules"):
-            # Imported here because few programs have such modules, and this imports the import
-            # machinery.
-            from phalanx.runtime.worker.py_modules import offer_modules
-
-            offer_modules(modules)
-            for path in modules:
-                if not os.path.exists(path):
-                    _warn(f"{path} of py_modules does not exist on this node")
+        if self._setup_error is None:
+            self._enter(native(message.directory))
         if message.hook and self._setup_error is None:
             try:
                 pickle.loads(message.hook)()  # noqa: S301  # from the driver, by way of the node
@@ -186,18 +172,19 @@ class WorkerExecutor:
                     f"Failed to execute the setup hook method.\n{text}"
                 )
 
-    def _enters(self, directory: str) -> bool:
-        """Enter the directory. Returns whether that succeeded.
-
-        Directories are not copied to other machines. Work that needs no files of the directory runs
-        all the same, and other work prints why it finds none.
+    def _enter(self, drivers: str) -> None:
+        """Enter the working directory, and make the modules importable that the environment names.
+        Without a working directory, enter the driver's, if it exists here.
         """
-        try:
-            os.chdir(directory)
-        except OSError as error:
-            _warn(f"working_dir {directory} cannot be entered on this node ({error.strerror})")
-            return False
-        return True
+        environment = all_native(self._job.environment)
+        if environment.get("working_dir") or environment.get("py_modules"):
+            # Imported here because few programs have directories and modules.
+            from phalanx.runtime.worker.directories import use_directories
+
+            if use_directories(environment, drivers, _warn):
+                return
+        with contextlib.suppress(OSError):
+            os.chdir(drivers)
 
     def become(self, message: CreateActor) -> ActorHost:
         """Make the actor that this worker is from now on."""

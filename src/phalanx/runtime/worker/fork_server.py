@@ -19,6 +19,7 @@ from typing import NoReturn
 
 import msgspec
 
+from phalanx.model.packages import VARIABLE as PACKAGES
 from phalanx.model.raw_bytes import native
 from phalanx.observe.log_lines import WARNING
 from phalanx.protocol.fork_messages import Fork, Forked, OutputRead, ReadOutput, SendSignal
@@ -202,7 +203,7 @@ class WorkerForkServer(ForkServer):
 
             session, devices = self._session_of_workers, self._shown_devices
             failure = ""
-            if ENVIRONMENT in os.environ:
+            if ENVIRONMENT in os.environ or PACKAGES in os.environ:
                 from phalanx.runtime.worker.environments import enter
 
                 failure = enter(worker, session, devices)

@@ -43,7 +43,7 @@ from phalanx.protocol.requests.jobs import (
     UpdateJob,
 )
 from phalanx.protocol.requests.news import GetNews, Since
-from phalanx.protocol.requests.packages import PutPackage
+from phalanx.protocol.requests.packages import PutPackage, ReadPackage
 from phalanx.protocol.requests.queues import (
     CreateQueue,
     OpenQueue,
@@ -257,10 +257,12 @@ def test_users_change_neither_queues_nor_nodes_nor_shares(ana: Person) -> None:
 
 
 def test_users_upload_packages_and_viewers_do_not(head: Head, boss: Person, ana: Person) -> None:
-    assert ana.ask(PutPackage("0" * 64, 1)) == 0
+    assert ana.ask(PutPackage("0" * 64, 1)) == -1, "the head of this test takes none"
+    assert ana.ask(ReadPackage("0" * 64)).size == -1
     boss.ask(SetRole("ana", "viewer"))
-    with pytest.raises(NotAllowedError):
-        ana.ask(PutPackage("0" * 64, 1))
+    for request in (PutPackage("0" * 64, 1), ReadPackage("0" * 64)):
+        with pytest.raises(NotAllowedError):
+            ana.ask(request)
 
 
 def test_nobody_submits_to_a_queue_without_a_list(head: Head, boss: Person, ana: Person) -> None:

@@ -1,4 +1,4 @@
-"""Packs directories and modules of the submitter as zip files, which their content names."""
+"""Packs directories and modules of a program as zip files, which their content names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from phalanx.model.ignoring import Rule, is_ignored, read_rules
 from phalanx.model.packages import MOST_BYTES
@@ -24,6 +24,18 @@ _SHOWN = 5
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _IN_MEMORY = 16 << 20
 _PIECE = 1 << 20
+
+
+class Content(NamedTuple):
+    """A file of a package."""
+
+    path: Path
+    name: str
+    """The path of the file in the package."""
+    size: int
+    mode: int
+    changed: int
+    """The time of the last change of the file's content, in nanoseconds."""
 
 
 class Packed:
@@ -48,26 +60,65 @@ def pack(path: str, excludes: Sequence[str] = (), *, with_its_name: bool = False
     package, as is necessary for a module. Raises ValueError for a path that does not exist, and
     for a package that is too large.
     """
-    root = Path(os.path.expanduser(path)).resolve()
-    if root.is_file() and root.suffix in (".zip", ".whl"):
-        file = root.open("rb")
-        return _bounded(Packed(file, [(root.name, root.stat().st_size)]), path)
-    if not root.exists():
-        raise ValueError(f"{path} is not a valid path: there is no such directory or file")
-    top = root.parent if with_its_name or root.is_file() else root
-    found = [root] if root.is_file() else list(files_below(root, excludes))
-    listed = [(one.relative_to(top).as_posix(), one.stat().st_size) for one in found]
+    found = contents(path, excludes, with_its_name=with_its_name)
+    listed = [(one.name, one.size) for one in found]
+    if (archive_path := _archive(path)) is not None:
+        return _bounded(Packed(archive_path.open("rb"), listed), path)
     _check(sum(length for _, length in listed), MOST_UNPACKED, listed, path)
     packed = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 -- the caller closes it
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for one, (name, _) in zip(found, listed, strict=True):
-            entry = zipfile.ZipInfo(name, _EPOCH)
-            entry.external_attr = (one.stat().st_mode & 0o700 | 0o100000) << 16
+        for one in found:
+            entry = zipfile.ZipInfo(one.name, _EPOCH)
+            entry.external_attr = (one.mode & 0o700 | 0o100000) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            with one.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
+            with (
+                one.path.open("rb") as source,
+                archive.open(entry, "w", force_zip64=True) as target,
+            ):
                 while piece := source.read(_PIECE):
                     target.write(piece)
     return _bounded(Packed(packed, listed), path)
+
+
+def contents(
+    path: str, excludes: Sequence[str] = (), *, with_its_name: bool = False
+) -> list[Content]:
+    """Return the files that `pack` packs with these arguments, in a fixed order.
+
+    Two equal lists mean most likely equal packages: they have the sizes and times of all files.
+    Raises ValueError for a path that does not exist.
+    """
+    if (archive := _archive(path)) is not None:
+        return [_content(archive, archive.name)]
+    root = _root(path)
+    if not root.exists():
+        raise ValueError(f"{path} is not a valid path: there is no such directory or file")
+    top = root.parent if with_its_name or root.is_file() else root
+    found = [root] if root.is_file() else files_below(root, excludes)
+    return [_content(one, one.relative_to(top).as_posix()) for one in found]
+
+
+def name_in_package(path: str) -> str:
+    """Return the name of a module in its own package; "" for a zip file or wheel, all of which is
+    on the path of modules.
+    """
+    return "" if _archive(path) is not None else _root(path).name
+
+
+def _root(path: str) -> Path:
+    """Return a path whose last name is that which the caller gave, also if it names a link."""
+    return Path(os.path.abspath(os.path.expanduser(path)))
+
+
+def _archive(path: str) -> Path | None:
+    """Return the path of a file that is a package already; None for any other path."""
+    root = _root(path)
+    return root if root.is_file() and root.suffix in (".zip", ".whl") else None
+
+
+def _content(path: Path, name: str) -> Content:
+    about = path.stat()
+    return Content(path, name, about.st_size, about.st_mode, about.st_mtime_ns)
 
 
 def _bounded(packed: Packed, path: str) -> Packed:
@@ -93,7 +144,7 @@ def _check(length: int, most: int, files: list[tuple[str, int]], path: str) -> N
 def files_below(root: Path, excludes: Sequence[str] = ()) -> Iterator[Path]:
     """Yield the files of a directory that belong to its package, in a fixed order."""
     last = read_rules(excludes)
-    yield from _files(root, "", [], last, {root})
+    yield from _files(root, "", [], last, {root.resolve()})
 
 
 def _files(
