@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import Annotated, Any
 
 from phalanx.cli.layout import Column, fitted
@@ -58,7 +59,7 @@ def fitted_table(
     columns = [
         Column(
             name,
-            lambda row, at=number: row[at],
+            itemgetter(number),
             rank=ranks.get(name, 0),
             is_right=name in right,
             is_text=name in texts,

@@ -7,9 +7,10 @@ import shutil
 import subprocess
 from typing import Annotated
 
+from phalanx.cli.node_names import SHORT
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import NOT_FOUND, fail
-from phalanx.cli.state import SHORT, TIMEOUT_S, Address, Json, Timeout, echo_data, query_state
+from phalanx.cli.state import TIMEOUT_S, Address, Json, Timeout, echo_data, query_state
 from phalanx.cli.table import say
 from phalanx.observe.state.query import MAX_LIMIT, StateQuery, Value
 

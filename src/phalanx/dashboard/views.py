@@ -30,6 +30,7 @@ from phalanx.dashboard.pages import (
     what_if,
     work,
 )
+from phalanx.dashboard.pages.metrics import SPANS_S
 from phalanx.dashboard.record import NotRecordedError
 from phalanx.dashboard.watch import ClusterSnapshot, Watch
 from phalanx.dashboard.what_if import WhatIf
@@ -206,7 +207,7 @@ class Views:
         self, snapshot: ClusterSnapshot, node_id: str, span: str
     ) -> node_use.NodeUsePage | None:
         """Ask a node for its usage; None if it does not answer."""
-        asked = GetNodeUse(node_id, node_use.SPANS_S[span])
+        asked = GetNodeUse(node_id, SPANS_S[span])
         try:
             use = await self._watch.shared(asked, snapshot.version)
         except (PhalanxError, ValueError):  # it is away, or a record is shown, which has no usage

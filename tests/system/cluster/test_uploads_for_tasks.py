@@ -42,8 +42,8 @@ def project(tmp_path):
 
 @phalanx.remote
 def look():
-    import ours
-    import tool
+    import ours  # type: ignore[import-not-found]
+    import tool  # type: ignore[import-not-found]
 
     data = Path("sub/data.txt").read_text()
     return ours.VALUE, tool.VALUE, data, os.path.exists("secret.log"), ours.__file__, os.getcwd()

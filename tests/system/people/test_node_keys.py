@@ -42,7 +42,7 @@ from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields
 from phalanx.protocol.requests.request import encode_request
 from phalanx.runtime.daemons.personal_token import PersonalToken
-from phalanx.runtime.daemons.remote import _exactly
+from phalanx.runtime.daemons.remote import exactly
 
 JOINED = (Joined, View)
 
@@ -79,8 +79,8 @@ def dialled(address: str, key: PersonalToken, role: Role) -> socket.socket | Non
     nonce = os.urandom(NONCE_BYTES)
     side = ClientsHandshake(key.id.encode(), key.secret, nonce=nonce, role=role)
     sock.sendall(side.hello)
-    sock.sendall(side.proof(_exactly(sock, CHALLENGE_BYTES)))
-    if _exactly(sock, VERDICT_BYTES)[0]:
+    sock.sendall(side.proof(exactly(sock, CHALLENGE_BYTES)))
+    if exactly(sock, VERDICT_BYTES)[0]:
         sock.close()
         return None
     return sock

@@ -31,13 +31,13 @@ NAMES = NodeNames(NODES)
 
 def cycle(number: int, **fields: Any) -> CycleInfo:
     lists: dict[str, list[Any]] = {"placed": [], "evicted": [], "promised": [], "left": []}
-    known = {
+    known: dict[str, Any] = {
         "number": number, "at": NOW, "repeats": 0, "took_s": 0.0123, "read_s": 0.0011,
         "actions": {"allocate": 0.004, "preempt": 0.003, "reclaim": 0.002, "backfill": 0.001},
         "may_evict": True, "considered": 7, "warnings": [], **lists,
     }  # fmt: skip
     found = known | fields
-    counts = {name: len(found[name]) for name in lists}  # type: ignore[arg-type]
+    counts = {name: len(found[name]) for name in lists}
     return CycleInfo(**{"counts": counts, **found})
 
 
@@ -86,7 +86,7 @@ def report() -> str:
 
 
 def steps() -> str:
-    known = {
+    known: dict[str, Any] = {
         "namespace": "default", "submitted": NOW - 90, "user": "alice", "queue": "lab",
         "command": "python train.py", "tasks": 8, "nodes": ("gpu-1",), "started": NOW - 60,
     }  # fmt: skip

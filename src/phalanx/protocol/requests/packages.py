@@ -40,7 +40,7 @@ class PackageRead(msgspec.Struct, array_like=True):
 class ReadPackage(Request[PackageRead]):
     """Read a part of a package from `offset` on."""
 
-    kind: ClassVar[int] = 97
+    kind: ClassVar[int] = 98
     verb: ClassVar[Verb] = Verb.SUBMIT
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
