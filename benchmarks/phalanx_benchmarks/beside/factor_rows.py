@@ -21,7 +21,7 @@ from phalanx_benchmarks.beside.fading import (
     WaitingJob,
 )
 from phalanx_benchmarks.beside.history_rows import OTHER_TIMES, WEIGHT, Users
-from phalanx_benchmarks.beside.rows import DIFFERS, ON_PURPOSE, SAME, Row
+from phalanx_benchmarks.beside.rows import DIFFERS, MENDED, ON_PURPOSE, SAME, Row
 
 SIZE = "the size of a job is its part of all billing units, as GPUs count, too"
 SMALL_FIRST = "a negative weight prefers small jobs; the priorities differ by this weight"
@@ -226,7 +226,7 @@ def ages_row(
             parts = sum(float(part) for part in one[1:]) - nices[user]
             if not parts - 2.5 < float(one.priority) < parts + 1.5:
                 wrong.append(f"{user} PRIORITY {one.priority}, the sum of factors is {parts:.0f}")
-    kind = DIFFERS if any(faults) else SAME
+    kind = DIFFERS if any(faults) else MENDED  # --nice once had no effect
     return Row(name, kind, "\n".join(faults[0]), "\n".join(faults[1]))
 
 
