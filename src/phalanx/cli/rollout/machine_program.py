@@ -211,7 +211,7 @@ def install(place: Place, request: dict[str, Any]) -> dict[str, Any]:
             package = request["package"]
             if request["wheel"]:
                 package = os.path.join(uploads, request["wheel"]) + request["extras"]
-            pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+            pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
             run([*pip, *request["pip"], package], "pip install")
             facts = facts_of(python) or {}
             about = {"version": facts["version"], "protocol": facts["protocol"]}
