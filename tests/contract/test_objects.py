@@ -26,6 +26,7 @@ def test_an_array_comes_back_equal_and_read_only(ray, get):
         array[0] = 1
 
 
+@pytest.mark.with_a_node("each get of a client brings the value over the network")
 def test_two_gets_of_an_array_share_its_memory(ray, get):
     ref = ray.put(np.zeros(LARGE))
     assert np.shares_memory(get(ref), get(ref))

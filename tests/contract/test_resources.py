@@ -361,6 +361,7 @@ def blas_threads():
     raise AssertionError(f"{path} does not say how many threads it uses")
 
 
+@pytest.mark.with_a_node("workers cannot import the modules of a client")
 def test_blas_has_as_many_threads_as_its_task_has_cpus(ray, get):
     if any(name in os.environ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")):
         pytest.skip("the person running this chose a number of threads")

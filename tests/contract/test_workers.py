@@ -88,6 +88,7 @@ def test_the_standard_input_of_a_task_is_empty(ray, get):
     assert get(read.remote()) == ""
 
 
+@pytest.mark.with_a_node("the folder is one of the driver's node")
 def test_a_task_runs_in_the_drivers_folder(ray, get):
     import os
 
@@ -155,6 +156,7 @@ def test_what_a_task_changes_of_its_process_stays_for_the_worker_s_next_tasks(ra
     assert seen[changed] == ["/", 0o027, "yes", True]
 
 
+@pytest.mark.with_a_node("the next task may get a worker that an earlier test has changed")
 def test_a_worker_of_max_calls_1_leaves_nothing_to_the_next_task(ray, get):
     import os
 
