@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import secrets
-import sys
 import time
 import uuid
 from typing import Any, TypeVar
@@ -15,13 +14,11 @@ import msgspec
 
 from phalanx.api.job import Job
 from phalanx.api.new_manifests import job_manifest, new_request
-from phalanx.api.uploads import with_packages
 from phalanx.errors import AuthenticationError, PhalanxError
 from phalanx.model.jobs.spec import DEFAULT_QUEUE
 from phalanx.objects import by_value
 from phalanx.protocol.requests.jobs import CommandJob
 from phalanx.protocol.requests.request import Request
-from phalanx.runtime.client.engine import UPLOADED
 from phalanx.runtime.client.joining import ANSWER_S, ClientOf, join
 from phalanx.runtime.client.link import Refused
 from phalanx.runtime.client.settings import VARIABLE, DriverSettings
@@ -86,14 +83,9 @@ def connect(where: str, options: EngineOptions, output: Output) -> Engine:
         priority=options.priority,
         env={VARIABLE: msgspec.json.encode(settings).decode()},
         working_dir="",
-        runtime_env={
-            name: value for name, value in (options.runtime_env or {}).items() if name in UPLOADED
-        },
         ttl_s=_KEPT_S,
     )
     spec = job.spec()
-    if job.uploads:
-        spec = with_packages(spec, options.runtime_env or {}, ask, _note)
     ask(new_request([job_manifest(spec)]))
     client = ClientOf(
         address=address, token=token, trust=trust, job=spec.uid, secret=secret,
@@ -169,7 +161,3 @@ def reconnect_s() -> float:
     """Return the seconds for which a client and its driver wait for each other."""
     text = os.environ.get(RECONNECT, "")
     return float(text) if text.replace(".", "", 1).isdecimal() else RECONNECT_S
-
-
-def _note(text: str) -> None:
-    print(f"phalanx: {text}", file=sys.stderr)

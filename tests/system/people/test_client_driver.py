@@ -263,10 +263,15 @@ except Refused as error:
 
 UNDER_RAYS_NAMES = """
 import phalanx.compat.ray as names; names.install()
-import ray
+import ray, sys
 import ray.util.client
 
-ray.init()
+ray.init(runtime_env={"py_modules": sys.argv[1:]})
+
+@ray.remote
+def text():
+    import helper
+    return helper.TEXT
 
 @ray.remote
 class Counter:
@@ -278,16 +283,19 @@ class Counter:
 counter = Counter.options(name="counter", num_cpus=0).remote()
 print(ray.get([counter.add.remote() for _ in range(3)]))
 print(ray.get(ray.get_actor("counter").add.remote()), ray.util.client.ray.is_connected())
+print(ray.get(text.remote()))
 """
 
 
-def test_rays_names_for_the_same(machine: Machine, laptop: Laptop) -> None:
+def test_rays_names_for_the_same(machine: Machine, laptop: Laptop, tmp_path: Path) -> None:
+    module = tmp_path / "helper.py"
+    module.write_text("TEXT = 'of the laptop'\n")
     address = machine.start_head("--host", own_address())
     env = {"RAY_ADDRESS": f"ray://{address}", "RAY_AUTH_MODE": "token"}
-    missing = laptop.python(UNDER_RAYS_NAMES, **env)
+    missing = laptop.python(UNDER_RAYS_NAMES, str(module), **env)
     assert "there is no token" in missing.stderr
     env["RAY_AUTH_TOKEN"] = token_of(machine, "ana")
-    done = laptop.python(UNDER_RAYS_NAMES, **env)
-    assert done.stdout == "[1, 2, 3]\n4 True\n", done.stderr
+    done = laptop.python(UNDER_RAYS_NAMES, str(module), **env)
+    assert done.stdout == "[1, 2, 3]\n4 True\nof the laptop\n", done.stderr
     (job,) = machine.jobs().values()
     assert job["user"] == "ana"

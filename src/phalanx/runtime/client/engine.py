@@ -41,8 +41,6 @@ from phalanx.runtime.engine.definitions import ActorDefinition
 from phalanx.runtime.engine.interface import Output
 
 LEAVE_S = 10.0
-UPLOADED = ("working_dir", "py_modules", "excludes")
-"""The parts of a runtime environment that are uploaded with the driver's job."""
 _EXPLAINED: dict[int, type[Request[Explanation]]] = {
     one.kind: one for one in (Explain, ExplainTask, ExplainActor)
 }
@@ -190,16 +188,6 @@ class ClientEngine(RuntimeEngine):
         heard = self._conversation.heard
         heard[m.Printed] = lambda message: output.log(message.line)
         heard[m.Warned] = lambda message: output.warn(message.text)
-
-    @property
-    def default_env(self) -> dict[str, Any]:
-        """The runtime environment that new work inherits."""
-        return self.job.environment
-
-    @default_env.setter
-    def default_env(self, environment: dict[str, Any]) -> None:
-        kept = {name: value for name, value in environment.items() if name not in UPLOADED}
-        self.job.set_environment(kept)
 
     def stop(self) -> None:
         """End all work of the client, and its driver."""
