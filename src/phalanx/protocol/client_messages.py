@@ -41,13 +41,15 @@ Name = tuple[bytes, int]
 
 class Greeting(msgspec.Struct, array_like=True, tag=1):
     """The client's first message on each connection. `secret` is that of its session; `have` is as
-    in `resumable`. `python` is the version of the client's Python.
+    in `resumable`. `python` is the version of the client's Python. `process` is the driver's
+    process to which the client was connected before; b"" for the first time.
     """
 
     version: int
     secret: bytes
     have: int
     python: str
+    process: bytes = b""
 
 
 class Welcome(msgspec.Struct, array_like=True, tag=2):

@@ -39,7 +39,7 @@ class Place:
         self.path = str(Path(directory, "door"))
         self.got: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self.channel = Channel(self.got.put)
-        facts = lambda: Welcome(process=b"driver", namespace="mine")  # noqa: E731
+        facts = Welcome(process=b"driver", namespace="mine")
         self.door = Door(self.path, hashlib.sha256(SECRET).digest(), self.channel, facts)
         self.is_over = threading.Event()
         self.thread = threading.Thread(target=self._serve)
@@ -102,6 +102,7 @@ def test_the_client_of_the_session_is_let_in(place: Place) -> None:
         ({"secret": b""}, "belongs to another client"),
         ({"version": 99}, "speaks version 99"),
         ({"python": "2.7"}, "runs Python 2.7"),
+        ({"process": b"earlier"}, "the work of the first one is gone"),
     ],
 )
 def test_others_are_told_why_not(place: Place, fields: dict[str, Any], why: str) -> None:

@@ -14,7 +14,6 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable
 
 import msgspec
 
@@ -45,10 +44,8 @@ def python_release() -> str:
 class Door:
     """The driver's side of all connections of its client."""
 
-    def __init__(
-        self, path: str, secret_hash: bytes, channel: Channel, facts: Callable[[], Welcome]
-    ) -> None:
-        """`path`: the path of the socket. `facts` returns what a client is told."""
+    def __init__(self, path: str, secret_hash: bytes, channel: Channel, facts: Welcome) -> None:
+        """`path`: the path of the socket. `facts`: what a client is told."""
         self._secret_hash = secret_hash
         self._channel = channel
         self._facts = facts
@@ -69,7 +66,7 @@ class Door:
             client, greeting = come
             try:
                 self._channel.resume(greeting.have)
-                welcome = msgspec.structs.replace(self._facts(), have=self._channel.received)
+                welcome = msgspec.structs.replace(self._facts, have=self._channel.received)
                 client.sendall(encode_frame([welcome]))
                 self._channel.serve(client)
             except OSError:
@@ -145,6 +142,8 @@ class Door:
                 f"the client runs Python {greeting.python} and the cluster Python "
                 f"{python_release()}: functions can be sent only between the same"
             )
+        if greeting.process not in (b"", self._facts.process):
+            return "the driver was lost and started again, and the work of the first one is gone"
         return ""
 
 

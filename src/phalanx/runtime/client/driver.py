@@ -69,7 +69,7 @@ class ClientDriver:
         self._submitting = Submitting(runtime, self._held)
         self._has_left = threading.Event()
         path = session.socket_of(client_socket_of(runtime.process_id))
-        self._door = Door(path, settings.secret_hash, self.channel, self._facts)
+        self._door = Door(path, settings.secret_hash, self.channel, self._facts())
         self._handlers: dict[type, Callable[[Any], None]] = {
             m.DefineFunction: self._submitting.define_function,
             m.DefineTemplate: self._submitting.define_template,

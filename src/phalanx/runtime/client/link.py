@@ -48,6 +48,7 @@ class Link:
         self._channel = channel
         self._secret = secret
         self._reconnect_s = reconnect_s
+        self._process = b""
         self._lost = lost
         self._warn = warn
 
@@ -64,13 +65,14 @@ class Link:
         try:
             sock.settimeout(_GREETING_S)
             have = self._channel.received
-            greeting = Greeting(CLIENT_VERSION, self._secret, have, python_release())
+            greeting = Greeting(CLIENT_VERSION, self._secret, have, python_release(), self._process)
             sock.sendall(encode_frame([greeting]))
             welcome = read_frame(sock, GREETING_BYTES, decode_greeting)
             if not isinstance(welcome, Welcome):
                 raise ProtocolError("a driver answers with a welcome")
             if welcome.refusal:
                 raise Refused(welcome.refusal)
+            self._process = welcome.process
             self._channel.resume(welcome.have)
         except EOFError:
             sock.close()
