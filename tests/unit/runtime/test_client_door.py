@@ -60,7 +60,12 @@ class Place:
         return mine
 
     def greet(self, **fields: Any) -> tuple[socket.socket, Welcome]:
-        given = {"version": CLIENT_VERSION, "secret": SECRET, "have": 0, "python": python_release()}
+        given: dict[str, Any] = {
+            "version": CLIENT_VERSION,
+            "secret": SECRET,
+            "have": 0,
+            "python": python_release(),
+        }
         sock = self.come(encode_frame([Greeting(**given | fields)]))
         return sock, read_frame(sock, GREETING_BYTES, decode_greeting)
 
