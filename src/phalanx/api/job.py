@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from phalanx.api.directories import default_directory
 from phalanx.api.job_config import JOB_CONFIG
 from phalanx.manifests.sizes import read_size
-from phalanx.model.environments import TOOLS, reference
+from phalanx.model.environments import IMAGE, TOOLS, reference
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import ArraySpec
 from phalanx.model.jobs.dependencies import Dependencies
@@ -129,9 +129,10 @@ class Job:
     """
     runtime_env: Mapping[str, Any] | None = None
     """The software of the job, prepared on each node before any member begins: {"pip": ["numpy"]},
-    {"uv": "uv.lock"} or {"conda": "environment.yml"}; `working_dir` and `py_modules`, which are
-    uploaded, with `excludes`; and `env_vars` and `config` as for tasks. Paths name files of the
-    submitter.
+    {"uv": "uv.lock"} or {"conda": "environment.yml"}; the image in which its commands run:
+    {"image_uri": "python:3.12"}, or {"container": {"image": ..., "run_options": [...]}};
+    `working_dir` and `py_modules`, which are uploaded, with `excludes`; and `env_vars` and `config`
+    as for tasks. Paths name files of the submitter.
     """
     max_retries: int = 0
     """How often the job starts again after a failure; -1 for no limit."""
@@ -226,7 +227,7 @@ class Job:
         given = dict(self.runtime_env or {})
         environment = environment_of(given)
         variables = {**(given.get("env_vars") or {}), **(self.env or {})}
-        if environment is not None:
+        if environment is not None and environment.tool != IMAGE:
             # The tasks of a driver that is this job have the environment, too.
             of_job = json.dumps({"runtime_env": reference(environment)})
             variables.setdefault(JOB_CONFIG, of_job)

@@ -34,6 +34,15 @@ Conda = Annotated[
         "the name of one that the nodes have.",
     ),
 ]
+Image = Annotated[
+    str | None,
+    Option(
+        "--image",
+        rich_help_panel=panels.COMMAND,
+        help="Image in which the command runs, by podman, apptainer, enroot or docker of its node: "
+        "a name such as python:3.12, or a file (.sif, .sqsh).",
+    ),
+]
 WorkingDir = Annotated[
     str | None,
     Option(
@@ -56,8 +65,8 @@ RuntimeEnvFile = Annotated[
     Option(
         "--runtime-env",
         rich_help_panel=panels.COMMAND,
-        help="YAML or JSON file with a runtime environment: pip, uv or conda, working_dir, "
-        "py_modules, excludes, env_vars, config.",
+        help="YAML or JSON file with a runtime environment: pip, uv, conda, image_uri or "
+        "container, working_dir, py_modules, excludes, env_vars, config.",
     ),
 ]
 RuntimeEnvJson = Annotated[
@@ -85,7 +94,7 @@ def runtime_env(
         if not given:
             continue
         if tool in found:
-            name = tool.replace("_", "-").removesuffix("s")
+            name = tool.replace("_", "-").removesuffix("s").removesuffix("-uri")
             raise ValueError(f"--{name} cannot be combined with a runtime environment that has it")
         is_list = tool in ("pip", "uv") and isinstance(given, list) and len(given) == 1
         is_file = is_list and str(given[0]).endswith(_FILES)

@@ -16,6 +16,7 @@ from phalanx.cli.durations import METAVAR, seconds_at_least
 from phalanx.cli.ending import Ended
 from phalanx.cli.environment_options import (
     Conda,
+    Image,
     Pip,
     PyModule,
     RuntimeEnvFile,
@@ -353,6 +354,7 @@ def run(
     pip: Pip = None,
     uv: Uv = None,
     conda: Conda = None,
+    image: Image = None,
     working_dir: WorkingDir = None,
     py_module: PyModule = None,
     runtime_env_file: RuntimeEnvFile = None,
@@ -426,6 +428,7 @@ def run(
                 pip=pip,
                 uv=uv,
                 conda=conda,
+                image_uri=image,
                 working_dir=working_dir,
                 py_modules=py_module,
             ),

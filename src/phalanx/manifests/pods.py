@@ -9,6 +9,7 @@ from typing import Any
 from phalanx.errors import BatchFileError
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.shapes import read_shape
+from phalanx.model.environments import image_named
 from phalanx.model.gpu_sharing import with_foreign_terms
 from phalanx.model.jobs.spec import Pairs, Port, Process, Template
 from phalanx.model.options import amount_fault
@@ -20,7 +21,7 @@ IN_A_POD = {
     "serviceAccount": "processes run as the user who runs the node",
     "automountServiceAccountToken": "there are no service accounts here",
     "securityContext": "processes run as the user who runs the node",
-    "imagePullSecrets": "no image is pulled: commands run as processes",
+    "imagePullSecrets": "a node's tool pulls images with its user's own credentials",
     "hostNetwork": "processes always use the node's network",
     "hostPID": "processes always see the node's processes",
     "hostIPC": "processes always share the node's memory",
@@ -40,8 +41,7 @@ IN_A_POD = {
     "overhead": "a process needs nothing in addition to its request",
 }
 IN_A_CONTAINER = {
-    "image": "no image is pulled: the command runs as a process, with the node's programs",
-    "imagePullPolicy": "no image is pulled: the command runs as a process",
+    "imagePullPolicy": "a node pulls an image when it does not have it",
     "volumeMounts": "processes see the node's own files; use paths that exist there",
     "volumeDevices": "processes see the node's own files",
     "securityContext": "processes run as the user who runs the node",
@@ -161,6 +161,7 @@ def _process(at: Fields) -> Process:
         args=at.texts("args"),
         env=_environment(at),
         working_dir=at.text("workingDir"),
+        image=_image(at),
         requests=requests,
         limits=limits,
         ports=_ports(at),
@@ -170,6 +171,23 @@ def _process(at: Fields) -> Process:
         at.warn("command" if at.has("command") else "", "no_command", reason)
     at.warn_unknown()
     return process
+
+
+def _image(at: Fields) -> str:
+    name = at.text("image")
+    if not name:
+        return ""
+    try:
+        image_named(name, is_optional=True)
+    except ValueError as error:
+        at.error("image", "image_invalid", str(error))
+    at.warn(
+        "image",
+        "no_meaning_here",
+        "used only on nodes with podman, apptainer, enroot or docker; on others the command runs "
+        "with the node's programs",
+    )
+    return name
 
 
 def _environment(at: Fields) -> Pairs:

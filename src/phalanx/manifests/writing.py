@@ -192,6 +192,7 @@ def _process(process: Process) -> Written:
         name=process.name,
         command=list(process.command),
         args=list(process.args),
+        image=process.image,
         workingDir=process.working_dir,
         env=[{"name": k, "value": v} for k, v in process.env],
         ports=[_kept(containerPort=p.number, name=p.name) for p in process.ports],

@@ -1,4 +1,5 @@
-"""Environments: the software of a job or a task, which uv, pip or conda installs on each node.
+"""Environments: the software of a job or a task, which uv, pip or conda installs on each node, or
+the image of a container in which a job runs.
 
 An environment is content: two environments with equal packages, files and options are one, and have
 one key.
@@ -9,12 +10,22 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
-TOOLS = ("uv", "pip", "conda")
+IMAGE: Final = "image"
+"""The tool of an environment that is an image: the node's own tool for containers."""
+IMAGE_FIELDS = ("image_uri", "container")
+"""Ray's fields for an image."""
+TOOLS = ("uv", "pip", "conda", *IMAGE_FIELDS)
 """The fields of a runtime environment that name an environment; one of them may be given."""
+MODULES_IN_IMAGE = "PHALANX_MODULES"
+"""The variable with the directories of uploaded modules, which come first on the PYTHONPATH of a
+command in an image. The program that starts the container must not import from them.
+"""
+TOOL_LABEL = "phalanx.io/container"
+"""The label of a node with its tool for containers."""
 SETUP_TIMEOUT_S = 600
 """Seconds that the preparation may take, unless `config` says otherwise; as in Ray."""
 MOST_BYTES = 4 << 20
@@ -43,26 +54,32 @@ _FIELDS = {
 class Environment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The software of one environment."""
 
-    tool: Literal["uv", "pip", "conda"]
+    tool: Literal["uv", "pip", "conda", "image"]
     packages: tuple[str, ...] = ()
     """Lines of a requirements file."""
     files: tuple[tuple[str, str], ...] = ()
     """Files of the tool, as (name, text): uv.lock and pyproject.toml, or environment.yml."""
     options: tuple[str, ...] = ()
-    """More arguments for the command that installs the packages."""
+    """More arguments for the command that installs the packages, or runs the container."""
     version: str = ""
     """The version of the tool that is required, such as "==24.0"; "": any."""
     is_checked: bool = False
     """Whether the installed packages are checked for conflicts."""
     named: str = ""
-    """The name or the path of an environment of conda that the node has already."""
+    """The name or the path of an environment of conda that the node has already, or the name of an
+    image.
+    """
     timeout_s: int = SETUP_TIMEOUT_S
     """Seconds that the preparation may take; 0: without limit."""
+    is_optional: bool = False
+    """Whether commands run with the node's programs where no tool for containers is."""
 
     @property
     def key(self) -> str:
         """The name of the environment in the caches of nodes: the SHA-256 of its content."""
-        content = msgspec.structs.replace(self, timeout_s=0)
+        content = msgspec.structs.asdict(msgspec.structs.replace(self, timeout_s=0))
+        if not self.is_optional:
+            del content["is_optional"]  # the keys of earlier versions stay valid
         return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:32]
 
 
@@ -92,7 +109,10 @@ def read_environment(
         return None
     given = runtime_env[tool]
     timeout_s = max(int((runtime_env.get("config") or {}).get("setup_timeout_seconds", 600)), 0)
-    found = _conda(given, read) if tool == "conda" else _python(tool, given, read)
+    if tool in IMAGE_FIELDS:
+        found = _image(tool, given)
+    else:
+        found = _conda(given, read) if tool == "conda" else _python(tool, given, read)
     found = msgspec.structs.replace(found, timeout_s=timeout_s)
     size = sum(len(text) for text in found.packages) + sum(len(text) for _, text in found.files)
     if size > MOST_BYTES:
@@ -125,9 +145,13 @@ def written_environment(environment: Environment) -> dict[str, Any]:
     """Return the runtime environment, without paths of files, that `read_environment` reads as
     this environment.
     """
-    tool, files = environment.tool, dict(environment.files)
+    tool: str = environment.tool
+    files = dict(environment.files)
     given: Any
-    if tool == "conda":
+    if tool == IMAGE:
+        tool, given = "container", {"image": environment.named}
+        given |= {"run_options": list(environment.options)} if environment.options else {}
+    elif tool == "conda":
         given = environment.named or {"files": files}
     else:
         options = "pip_install_options" if tool == "pip" else "uv_pip_install_options"
@@ -166,6 +190,30 @@ def _python(tool: str, given: Any, read: Callable[[str], str]) -> Environment:
     if isinstance(packages, str):
         packages = read(packages).splitlines()
     return Environment(tool=tool, packages=_texts(tool, "packages", packages), **about)  # type: ignore[arg-type]
+
+
+def image_named(name: str, options: tuple[str, ...] = (), *, is_optional: bool) -> Environment:
+    """Return the environment of an image. Raises ValueError for a text that names no image."""
+    if not name or name.startswith("-") or any(c.isspace() or not c.isprintable() for c in name):
+        raise ValueError(
+            f"{name!r} is no image: it is a name such as docker.io/library/python:3.12, or a file"
+        )
+    return Environment(tool=IMAGE, named=name, options=options, is_optional=is_optional)
+
+
+def _image(field: str, given: Any) -> Environment:
+    fields = dict(given) if isinstance(given, Mapping) else {"image": given}
+    if isinstance(given, Mapping) != (field == "container"):
+        raise TypeError("image_uri of runtime_env is a name, and container is a mapping.")
+    if unknown := sorted(set(fields) - {"image", "run_options"}):
+        raise ValueError(
+            f"container of runtime_env has no field {unknown[0]!r}; it has image and run_options."
+        )
+    name = fields.get("image")
+    if not isinstance(name, str):
+        raise TypeError(f"{field} of runtime_env names an image by text, not by {name!r}.")
+    options = _texts("container", "run_options", fields.get("run_options") or [])
+    return image_named(name, options, is_optional=False)
 
 
 def _conda(given: Any, read: Callable[[str], str]) -> Environment:

@@ -253,6 +253,8 @@ _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("pip", _is_software, "a list of packages, a path, or a dict"),
     ("uv", _is_software, "a list of packages, a path, or a dict"),
     ("conda", _is_software, "a name, a path, or a dict"),
+    ("image_uri", lambda value: isinstance(value, str), "the name of an image"),
+    ("container", lambda value: isinstance(value, Mapping), "a dict with the image"),
     ("working_dir", _is_path, "a path"),
     ("py_modules", _are_modules, "a list of paths and modules"),
     ("excludes", _are_texts, "a list of strings"),

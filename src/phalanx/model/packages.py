@@ -43,12 +43,13 @@ class Package(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class Preparation(msgspec.Struct, frozen=True):
     """The description of what a node prepares for a member, which is a file of the job. `mark`: the
-    name of the packages together.
+    name of the packages together. `images`: the images that processes of the member name.
     """
 
     environment: Environment | None
     packages: tuple[Package, ...]
     mark: str
+    images: tuple[Environment, ...] = ()
 
 
 def mark_of(packages: Sequence[Package]) -> str:

@@ -488,6 +488,8 @@ class JobMembers:
         how = member.reason or f"exit code {member.code}"
         self._note(f"member {order.name} has ended: {how}", job=order.job)
         self._reports.ended(member)
+        if order.after is not None and (member.code or member.is_ending):
+            self._processes.clean_up(member, order.after)
         self._continue_run(member.place)
 
     # ---- time --------------------------------------------------------------------------------

@@ -59,6 +59,11 @@ class MemberProcesses:
         member.running.add(process)
         self._commands.run(process, member.order, command, preparing_log(member.log))
 
+    def clean_up(self, member: Member, command: Command) -> None:
+        """Start the command that follows a member that has ended. It belongs to no member."""
+        process = MARK + self._effects.make_unique(10)
+        self._commands.run(process, member.order, command, preparing_log(member.log))
+
     def run_step(self, member: Member, order: StartStep) -> None:
         """Start a step of a member."""
         process = self._name(member, order.command)

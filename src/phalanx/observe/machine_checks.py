@@ -71,6 +71,8 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Why NVIDIA's driver gave no list of GPUs; "" if it gave one, or if there is no driver."""
     has_command_groups: bool
     """Whether the user may create control groups below the group of the user's processes."""
+    container_tool: str = ""
+    """The path of the program that runs images of jobs; "" if there is none."""
     hostname: str
     host_addresses: Sequence[str]
     """The addresses to which the host name resolves; empty if it does not resolve."""
@@ -105,6 +107,7 @@ def check_machine(facts: MachineFacts) -> list[Check]:
         _open_files(facts),
         _gpus(facts),
         _groups(facts),
+        _containers(facts),
         _host(facts),
         _daemons(facts),
     ]
@@ -220,6 +223,11 @@ def _groups(facts: MachineFacts) -> Check:
         said="not writable: memory limits are watched twice a second instead of held",
         cure="Start Phalanx in a unit with Delegate=yes, or by systemd-run --user --scope.",
     )
+
+
+def _containers(facts: MachineFacts) -> Check:
+    said = f"by {facts.container_tool}" if facts.container_tool else "none: jobs have no images"
+    return Check(what="containers", state=WELL, said=said)
 
 
 def _host(facts: MachineFacts) -> Check:

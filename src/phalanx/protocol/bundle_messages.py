@@ -201,6 +201,10 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     """Whether the job has one member, which begins without BeginMember."""
     packages: list[Package] = []
     """The packages that the node fetches from the head before it prepares the member."""
+    after: Command | None = None
+    """The command that runs after a member that failed or was ended, when its bundle is free again:
+    it removes what a killed member has left with a tool. Nobody waits for it.
+    """
 
 
 class FetchPackage(msgspec.Struct, array_like=True, tag=150):

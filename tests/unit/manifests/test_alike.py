@@ -43,6 +43,7 @@ def test_another_name_and_other_words_need_no_reading(monkeypatch: pytest.Monkey
         with_process(env=(("A=B", "b"),)),
         with_process(requests=(("CPU", 2.0),), limits=(("CPU", 1.0),)),
         with_process(ports=(Port(number=0),)),
+        with_process(image="--privileged"),
     ],
     ids=repr,
 )

@@ -152,6 +152,7 @@ kind: ConfigMap
     assert isinstance(spec, JobSpec)
     (process,) = spec.groups[0].template.processes
     assert process.env == (("B", "5"),)
+    assert process.image == "i"
     assert process.needs == {"rdma/hca": 1.0}
 
 

@@ -59,6 +59,11 @@ def read(given: dict[str, Any]) -> Environment | None:
             {"conda": {"dependencies": ["pip"]}},
             Environment(tool="conda", files=(("environment.yml", '{"dependencies":["pip"]}'),)),
         ),
+        ({"image_uri": "a/b:1"}, Environment(tool="image", named="a/b:1")),
+        (
+            {"container": {"image": "a", "run_options": ["--hostname", "x"]}},
+            Environment(tool="image", named="a", options=("--hostname", "x")),
+        ),
         (
             {"uv": ["a"], "config": {"setup_timeout_seconds": 5}},
             Environment(tool="uv", packages=("a",), timeout_s=5),
@@ -89,6 +94,12 @@ def test_runtime_environments_name_environments(given, expected):
         ({"uv": {"files": {"../x": "y"}}}, ValueError, "uv.lock and pyproject.toml"),
         ({"uv": {"files": {"uv.lock": 5, "pyproject.toml": ""}}}, TypeError, "texts"),
         ({"conda": ["a"]}, TypeError, "a name, a path"),
+        ({"image_uri": "a", "pip": ["b"]}, ValueError, "'pip' and 'image_uri'"),
+        ({"image_uri": "--privileged"}, ValueError, "is no image"),
+        ({"image_uri": "a b"}, ValueError, "is no image"),
+        ({"image_uri": {"image": "a"}}, TypeError, "container is a mapping"),
+        ({"container": {"image": 5}}, TypeError, "by text"),
+        ({"container": {"image": "a", "worker_path": "/x"}}, ValueError, "no field 'worker_path'"),
         ({"pip": ["x" * (MOST_BYTES + 1)]}, ValueError, "at most"),
     ],
 )
@@ -107,6 +118,13 @@ def test_the_key_is_that_of_the_content():
         Environment(tool="pip", packages=("a",), is_checked=True),
     ]
     assert len({one.key, *(other.key for other in others)}) == 5
+    needed = Environment(tool="image", named="a")
+    assert needed.key != Environment(tool="image", named="a", is_optional=True).key
+
+
+def test_the_keys_of_earlier_versions_are_valid():
+    found = Environment(tool="uv", packages=("a",), files=(("uv.lock", "x"),), is_checked=True)
+    assert found.key == "3e8e4bc5599d732599aedc89f8d2cd09"
 
 
 def test_a_reference_has_the_key_and_no_path():

@@ -26,6 +26,7 @@ from phalanx.head.jobs.explaining import (
     explain_job,
 )
 from phalanx.head.jobs.flows import Flows
+from phalanx.head.jobs.images import with_images
 from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.jobs.past_runs import PastJobs
 from phalanx.head.jobs.priorities import Priorities
@@ -42,6 +43,7 @@ from phalanx.manifests.hypernodes import HyperNode
 from phalanx.manifests.job_rules import job_faults
 from phalanx.manifests.names import shown
 from phalanx.manifests.shapes import shape_of
+from phalanx.model.environments import TOOL_LABEL
 from phalanx.model.ids import JobId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import CronRecord, FlowRecord, JobRecord
@@ -281,6 +283,7 @@ class JobRequests:
         wall = self._clock.wall()
         check_moments(spec, wall, wall)
         self._check_size(spec, self._queues.capability(spec.queue))
+        spec = with_images(spec, self._container_tools())
         for group in spec.groups:
             shape_of(spec, group)  # raises now if the placement is invalid
         if missing := self.missing([one.sha256 for one in spec.packages]):
@@ -289,6 +292,10 @@ class JobRequests:
             )
         self.submitted(spec)
         self._jobs.handle(ev.Submitted(spec=spec, request=request))
+
+    def _container_tools(self) -> set[str]:
+        tools = {record.labels.get(TOOL_LABEL, "") for record in self._nodes.possible()}
+        return tools - {""}
 
     def _admitted(self, spec: JobSpec) -> JobSpec:
         """Return the job with its queue's time limits, if the queue accepts it.

@@ -10,7 +10,7 @@ from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.member_states import ENDED, HELD
 from phalanx.head.grants import Grants, NoGrants
 from phalanx.head.jobs.environment import member_setup, process_argv, process_environment
-from phalanx.head.jobs.environments import description, inside, key_of, preparation
+from phalanx.head.jobs.environments import cleaning, description, inside, keys_of, preparation
 from phalanx.head.jobs.places import MemberPlace, MemberSetup, PlacedGang
 from phalanx.manifests.jobs import HOST_FILES
 from phalanx.model.accelerators import VISIBLE
@@ -123,7 +123,10 @@ class Starter:
         env.pop("TORCHELASTIC_ERROR_FILE", None)
         directory = wanted.directory or first.directory
         umask = first.umask if wanted.umask < 0 else wanted.umask
-        argv = inside(record.spec, wanted.argv)
+        group = record.spec.group(gang.members[index].of_group)
+        assert group is not None
+        first_process = group.template.processes[0] if group.template.processes else Process()
+        argv = inside(record.spec, first_process, wanted.argv, env)
         return Command(argv, env, directory, first.memory_limit, wanted.streams, umask)
 
     def _order(self, record: JobRecord, gang: Gang, placed: PlacedGang, index: int) -> StartMember:
@@ -138,7 +141,7 @@ class Starter:
         if record.spec.is_prepared_first:
             files[DESCRIPTION] = description(record.spec)
             first = template.processes[0] if template.processes else Process()
-            prepare = preparation(record.spec, process_environment(setup, first), umask)
+            prepare = preparation(record.spec, template, process_environment(setup, first), umask)
         if len(placed.places) > 1 and (secret := self._secret(record, gang)):
             files[SECRET_FILE] = secret
         return StartMember(
@@ -170,9 +173,10 @@ class Starter:
             is_followed=record.spec.is_followed,
             grant=self._grant(record.spec, member.attempt, placed.places[name, number]),
             prepare=prepare,
-            environment=key_of(record.spec),
+            environment=keys_of(record.spec, template),
             is_alone=record.spec.replicas == 1,
             packages=list(record.spec.packages),
+            after=cleaning(record.spec, template),
         )
 
 
@@ -240,7 +244,7 @@ def _command(
     if setup.files:
         argv = [word.replace(HOST_FILES, FILES) for word in argv]
         env = {name: value.replace(HOST_FILES, FILES) for name, value in env.items()}
-    argv = argv if job is None else inside(job, argv)
+    argv = argv if job is None else inside(job, process, argv, env)
     limit = int(dict(process.limits).get("memory", 0))
     has_streams = bool(process.streams) and number == 0 and bool(stands)
     streams = Streams(stands, process.streams == "terminal") if has_streams else None

@@ -53,6 +53,10 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     requests: Amounts = ()
     limits: Amounts = ()
     ports: tuple[Port, ...] = ()
+    image: str = ""
+    """The image in which the process runs on nodes that have a tool for containers; "": none. An
+    image in the job's `environment` comes before it.
+    """
     streams: Literal["", "pipes", "terminal"] = ""
     """How the submitter reads the process's output and writes its input; "" if it does neither,
     because the output goes to a log. A process with streams begins when the submitter has
@@ -220,7 +224,13 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def is_prepared_first(self) -> bool:
         """Whether each node prepares something before a member begins."""
-        return self.environment is not None or bool(self.packages)
+        return self.environment is not None or bool(self.packages) or self.has_images
+
+    @property
+    def has_images(self) -> bool:
+        """Whether processes of the job name images of their own."""
+        templates = [group.template for group in self.groups]
+        return any(one.image for t in templates for one in (*t.before, *t.processes))
 
     @property
     def uid(self) -> JobId:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pynvml
 
 from phalanx.observe.machine_checks import DaemonFacts, MachineFacts, PathFacts
+from phalanx.runtime.containers.finding import find_tool
 from phalanx.runtime.daemons.cluster_token import default_path
 from phalanx.runtime.daemons.daemon_files import announced
 from phalanx.runtime.os.command_groups import writable_group
@@ -56,6 +57,7 @@ def collect_facts(store: str, port: int) -> MachineFacts:
         gpus=gpus,
         gpu_fault=gpu_fault,
         has_command_groups=writable_group() is not None,
+        container_tool="" if (tool := find_tool()) is None else tool.path,
         hostname=name,
         host_addresses=_addresses(name),
         port_is_free=_is_free(port),

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from phalanx.model.environments import written_environment
+from phalanx.errors import RuntimeEnvSetupError
+from phalanx.model.environments import IMAGE_FIELDS, given_tool, written_environment
 from phalanx.model.packages import VARIABLE as PACKAGES
 from phalanx.model.packages import read_uri, uris_in, written_uris
 from phalanx.owner.requests import Requests
@@ -102,9 +103,11 @@ def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
     """Return a runtime environment whose paths have the same meaning wherever they are read.
 
     Workers read the paths after they have changed into one of the directories. The files that pip
-    and uv name are read here. Raises ValueError for a path that does not exist.
+    and uv name are read here. Raises ValueError for a path that does not exist, and
+    RuntimeEnvSetupError for an image.
     """
     found = dict(environment)
+    refuse_images(found)
     if (software := environment_of(found)) is not None:
         found |= written_environment(software)
     if found.get("working_dir") and read_uri(found["working_dir"]) is None:
@@ -117,6 +120,15 @@ def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
     if found.get("py_modules"):
         found["py_modules"] = [_module(path_of(one)) for one in found["py_modules"]]
     return found
+
+
+def refuse_images(environment: Mapping[str, Any]) -> None:
+    """Raise RuntimeEnvSetupError for a runtime environment with an image."""
+    if (tool := given_tool(environment)) in IMAGE_FIELDS:
+        raise RuntimeEnvSetupError(
+            f"{tool} of runtime_env is for jobs alone: `phalanx run --image`, or "
+            "phalanx.Job(runtime_env=...). Tasks and actors run in processes of their node."
+        )
 
 
 def _module(path: str) -> str:

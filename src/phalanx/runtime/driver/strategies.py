@@ -13,7 +13,7 @@ from phalanx.errors import RuntimeEnvSetupError
 from phalanx.model.environments import TOOLS, given_tool
 from phalanx.model.nearest import nearest
 from phalanx.model.options import named_strategy
-from phalanx.runtime.driver.job_settings import JobSettings
+from phalanx.runtime.driver.job_settings import JobSettings, refuse_images
 from phalanx.runtime.engine import dialect
 from phalanx.scheduler.placement.labels import NODE_LABEL, parse_selector
 from phalanx.worker.context import placing_lease
@@ -107,6 +107,7 @@ def environment_of(job: JobSettings, options: Mapping[str, Any]) -> bytes:
     parent = job.environment
     if not own and not parent:
         return b""
+    refuse_images(own)
     unknown = sorted(set(own) - _SUPPORTED)
     if unknown:
         raise RuntimeEnvSetupError(

@@ -10,12 +10,21 @@ import sys
 import sysconfig
 import time
 import venv
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from phalanx.model.environments import DESCRIPTION, REQUIREMENTS, Environment
-from phalanx.runtime.environments.tools import CONDA, FILES, Step, find_tool, steps
+from phalanx.model.environments import DESCRIPTION, IMAGE, REQUIREMENTS, Environment
+from phalanx.runtime.containers.finding import find_tool as find_container_tool
+from phalanx.runtime.environments.images import NO_TOOL, prepare_files, steps_of
+from phalanx.runtime.environments.tools import (
+    CONDA,
+    FILES,
+    Step,
+    ToolNotFoundError,
+    find_tool,
+    steps,
+)
 
 _BEHIND = "phalanx_node.pth"
 _MOST_OUTPUT = 16 << 20
@@ -39,14 +48,38 @@ def build(environment: Environment, place: str, say: Callable[[str], None]) -> N
     for name, text in (requirements, *environment.files):
         with open(os.path.join(files, os.path.basename(name)), "w", encoding="utf-8") as file:
             file.write(text)
-    if environment.tool == "conda":
+    if environment.tool == IMAGE:
+        wanted = _steps_of_image(environment, place, say)
+    elif environment.tool == "conda":
         os.symlink(os.path.join(CONDA, "bin"), os.path.join(place, "bin"))
     else:
         _make_python(place, has_pip=environment.tool == "uv" or _is_here("pip"))
+    if environment.tool != IMAGE:
+        wanted = steps(environment, place, find_tool)
     deadline = time.monotonic() + (environment.timeout_s or float("inf"))
-    for step in steps(environment, place, find_tool):
+    for step in wanted:
+        if step.unless and _succeeds(step.unless):
+            say(f"{step.argv[-1]} is here")
+            continue
         print("$", *step.argv, flush=True)
         _run(step, place, deadline, environment.timeout_s)
+
+
+def _steps_of_image(environment: Environment, place: str, say: Callable[[str], None]) -> list[Step]:
+    tool = find_container_tool()
+    if tool is not None:
+        prepare_files(tool, place)
+        return steps_of(tool, environment.named, place)
+    if not environment.is_optional:
+        raise ToolNotFoundError(NO_TOOL.format(environment.named))
+    say(f"the image {environment.named} is not used: {NO_TOOL.format(environment.named)}")
+    return []
+
+
+def _succeeds(argv: Sequence[str]) -> bool:
+    quiet = subprocess.DEVNULL
+    done = subprocess.run(argv, check=False, stdin=quiet, stdout=quiet, stderr=quiet)
+    return done.returncode == 0
 
 
 def _is_here(module: str) -> bool:

@@ -24,12 +24,11 @@ def say(text: str) -> None:
     print(f"phalanx: {text}", flush=True)
 
 
-def prepare(directory: str, environment: Environment) -> int:
-    """Prepare an environment in the cache of this directory. Returns the exit code."""
+def prepare(directory: str, environment: Environment) -> None:
+    """Prepare an environment in the cache of this directory."""
     cache = Cache(directory, say=say)
     place = cache.prepare(environment.key, lambda place: build(environment, place, say))
     say(f"the environment is ready: {place}")
-    return 0
 
 
 def main() -> int:
@@ -43,14 +42,15 @@ def main() -> int:
     directory, path = sys.argv[1:]
     try:
         if path == "-":
-            return prepare(
-                directory, msgspec.json.decode(sys.stdin.buffer.read(), type=Environment)
-            )
+            prepare(directory, msgspec.json.decode(sys.stdin.buffer.read(), type=Environment))
+            return 0
         with open(path, "rb") as file:
             wanted = msgspec.json.decode(file.read(), type=Preparation)
         if wanted.packages:
             unpack_all(wanted.packages, os.path.dirname(path), os.getcwd(), wanted.mark)
-        return 0 if wanted.environment is None else prepare(directory, wanted.environment)
+        for one in filter(None, (wanted.environment, *wanted.images)):
+            prepare(directory, one)
+        return 0
     except (BuildError, ToolNotFoundError, UnpackError) as error:
         say(f"the environment could not be prepared: {error}")
     except OSError as error:

@@ -25,6 +25,8 @@ class Step(NamedTuple):
 
     argv: list[str]
     variables: Mapping[str, str]
+    unless: tuple[str, ...] = ()
+    """A command after whose success this step is not necessary."""
 
 
 def steps(

@@ -14,6 +14,7 @@ from phalanx.model.accelerators import AMD_RUNTIME
 from phalanx.model.environments import VARIABLE
 from phalanx.model.exit_codes import NOT_FOUND, NOT_STARTED, SIGNALLED
 from phalanx.model.shortages import is_shortage
+from phalanx.runtime.containers.finding import CHOSEN
 from phalanx.runtime.environments.place import environments_directory
 from phalanx.runtime.os.environment import without_our_path
 from phalanx.runtime.os.visible_devices import of_command
@@ -22,7 +23,7 @@ _INHERITED = {
     *("HOME", "LOGNAME", "SHELL", "USER", "TERM", "TMPDIR", "TZ", "LANG", "LANGUAGE"),
     *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "XDG_RUNTIME_DIR"),
     *("MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PHALANX_ADDRESS", "PHALANX_TOKEN_FILE"),
-    AMD_RUNTIME,
+    *(AMD_RUNTIME, CHOSEN),
 }
 """The variables by which a command finds programs, its user, its cluster and its devices. Any other
 variable may be a secret.

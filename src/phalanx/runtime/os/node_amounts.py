@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from phalanx.model.environments import TOOL_LABEL
 from phalanx.model.gpu_sharing import MEMORY as GPU_MEMORY
 from phalanx.model.gpu_sharing import MPS
 from phalanx.model.machines import MachineShare
+from phalanx.runtime.containers.finding import find_tool
 from phalanx.runtime.devices.mps import has_mps
 from phalanx.runtime.os.declared_topology import read_topology
 from phalanx.runtime.os.system import boot_id
@@ -76,6 +78,8 @@ def _labels(gpu: DetectedGpu | None) -> dict[str, str]:
         "kubernetes.io/arch": _ARCHITECTURES.get(machine, machine),
         "kubernetes.io/hostname": platform.node(),
     }
+    if (tool := find_tool()) is not None:
+        labels[TOOL_LABEL] = tool.name
     if gpu is not None:
         labels["nvidia.com/gpu.product"] = gpu.product.replace(" ", "-")
         labels[_ACCELERATOR] = gpu.model

@@ -208,12 +208,23 @@ def is_group_alive(group: int) -> bool:
 
 
 def signal_command(pid: int, number: int, to: Receivers) -> None:
-    """Send a signal to the chosen processes of a command, except those that have ended."""
-    below = [] if to == "command" else [one for one in subtrees([pid], _parents()) if one != pid]
+    """Send a signal to the chosen processes of a command, except those that have ended.
+
+    Processes in containers of podman get the signal from podman.
+    """
+    below = [] if to == "command" else _descendants_outside_podman(pid)
     chosen = below if to == "started" and _is_shell(pid) else [pid, *below]
     for one in chosen:
         with contextlib.suppress(ProcessLookupError):
             os.kill(one, number)
+
+
+def _descendants_outside_podman(pid: int) -> list[int]:
+    parents = _parents()
+    below = [one for one in subtrees([pid], parents) if one != pid]
+    monitors = [one for one in below if _gets_signals_from_podman(one)]
+    inside = set(subtrees(monitors, parents)) if monitors else set()
+    return [one for one in below if one not in inside]
 
 
 def _is_shell(pid: int) -> bool:
@@ -233,12 +244,15 @@ def _is_shell(pid: int) -> bool:
 
 def ask_to_end(group: int, roots: Iterable[int]) -> None:
     """Send SIGTERM to a process group, and to those of the given processes and their descendants
-    that have left the group.
+    that have left the group. Processes in containers of podman get it from podman, which is in
+    the group.
 
     Stopped processes are continued, because they could not end otherwise.
     """
-    roots = list(roots)
-    everybody = [*roots, *(below for root in roots for below in descendants_of(root))]
+    everybody: list[int] = []
+    for root in roots:
+        if not _gets_signals_from_podman(root):
+            everybody += [root, *descendants_of(root, _gets_signals_from_podman)]
     others = [pid for pid in everybody if group_of(pid) != group]
     for number in (signal.SIGTERM, signal.SIGCONT):
         with contextlib.suppress(OSError):
@@ -248,13 +262,25 @@ def ask_to_end(group: int, roots: Iterable[int]) -> None:
                 os.kill(pid, number)
 
 
-def descendants_of(pid: int) -> list[int]:
-    """Return all descendants of a process, including those that its other threads have started."""
+def _gets_signals_from_podman(pid: int) -> bool:
+    """Whether a process is podman's monitor of a container, below which the container runs."""
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read() == "conmon\n"
+    except OSError:
+        return False
+
+
+def descendants_of(pid: int, is_left_out: Callable[[int], bool] = lambda pid: False) -> list[int]:
+    """Return all descendants of a process, including those that its other threads have started,
+    and without those that are left out and their own descendants.
+    """
     found: dict[int, None] = {}
     waiting = [pid]
     while waiting:
         for thread in _threads_of(waiting.pop()):
-            below = [one for one in _children_in(thread) if one not in found]
+            children = [one for one in _children_in(thread) if one not in found]
+            below = [one for one in children if not is_left_out(one)]
             found.update(dict.fromkeys(below))
             waiting += below
     return list(found)

@@ -93,6 +93,20 @@ def test_a_member_alone_begins_at_once(node):
     assert (len(node.processes), told_of_running(node)) == (2, [None])
 
 
+def test_a_member_that_did_not_succeed_is_cleaned_up_after(node):
+    after = Command(["clean"], {}, "/")
+    node.start(after=after)
+    node.exits()
+    assert len(node.processes) == 1, "it succeeded"
+    node.start(2, after=after)
+    node.exits(137)
+    assert (len(node.processes), told_of_running(node)[-1]) == (3, 137)
+    node.start(3, after=after)
+    node.end(3)
+    node.exits(0)
+    assert len(node.processes) == 5
+
+
 def test_a_node_remembers_for_a_time_what_it_has_prepared(node):
     about = {"prepare": PREPARE, "environment": "key"}
     node.start(**about)

@@ -18,7 +18,6 @@ from phalanx.api.job import Job
 from phalanx.api.job_config import JOB_CONFIG
 from phalanx.manifests.names import qualified_fault
 from phalanx.model.environments import (
-    TOOLS,
     Environment,
     read_environment,
     reference,
@@ -39,7 +38,7 @@ _STOP_WAIT_S = 3.0
 """Seconds between SIGTERM and SIGKILL, unless the job's variable RAY_JOB_STOP_WAIT_TIME_S sets
 them.
 """
-_HONOURED = ("config", "env_vars", "excludes", "py_modules", "working_dir", *TOOLS)
+_HONOURED = ("config", "env_vars", "excludes", "py_modules", "working_dir", "uv", "pip", "conda")
 _STATUS = {
     st.PENDING: JobStatus.PENDING,
     st.PREPARING: JobStatus.PENDING,

@@ -1,0 +1,116 @@
+"""A real podman for tests: that of the machine, or one from Debian's packages, in a directory of
+the test."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+
+from tests.present import present
+from tests.system_programs import find_tool
+
+PACKAGES = (
+    *("podman", "conmon", "crun", "catatonit", "busybox-static", "libgpgme11", "libassuan0"),
+    *("libdevmapper1.02.1", "libseccomp2", "libyajl2", "libsubid4"),
+)
+APPLETS = ("sh", "cat", "echo", "env", "id", "kill", "ls", "pwd", "sleep", "tail", "true")
+CONTAINERS_CONF = """
+[containers]
+cgroups = "disabled"
+[engine]
+conmon_path = ["ROOT/bin/conmon"]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+runtime = "crun"
+[engine.runtimes]
+crun = ["ROOT/bin/crun"]
+"""
+STORAGE_CONF = """
+[storage]
+driver = "vfs"
+runroot = "ROOT/run"
+graphroot = "ROOT/graph"
+"""
+POLICY = '{"default": [{"type": "insecureAcceptAnything"}]}'
+PROGRAM = """#!/bin/sh
+export LD_LIBRARY_PATH=LIBRARIES
+exec ROOT/debian/usr/bin/NAME "$@"
+"""
+# crun refuses a machine with both versions of control groups, so it sees only the second one.
+PODMAN = """#!/bin/sh
+export LD_LIBRARY_PATH=LIBRARIES HOME=ROOT/home XDG_RUNTIME_DIR=ROOT/run
+export CONTAINERS_CONF=ROOT/containers.conf CONTAINERS_STORAGE_CONF=ROOT/storage.conf
+exec unshare -m sh -c '
+  umount -l /sys/fs/cgroup 2> /dev/null; mount -t cgroup2 cgroup2 /sys/fs/cgroup
+  exec ROOT/debian/usr/bin/podman "$@"
+' podman "$@"
+"""
+
+
+def why_none() -> str:
+    """Why no podman can be made here; "": it can."""
+    if os.getuid() != 0:
+        return "podman of the packages is tried as root alone"
+    missing = [name for name in ("apt-get", "dpkg", "unshare") if find_tool(name) is None]
+    return f"{missing[0]} is missing" if missing else ""
+
+
+class Podman:
+    """podman below a directory, with an image localhost/busy:1. Raises CalledProcessError where
+    Debian's packages cannot be fetched."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.bin = root / "bin"
+        for name in ("bin", "packages", "debian", "run", "graph", "home/.config/containers"):
+            (root / name).mkdir(parents=True)
+        run(present(find_tool("apt-get")), "download", *PACKAGES, cwd=root / "packages")
+        for package in (root / "packages").iterdir():
+            run(present(find_tool("dpkg")), "-x", str(package), str(root / "debian"))
+        libraries = [f"{root}/debian/{one}/x86_64-linux-gnu" for one in ("usr/lib", "lib")]
+        self._fill = {"LIBRARIES": ":".join(libraries), "ROOT": str(root)}
+        (self.bin / "catatonit").symlink_to(root / "debian" / "usr" / "bin" / "catatonit")
+        for name in ("crun", "conmon"):
+            self._write(f"bin/{name}", PROGRAM.replace("NAME", name))
+        self._write("bin/podman", PODMAN)
+        self._write("containers.conf", CONTAINERS_CONF)
+        self._write("storage.conf", STORAGE_CONF)
+        self._write("home/.config/containers/policy.json", POLICY)
+        self.run("import", str(self._image()), "localhost/busy:1")
+
+    def _write(self, name: str, text: str) -> None:
+        for word, value in self._fill.items():
+            text = text.replace(word, value)
+        path = self.root / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def _image(self) -> Path:
+        tree = self.root / "image"
+        (tree / "bin").mkdir(parents=True)
+        busybox = tree / "bin" / "busybox"
+        busybox.write_bytes((self.root / "debian" / "bin" / "busybox").read_bytes())
+        busybox.chmod(0o755)
+        for name in APPLETS:
+            (tree / "bin" / name).symlink_to("busybox")
+        (tree / "in-the-image").write_text("yes\n")
+        with tarfile.open(self.root / "image.tar", "w") as file:
+            file.add(tree, ".")
+        return self.root / "image.tar"
+
+    def run(self, *arguments: str) -> str:
+        """The output of a command of podman."""
+        return run(str(self.bin / "podman"), *arguments)
+
+    def containers(self) -> list[str]:
+        """The names of all containers, ended ones included."""
+        return self.run("ps", "--all", "--format", "{{.Names}}").split()
+
+
+def run(*argv: str, cwd: Path | None = None) -> str:
+    """The output of a program that must succeed."""
+    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
+    return done.stdout

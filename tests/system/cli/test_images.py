@@ -1,0 +1,142 @@
+"""Jobs in images by a stand-in for podman, which runs their commands without a container."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.system.cli.conftest import Machine
+
+PODMAN = """#!/bin/sh
+echo "$*" >> DIR/calls
+case "$1" in
+  image) [ -e "DIR/have-$(basename "$3")" ] ;;
+  pull)
+    case "$2" in *missing*) echo "Error: manifest unknown" >&2; exit 125 ;; esac
+    echo "pulled $2"; : > "DIR/have-$(basename "$2")" ;;
+  run)
+    while [ "$1" != --entrypoint= ]; do shift; done
+    shift 2; exec "$@" ;;
+esac
+"""
+
+
+class ImageMachine(Machine):
+    """A machine whose node finds podman."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tools = Path(self.directory) / "tools"
+        self.tools.mkdir()
+        podman = self.tools / "podman"
+        podman.write_text(PODMAN.replace("DIR", str(self.tools)))
+        podman.chmod(0o755)
+        self.env["PATH"] = f"{self.tools}:{self.env['PATH']}"
+
+    def calls(self, kind: str) -> list[str]:
+        """The words of the calls of this kind, oldest first."""
+        calls = (self.tools / "calls").read_text().splitlines()
+        return [call for call in calls if call.startswith(f"{kind} ")]
+
+
+@pytest.fixture(scope="module")
+def machine():
+    machine = ImageMachine()
+    try:
+        machine.start_head()
+        yield machine
+    finally:
+        machine.end()
+
+
+def test_a_command_runs_in_its_image_which_is_pulled_once(machine, tmp_path):
+    script = 'echo "$A $PWD"; cat data; exit 3'
+    (tmp_path / "data").write_text("here\n")
+    given = ("--image", "localhost/busy:1", "-e", "A=1", "--directory", str(tmp_path))
+    for name in ("first", "second"):
+        done = machine.phalanx("run", "--name", name, *given, "--", "sh", "-c", script)
+        assert (done.returncode, done.stdout) == (3, f"1 {tmp_path}\nhere\n"), done.stderr
+    assert machine.calls("pull") == ["pull localhost/busy:1"]
+    assert "pulled localhost/busy:1" in machine.done("logs", "first", "--preparing")
+    assert machine.done("logs", "second", "--preparing") == "", "it was ready"
+    for call in machine.calls("run"):
+        assert f"--volume {tmp_path}:{tmp_path}" in call
+        assert f"--workdir {tmp_path}" in call
+        assert "--env A " in call
+        assert call.endswith(f"--entrypoint= localhost/busy:1 sh -c {script}")
+
+
+def test_a_missing_image_is_the_fault_of_the_job(machine):
+    ended = machine.phalanx("run", "--image", "missing:1", "--retries", "3", "--", "true")
+    assert ended.returncode != 0
+    assert "its environment could not be prepared" in ended.stderr
+    assert "Error: manifest unknown" in ended.stderr
+    assert machine.calls("pull").count("pull docker.io/library/missing:1") == 1
+    assert machine.done("run", "--", "echo", "well") == "well\n"
+
+
+def test_a_directory_is_uploaded_into_an_image(machine, tmp_path):
+    (tmp_path / "msgspec.py").write_text("1 / 0\n")
+    (tmp_path / "data").write_text("uploaded\n")
+    given = ("--image", "localhost/busy:1", "--working-dir", str(tmp_path))
+    script = 'cat data; echo "$PYTHONPATH"; pwd'
+    shown = machine.done("run", *given, "--", "sh", "-c", script).splitlines()
+    assert (shown[0], shown[1].split(":")[0]) == ("uploaded", shown[2])
+
+
+MANIFEST = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: pods}
+spec:
+  tasks:
+    - template:
+        spec:
+          containers:
+            - {name: a, image: "localhost/pod:1", command: [echo, from-a-pod]}
+"""
+
+
+def test_the_image_of_a_manifest_is_used_where_a_tool_is(machine, tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text(MANIFEST)
+    submitted = machine.phalanx("submit", str(file))
+    assert submitted.returncode == 0, submitted.stderr
+    assert machine.done("logs", "pods", "-f") == "from-a-pod\n"
+    assert machine.calls("pull").count("pull localhost/pod:1") == 1
+
+
+def test_the_tool_of_a_node_is_shown(machine):
+    assert "phalanx.io/container=podman" in machine.done("nodes")
+    doctor = machine.phalanx("doctor").stdout
+    assert f"by {machine.tools}/podman" in doctor
+
+
+def test_tasks_are_refused_images_by_name(machine):
+    code = """
+import phalanx
+task = phalanx.remote(lambda: 1)
+for refuse in (
+    lambda: phalanx.init(runtime_env={"image_uri": "a"}),
+    lambda: task.options(runtime_env={"container": {"image": "a"}}).remote(),
+):
+    try:
+        refuse()
+    except phalanx.exceptions.RuntimeEnvSetupError as error:
+        print(error)
+"""
+    done = machine.python(code)
+    assert done.stdout.count("is for jobs alone: `phalanx run --image`") == 2, done.stderr
+
+
+def test_a_cluster_without_a_tool_says_so_at_once():
+    machine = ImageMachine()
+    machine.env["PHALANX_CONTAINER_TOOL"] = "none"
+    try:
+        machine.start_head()
+        ended = machine.phalanx("run", "--image", "a:1", "--", "true")
+        assert ended.returncode != 0
+        assert "no node can run the image a:1: none has podman" in ended.stderr
+        assert "phalanx.io/container" not in machine.done("nodes")
+    finally:
+        machine.end()
