@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from phalanx.cli.table import safe
 from phalanx.cli.top_snapshot import TopSnapshot
 from phalanx.model.lifecycle import ALIVE
-from phalanx.model.readable import amount, duration, size
+from phalanx.model.readable import amount, duration, ranges, size
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.model.rows.devices import STRANGER, DeviceInfo
 from phalanx.model.rows.work import JobInfo, QueueInfo
@@ -299,19 +299,9 @@ def _where(devices: Sequence[DeviceInfo], names: Mapping[str, str]) -> str:
     numbers: dict[str, list[int]] = {}
     for one in devices:
         numbers.setdefault(names.get(one.node_id, one.node_id[:12]), []).append(one.number)
-    shown = [f"{safe(node)}:{_ranges(held)}" for node, held in list(numbers.items())[:_NODES]]
+    shown = [f"{safe(node)}:{ranges(held)}" for node, held in list(numbers.items())[:_NODES]]
     more = len(numbers) - len(shown)
     return " ".join([*shown, f"and {more} more node{'s' if more > 1 else ''}"] if more else shown)
-
-
-def _ranges(numbers: Iterable[int]) -> str:
-    found: list[list[int]] = []
-    for number in sorted(numbers):
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    return ",".join(str(one) if one == last else f"{one}-{last}" for one, last in found)
 
 
 def _waiting(snapshot: TopSnapshot, columns: _Columns) -> Section:

@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 
 from phalanx.dashboard.pages import metrics, plan, task_stream
 from phalanx.dashboard.plots import chart_svg
-from phalanx.model.readable import amount, duration, size
+from phalanx.model.readable import amount, duration, ranges, size
 from phalanx.model.rows.cluster import given_labels
 from phalanx.model.rows.work import JobInfo
 from phalanx.observe.events import details, subject
@@ -92,6 +92,7 @@ class Renderer:
             "span": duration,
             "brief": lambda seconds: "" if seconds is None else task_stream.brief(seconds),
             "size": size,
+            "ranges": ranges,
             "ms": lambda seconds: (
                 f"{1000 * seconds:.2f} ms" if seconds < 1 else task_stream.brief(seconds)
             ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
 
@@ -19,6 +21,17 @@ def size(value: float) -> str:
     while value >= _STEP and step < len(_UNITS) - 1:
         value, step = value / _STEP, step + 1
     return f"{value:.1f} {_UNITS[step]}" if step else f"{value:.0f} B"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return numbers as text, with neighbours as a range: 0-3,6."""
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
 
 
 _LENGTHS_S = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))

@@ -9,7 +9,7 @@ from phalanx.cli.amounts import memory_bytes
 from phalanx.cli.durations import read_seconds, seconds_at_least
 from phalanx.manifests.quantities import quantity
 from phalanx.manifests.sizes import read_amount, read_size
-from phalanx.model.readable import size
+from phalanx.model.readable import ranges, size
 
 
 @pytest.mark.parametrize(
@@ -100,3 +100,11 @@ def test_manifests_and_other_resources_keep_to_kubernetes_forms():
             quantity(refused)
         with pytest.raises(ValueError):
             read_amount("CPU", refused)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [([], ""), ([4], "4"), ([0, 1, 2, 3], "0-3"), ([6, 0, 1, 3], "0-1,3,6"), ([2, 3], "2-3")],
+)
+def test_numbers_of_devices_are_ranges(numbers, text):
+    assert ranges(numbers) == text

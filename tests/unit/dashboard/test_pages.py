@@ -279,6 +279,28 @@ def test_a_short_bar_is_named_beside_it_where_nothing_is_in_the_way():
     assert page.idle == 1
 
 
+def test_a_low_bar_is_named_beside_it_where_the_name_meets_no_other_bar():
+    """In a drawing of many lanes, the bar of one device is lower than a name."""
+    rows = [node(number + 1, [0] * 8) for number in range(plan.FEW + 1)]
+    status = msgspec.structs.replace(snapshot().status, nodes=rows)
+
+    def held(number: int, devices: float, name: str, ends_s: float) -> RunningPlace:
+        place = Place(node=rows[number].node_id, tasks=1, devices={"nvidia.com/gpu": devices})
+        return RunningPlace(podgroup=f"default/{name}", place=place, ends_s=NOW + ends_s)
+
+    running = (
+        held(0, 1.0, "alone", 600.0),
+        held(1, 1.0, "a-low", 600.0), held(1, 7.0, "high", 80_000.0),  # below the low one's name
+        held(2, 1.0, "long", 86_000.0),  # no room beside it
+        *(held(number, 8.0, f"whole-{number}", 9_000.0) for number in range(3, plan.FEW + 1)),
+    )  # fmt: skip
+    found = TimePlan(now=NOW, starts=(), unknown=(), running=running)
+    page = plan.plan_page(found, snapshot(status=status), "1d")
+    bars = {bar.podgroup.rpartition("/")[2]: bar for track in page.tracks for bar in track.bars}
+    assert bars["alone"].is_low and bars["alone"].is_named_beside and bars["alone"].label == "alone"
+    assert [bars[name].label for name in ("a-low", "long", "high")] == ["", "", "high"]
+
+
 def test_expected_starts_are_listed_in_the_order_of_time():
     late_first = (starting("default/late", 700.0), starting("default/soon", 60.0))
     found = TimePlan(now=NOW, starts=late_first, unknown=(), running=())

@@ -22,7 +22,7 @@ in a drawing of at most FEW lanes; and the height of a bar that holds a whole la
 """
 FEW = 8
 _NAMED_PX = 12
-"""The least height of a bar with a name on it, in pixels."""
+"""The least height of a bar with a name on it, in pixels; the height of a name."""
 _LETTER = 0.65
 """The width of a letter of a name in hundredths of the axis, on a window of 1,600 pixels."""
 _CUT = 0.001
@@ -44,7 +44,7 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
     top: int
     height: int
     is_named_beside: bool = False
-    """Whether the name stands right of the bar, which is too short for it."""
+    """Whether the name stands right of the bar, which is too short or too low for it."""
 
     @property
     def width(self) -> float:
@@ -52,9 +52,20 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
         return round(max(self.end - self.begin, 0.3), 2)
 
     @property
+    def is_low(self) -> bool:
+        """Whether the bar is too low for a name on it."""
+        return self.height < _NAMED_PX
+
+    @property
+    def text_middle(self) -> float:
+        """The middle of the name, in pixels; never above the lane."""
+        return max(self.top + self.height / 2, _NAMED_PX / 2)
+
+    @property
     def label(self) -> str:
-        """The name on the bar; empty if there is no room for it."""
-        return self.podgroup.rpartition("/")[2] if self.height >= _NAMED_PX else ""
+        """The name on the bar or beside it; empty if there is no room for it."""
+        is_shown = self.is_named_beside or not self.is_low
+        return self.podgroup.rpartition("/")[2] if is_shown else ""
 
 
 class Track(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,18 +219,19 @@ def _track(
 
 
 def _named(bar: Bar, others: list[Bar]) -> Bar:
-    """Return the bar with its name beside it, if the name is too long for the bar and no other bar
+    """Return the bar with its name beside it, if the name does not fit on the bar and no other bar
     is in the way.
     """
-    room = _LETTER * (len(bar.label) + 2)
+    room = _LETTER * (len(bar.podgroup.rpartition("/")[2]) + 2)
     end = max(bar.end, bar.begin + bar.width)
-    if not bar.label or room <= bar.width or end + room > 100:
+    if (room <= bar.width and not bar.is_low) or end + room > 100:
         return bar
+    middle, half = bar.text_middle, max(bar.height, _NAMED_PX) / 2
     is_free = all(
         other.begin >= end + room
-        or other.end <= bar.begin
-        or other.top >= bar.top + bar.height
-        or other.top + other.height <= bar.top
+        or other.end <= end
+        or other.top >= middle + half
+        or other.top + other.height <= middle - half
         for other in others
         if other is not bar
     )
