@@ -18,7 +18,7 @@ from phalanx.node.node_links import Connections
 from phalanx.node.notes import Note
 from phalanx.node.object_room import SpillFiles
 from phalanx.node.object_store import ObjectStore, StoreFiles, Transfers
-from phalanx.node.usage import UsageMeter
+from phalanx.node.usage import NoUsageMeter, UsageMeter
 from phalanx.node.worker_output import NodeLogs
 from phalanx.node.worker_processes import ForkEffects
 from phalanx.observe.metrics.meter import Meter
@@ -85,6 +85,8 @@ class NodeEffects:
     """Makes the reading of the directories in which the node works."""
     memory: MemoryMeter
     usage: UsageMeter
+    process_usage: UsageMeter = field(default_factory=NoUsageMeter)
+    """Measures drivers and workers while somebody looks at the node's page."""
     read_machine: Callable[[], MachineReading | None]
     """Reads the counters of the whole machine; None if that is not possible."""
     devices: DeviceReading

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from phalanx.model.ids import node_prefix, node_process_id, process_id
+from phalanx.model.node_use import ProcessOfNode
 from phalanx.model.system_settings import SystemSettings
 from phalanx.node.actors import NodeActors
 from phalanx.node.bundle_table import BundleTable
@@ -50,7 +51,7 @@ from phalanx.node.peers import DRIVER, NODE, Peer, Peers
 from phalanx.node.process_ends import ProcessEnds
 from phalanx.node.process_history import ProcessHistory
 from phalanx.node.process_records import ProcessRecords
-from phalanx.node.processes_now import of_members, of_programs
+from phalanx.node.processes_now import ProcessMeter, of_members, of_programs
 from phalanx.node.reports import NodeStatus, Reports
 from phalanx.node.requests import NodeRequests
 from phalanx.node.shortage import Shortage
@@ -371,15 +372,14 @@ class Node(Generic[M_co]):
             self.events,
             self.history,
         )
+        self._process_meter = ProcessMeter(effects.process_usage)
+        self._wall = effects.wall
         self.usage = NodeUsage(
             head,
             clock,
             holdings=lambda: (setup.resources.total(), setup.resources.available()),
             gpus=self.devices.use,
-            processes=lambda: [
-                *of_members(self.members.all(), clock()),
-                *of_programs(self.history.living(), self.leases, effects.wall()),
-            ],
+            processes=self._processes_now,
         )
         self.machine_use = MachineUse(effects.read_machine, head, self.usage.add)
         self.membership = make_membership(self)
@@ -549,6 +549,13 @@ class Node(Generic[M_co]):
 
     def _report(self) -> None:
         self.reports.report_changed()
+
+    def _processes_now(self) -> list[ProcessOfNode]:
+        rows = [
+            *of_members(self.members.all(), self._clock()),
+            *of_programs(self.history.living(), self.leases, self._wall()),
+        ]
+        return self._process_meter.measured(rows, self._clock())
 
     def _tick_bundles(self, now: float) -> None:
         if self.bundles.tick(now):

@@ -1,13 +1,16 @@
-"""Lists the processes that run on a node now, for the page of the node."""
+"""Lists the processes that run on a node now, for the page of the node, and measures them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+
+import msgspec
 
 from phalanx.model.node_use import DRIVER, MEMBER, WORKER, ProcessOfNode
 from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.member import Member
 from phalanx.node.process_history import ProcessRecord
+from phalanx.node.usage import Processes, UsageMeter
 
 
 def of_members(members: Iterable[Member], now: float) -> Iterator[ProcessOfNode]:
@@ -47,3 +50,40 @@ def _use_of(process: bytes, leases: LeaseMachine) -> str:
     if lease.demand.actor:
         return f"actor {lease.demand.actor.hex()}"
     return "waits in get" if lease.is_blocked else "runs tasks"
+
+
+class ProcessMeter:
+    """Measures drivers and workers from one question to the next, so that nothing is measured while
+    nobody asks.
+    """
+
+    def __init__(self, meter: UsageMeter) -> None:
+        self._meter = meter
+        self._asked_at: float | None = None
+        """The time when the measurement under way began; None before the first one."""
+        self._last: tuple[float, Processes] = (0.0, {})
+        """The time and the result of the latest measurement."""
+        self._before: tuple[float, Processes] = (0.0, {})
+        """The time and the result of the measurement before it."""
+
+    def measured(self, rows: Collection[ProcessOfNode], now: float) -> list[ProcessOfNode]:
+        """Return the rows with the usage that was measured lately, and begin the next measurement.
+        Rows with a known usage stay.
+        """
+        found = self._meter.answer()
+        if found is not None:
+            self._before, self._last = self._last, (self._asked_at or now, found)
+        if found is not None or self._asked_at is None:
+            self._asked_at = now  # otherwise the measurement is still under way
+        self._meter.ask([row.pid for row in rows if row.memory is None and row.pid])
+        return [row if row.memory is not None else self._with_usage(row) for row in rows]
+
+    def _with_usage(self, row: ProcessOfNode) -> ProcessOfNode:
+        (at, last), (before_at, before) = self._last, self._before
+        if row.pid not in last:
+            return row
+        cpu_s, memory = last[row.pid]
+        cpus = None
+        if row.pid in before and at > before_at:
+            cpus = max(cpu_s - before[row.pid][0], 0.0) / (at - before_at)
+        return msgspec.structs.replace(row, cpus=cpus, memory=float(memory))

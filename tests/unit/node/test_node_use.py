@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -10,8 +11,8 @@ from phalanx.node.dispatch import MessageTable
 from phalanx.node.machine_use import LOOK_EVERY_S, MachineReading, MachineUse
 from phalanx.node.node_use import MOST_PROCESSES, NodeUsage
 from phalanx.node.process_history import ProcessRecord
-from phalanx.node.processes_now import of_members, of_programs
-from phalanx.node.usage import MemberUsage, UsageSample
+from phalanx.node.processes_now import ProcessMeter, of_members, of_programs
+from phalanx.node.usage import MemberUsage, Processes, UsageSample
 from phalanx.protocol.cluster_messages import ReadNodeUse
 
 GIB = 2.0**30
@@ -145,3 +146,49 @@ def test_workers_say_what_they_are_used_for():
         ("worker", "waits in get", 10.0),
         ("worker", "idle", 10.0),
     ]
+
+
+class Meter:
+    """A meter whose measurements are ready when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[int]] = []
+        self.ready: Processes | None = None
+
+    def ask(self, pids: Collection[int]) -> None:
+        self.asked.append(list(pids))
+
+    def answer(self) -> Processes | None:
+        found, self.ready = self.ready, None
+        return found
+
+
+def test_drivers_and_workers_are_measured_from_one_question_to_the_next():
+    meter = Meter()
+    processes = ProcessMeter(meter)
+    member = ProcessOfNode(kind="member", name="m", pid=1, age_s=9.0, cpus=0.5, memory=7.0)
+    worker = ProcessOfNode(kind="worker", name="idle", pid=2, age_s=9.0)
+    rows = [member, worker]
+    assert processes.measured(rows, 100.0) == rows
+    meter.ready = {2: (10.0, 2**20)}
+    (_, second) = processes.measured(rows, 102.0)
+    assert (second.cpus, second.memory) == (None, 2.0**20)  # the use needs two measurements
+    meter.ready = {2: (13.0, 2**21)}
+    first, second = processes.measured(rows, 104.0)
+    assert first == member
+    assert (second.cpus, second.memory) == (1.5, 2.0**21)
+    assert processes.measured(rows, 105.0)[1] == second  # the next one is still under way
+    assert meter.asked == [[2]] * 4
+
+
+def test_a_process_that_is_new_or_gone_has_no_use():
+    meter = Meter()
+    processes = ProcessMeter(meter)
+    old, new = (ProcessOfNode(kind="worker", name="", pid=pid, age_s=1.0) for pid in (2, 3))
+    processes.measured([old], 100.0)
+    meter.ready = {2: (10.0, 1)}
+    processes.measured([old, new], 101.0)
+    meter.ready = {3: (0.5, 5)}
+    first, second = processes.measured([old, new], 102.0)
+    assert (first.cpus, first.memory) == (None, None)
+    assert (second.cpus, second.memory) == (None, 5.0)

@@ -285,7 +285,7 @@ def _how(one: _Attempt) -> str:
 def brief(seconds: float) -> str:
     """Return a duration as text, with parts of a second."""
     if seconds < 1:
-        return f"{1000 * seconds:.0f} ms"
+        return f"{1000 * seconds:.{0 if seconds >= 0.01 else 1}f} ms"
     return f"{seconds:.1f}s" if seconds < 10 else duration(seconds)
 
 

@@ -197,6 +197,7 @@ class EmbeddedNode:
             directories=self._directories,
             memory=SessionMemory(),
             usage=ThreadUsageMeter(),
+            process_usage=ThreadUsageMeter(),
             read_machine=read_machine,
             devices=self._devices,
             checks=self._checks,
