@@ -343,6 +343,8 @@ def test_the_overview_shows_what_is_used_of_what_is_allocated_of_all():
         "total": 8.0, "allocated": 6.0, "used": 3.0,
     }  # fmt: skip
     assert re.findall(r'data-clock="(\d+)"', drawn), "the time axis has wall-clock times"
+    places = re.findall(r'<text x="([\d.]+)%" y="\d+" text-anchor="middle"', drawn)
+    assert places and max(map(float, places)) < 88, "no time meets the word `now`"
 
 
 def test_a_plot_is_interrupted_where_nothing_was_counted():

@@ -10,7 +10,7 @@ from tests.present import present
 from phalanx.dashboard.pages import work
 from phalanx.dashboard.pages.styles import COLOURS
 from phalanx.dashboard.pages.task_story import task_story
-from phalanx.dashboard.pages.task_stream import LANES, OTHERS, RANGES_S, stream
+from phalanx.dashboard.pages.task_stream import LANES, OTHERS, RANGES_S, brief, stream
 from phalanx.observe.state.query import StateAnswer, StatePart
 
 from .world import NOW, task
@@ -178,3 +178,11 @@ def test_the_story_of_a_task_has_its_attempts_in_order():
     assert (story.state, story.attempts[0].error) == ("FINISHED", "WORKER_DIED")
     assert story.children == {"part": {"FINISHED": 3}}
     assert task_story([], []) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0, "<1 ms"), (0.0031, "3.1 ms"), (0.316, "316 ms"), (2.04, "2.0s"), (75.0, "1m15s")],
+)
+def test_lengths_of_tasks_have_parts_of_a_second(seconds: float, text: str) -> None:
+    assert brief(seconds) == text

@@ -283,7 +283,9 @@ def _how(one: _Attempt) -> str:
 
 
 def brief(seconds: float) -> str:
-    """Return a duration as text, with parts of a second."""
+    """Return a duration as text, with parts of a second. Rows of tasks have milliseconds."""
+    if seconds < 0.001:
+        return "<1 ms"
     if seconds < 1:
         return f"{1000 * seconds:.{0 if seconds >= 0.01 else 1}f} ms"
     return f"{seconds:.1f}s" if seconds < 10 else duration(seconds)
