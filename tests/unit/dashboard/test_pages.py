@@ -343,8 +343,17 @@ def test_the_overview_shows_what_is_used_of_what_is_allocated_of_all():
         "total": 8.0, "allocated": 6.0, "used": 3.0,
     }  # fmt: skip
     assert re.findall(r'data-clock="(\d+)"', drawn), "the time axis has wall-clock times"
-    places = re.findall(r'<text x="([\d.]+)%" y="\d+" text-anchor="middle"', drawn)
-    assert places and max(map(float, places)) < 88, "no time meets the word `now`"
+
+
+def test_no_time_on_an_axis_meets_the_word_now():
+    full = NOW - NOW % 300
+    for after_s in (10.0, 60.0, 100.0, 150.0):
+        chart = overview.overview(snapshot(), counted(used=3.0), full + after_s).curves[0]
+        drawn = chart_svg(chart, metrics.rounded)
+        places = re.findall(r'<text x="([\d.]+)%" y="\d+" text-anchor="middle"', drawn)
+        assert places and max(map(float, places)) < 88
+        rules = re.findall(r'<line class="rule" x1="([\d.]+)%" x2="[\d.]+%" y1="8"', drawn)
+        assert len(rules) == len(places) + (10.0 < after_s < 108.0)
 
 
 def test_a_plot_is_interrupted_where_nothing_was_counted():
