@@ -13,7 +13,7 @@ const OTHERS = -2, CLOSED = -3;
 const MARKS = ["", "bad, nothing new goes there", "cordoned, nothing new goes there", "suspect"];
 const COLUMNS = ["held", "holder", "mark", "busy", "memory", "heat"];
 let data = null, starts = [], lit = null, chosen = null, colours = readColours();
-let fits = {};
+let fits = {}, explained = "";
 let cell = LARGEST, broad = LARGEST, label = 90, columns = 1, most = 1;
 
 const isByName = () => by.value === "holder" || by.value === "queue";
@@ -77,7 +77,9 @@ function draw() {
   const pen = canvas.getContext("2d");
   pen.scale(scale, scale);
   pen.textBaseline = "middle";
-  data.nodes.forEach((name, node) => drawNode(pen, name, node));
+  pen.font = `${Math.max(Math.min(cell * 0.7, 13), 9)}px system-ui, sans-serif`;
+  data.nodes.forEach((name, node) => drawName(pen, name, node));
+  data.nodes.forEach((_, node) => drawCells(pen, node));
   if (chosen) {
     const { x, y } = place(chosen.node);
     pen.strokeStyle = colours.ink;
@@ -86,12 +88,14 @@ function draw() {
   }
 }
 
-function drawNode(pen, name, node) {
+function drawName(pen, name, node) {
   const { x, y } = place(node), state = data.states[node];
-  pen.font = `${Math.max(Math.min(cell * 0.7, 13), 9)}px system-ui, sans-serif`;
   pen.fillStyle = state === "alive" ? colours.ink : colours.soft;
   pen.fillText(fitted(pen, (state === "alive" ? "" : "◔ ") + name, label - 6), x, y + cell / 2);
-  const count = data.devices[node];
+}
+
+function drawCells(pen, node) {
+  const { x, y } = place(node), count = data.devices[node];
   for (let i = 0; i < count; ) {
     const at = starts[node] + i;
     let end = i + 1;
@@ -114,15 +118,17 @@ function drawRun(pen, left, y, at, count) {
   }
   for (let k = 0; !isWhole && k < count; k++) {
     const x = left + k * (broad + GAP), fill = fillOf(at + k);
-    pen.fillStyle = colours.rest;
-    pen.fillRect(x, y, broad, cell);
+    const part = isByName() || by.value === "idle" ? data.held[at + k] : 100;
+    if (!fill || part < 100) {
+      pen.fillStyle = colours.rest;
+      pen.fillRect(x, y, broad, cell);
+    }
     if (!fill && isRead(at + k)) continue;
     if (!fill) {
       pen.fillStyle = colours.paper;
       pen.fillRect(x + 1, y + 1, broad - 2, cell - 2);
       continue;
     }
-    const part = isByName() || by.value === "idle" ? data.held[at + k] : 100;
     const high = Math.max((cell * part) / 100, 2), joint = k + 1 < count && isByName() ? GAP : 0;
     pen.fillStyle = fill;
     pen.fillRect(x, y + cell - high, broad + joint, high);
@@ -242,9 +248,11 @@ function entry(paint, text, address) {
 const filled = (colour) => (pen) => { pen.fillStyle = colour; pen.fillRect(0, 0, 16, 16); };
 const marked = (mark) => (pen) => { filled(colours.rest)(pen); sign(pen, mark, 0, 0, 16); };
 
-/** The entries of the legend for the chosen measure. */
+/** The entries of the legend for the chosen measure, as data: how each is painted, its text, its
+ *  address, and the name whose cells it lights. */
 function entries() {
   const found = [];
+  const add = (kind, value, text, address = "", lights = "") => found.push({ kind, value, text, address, lights });
   if (isByName()) {
     const shown = new Map();
     data.holders.forEach((one, holder) => {
@@ -257,34 +265,47 @@ function entries() {
       const look = lookOf(holder), job = data.holders[holder][2];
       const address = by.value === "queue" ? `/queues/${encodeURIComponent(name)}`
         : job ? `/jobs/${job.split("/").map(encodeURIComponent).join("/")}` : "";
-      const item = entry(filled(fillOfLook(look)),
-        `${name.replace(/^default\//, "")}, ${Number(count.toFixed(2))} GPU`, address);
-      for (const [begin, end] of [["mouseenter", "mouseleave"], ["focusin", "focusout"]]) {
-        item.addEventListener(begin, () => { lit = name; draw(); });
-        item.addEventListener(end, () => { lit = null; draw(); });
-      }
-      found.push(item);
+      add("look", look, `${name.replace(/^default\//, "")}, ${Number(count.toFixed(2))} GPU`, address, name);
     }
-    if (all.length > LISTED) found.push(entry(filled(colours.paper), `and ${all.length - LISTED} more, in the table`));
-    if (data.holder.includes(OTHERS)) found.push(entry(filled(colours.off), "tasks and actors"));
+    if (all.length > LISTED) add("colour", colours.paper, `and ${all.length - LISTED} more, in the table`);
+    if (data.holder.includes(OTHERS)) add("colour", colours.off, "tasks and actors");
   } else if (by.value === "idle") {
-    found.push(entry(filled(colours.jobs[1]), "held, and idle"), entry(filled(colours.heat[5]), "held, and busy"),
-      entry(filled(colours.off), "held, not read"));
+    add("colour", colours.jobs[1], "held, and idle");
+    add("colour", colours.heat[5], "held, and busy");
+    add("colour", colours.off, "held, not read");
   } else {
     const names = by.value === "heat" ? ["30 °C", "40 °C", "50 °C", "60 °C", "70 °C", "from 85 °C"]
       : ["0 %", "up to 24 %", "up to 48 %", "up to 71 %", "up to 95 %", "above"];
-    names.forEach((text, level) => found.push(entry(filled(colours.heat[level]), text)));
+    names.forEach((text, level) => add("colour", colours.heat[level], text));
   }
   const isHeldShown = isByName() || by.value === "idle";
-  found.push(entry(filled(isHeldShown ? colours.rest : colours.paper), isHeldShown ? "free" : "not read"));
-  [1, 2, 3].forEach((mark) => { if (data.mark.includes(mark)) found.push(entry(marked(mark), MARKS[mark].split(",")[0])); });
+  add("colour", isHeldShown ? colours.rest : colours.paper, isHeldShown ? "free" : "not read");
+  [1, 2, 3].forEach((mark) => { if (data.mark.includes(mark)) add("mark", mark, MARKS[mark].split(",")[0]); });
   return found;
+}
+
+function itemOf({ kind, value, text, address, lights }) {
+  const paint = kind === "mark" ? marked(value) : filled(kind === "look" ? fillOfLook(value) : value);
+  const item = entry(paint, text, address);
+  for (const [begin, end] of lights ? [["mouseenter", "mouseleave"], ["focusin", "focusout"]] : []) {
+    item.addEventListener(begin, () => { lit = lights; draw(); });
+    item.addEventListener(end, () => { lit = null; draw(); });
+  }
+  return item;
+}
+
+/** Shows the legend. Unchanged entries stay, with the focus of their reader. */
+function explain() {
+  const found = entries(), said = JSON.stringify([found, colours.jobs]);
+  if (said === explained) return;
+  explained = said;
+  legend.replaceChildren(...found.map(itemOf));
 }
 
 function redraw() {
   colours = readColours();
   draw();
-  if (data) legend.replaceChildren(...entries());
+  if (data) explain();
 }
 
 canvas.addEventListener("mousemove", (event) => {
