@@ -99,6 +99,11 @@ def test_a_plain_job_has_defaults(tmp_path: Path) -> None:
     )
 
 
+def test_a_plain_job_may_be_moved(tmp_path: Path) -> None:
+    rows = "name,submit_s,duration_s,movable\nj,1,2,10m\nk,1,2,\n"
+    assert [job.movable for job in read_jobs(written(tmp_path, rows))] == ["10m", ""]
+
+
 WRONG_JOBS = [
     ("p,-1,0,0,0\n", MULTI, 2, "cpu_milli is -1; it must be 0 or more"),
     ("p,x,0,0,0\n", MULTI, 2, "cpu_milli is 'x'; a number is needed"),
@@ -118,6 +123,7 @@ WRONG_JOBS = [
     ("1,1,500,1,bert,1\n2,1,400,1,bert,1\n", MURI, 3, "time runs backwards"),
     ("1,0,500,1,bert,1\n", MURI, 2, "needs a GPU"),
     ("a,5,1,0,0\nb,4,1,0,0\n", PLAIN, 3, "time runs backwards"),
+    ("a,5,1,soon\n", "name,submit_s,duration_s,movable\n", 2, "movable: it is 'true' or the time"),
 ]
 
 

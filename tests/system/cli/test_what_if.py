@@ -69,6 +69,34 @@ def test_a_node_less(ask):
     assert shown.stdout.splitlines()[-1].endswith("wait again: default/r")
 
 
+SCATTERED = """\
+now: 10000
+config: {actions: [allocate], tiers: [{plugins: [{name: gang}, {name: predicates}]}]}
+nodes:
+- {name: a, capacity: {cpu: 4, pods: 9}}
+- {name: b, capacity: {cpu: 4, pods: 9}}
+queues: [{name: q}]
+podgroups:
+- {name: s, queue: q, minMember: 1, phase: Running, started: 0, run_time_s: 90000,
+   annotations: {phalanx/movable: 5m, phalanx/restart-time: 20s}}
+- {name: z, queue: q, minMember: 1, phase: Inqueue, run_time_s: 60}
+tasks:
+- {name: s-0, podgroup: s, request: {cpu: 1}, node: a, phase: Running}
+- {name: other, podgroup: others, request: {cpu: 1}, node: b, phase: Running}
+- {name: z-0, podgroup: z, request: {cpu: 4}}
+"""
+
+
+def test_moves(tmp_path):
+    file = tmp_path / "scattered.yaml"
+    file.write_text(SCATTERED)
+    shown = CliRunner().invoke(app, ["what-if", "--snapshot", str(file), "--consolidate"])
+    assert rows(shown) == [["default/z", "q", "in", "22h15m", "now", "22h15m", "earlier"]]
+    assert shown.stdout.splitlines()[-1] == (
+        "Would be moved (5m of work lost, 20s of restarts): default/s. default/z starts at once."
+    )
+
+
 def test_a_job_more_as_data(ask, manifest):
     shown = ask("--submit", manifest(), "--json")
     found = {one["podgroup"]: one for one in json.loads(shown.stdout)["starts"]}
