@@ -13,13 +13,14 @@ from collections.abc import Iterable
 
 from phalanx.head.jobs import dependencies, judging, resting, time_limits
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs.actions import TARGETED, JobActions
+from phalanx.head.jobs.actions import JobActions
 from phalanx.head.jobs.alarms import Alarms
+from phalanx.head.jobs.commands import JobCommands
 from phalanx.head.jobs.counts import SUBMITTED
 from phalanx.head.jobs.dependents import Dependents, check_known
 from phalanx.head.jobs.effects import JobEffects
+from phalanx.head.jobs.member_events import MemberEvents
 from phalanx.head.jobs.policies import JobPolicies
-from phalanx.head.jobs.resizing import fit_members
 from phalanx.head.jobs.retention import FinishedJobs, due_at
 from phalanx.head.jobs.run_clock import RunClocks
 from phalanx.model.jobs import states as st
@@ -30,9 +31,8 @@ from phalanx.model.jobs.records import (
     MemberRecord,
     new_job,
 )
-from phalanx.model.jobs.spec import UNLIMITED, JobSpec
-from phalanx.model.jobs.timing import NODE, PREEMPTED, TIMEOUT
-from phalanx.model.node_deaths import MOST, why_not_again, why_stopped, with_one_more
+from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.jobs.timing import TIMEOUT
 
 
 class JobTable:
@@ -47,6 +47,8 @@ class JobTable:
         self._dependents = Dependents(self._jobs)
         self._actions = JobActions(effects, self._alarms)
         self._policies = JobPolicies(self._actions, self._alarms)
+        self._commands = JobCommands(self._actions, self._policies)
+        self._members = MemberEvents(effects, self._actions, self._policies)
 
     def get(self, uid: str) -> JobRecord | None:
         """Return the job with that name."""
@@ -134,7 +136,7 @@ class JobTable:
             if job is None or member is None or member.attempt != event.attempt:
                 return
             self.clocks.keep(job, steady)
-            self._news(job, member, event, now)
+            self._members.handle(job, member, event, now)
             self.clocks.look(job, now, steady)
             if isinstance(event, ev.MemberRan) and member.state == st.RUNNING:
                 self.clocks.heard(job, member, event.ran_s, now)
@@ -151,13 +153,13 @@ class JobTable:
         """Handle a request about a job, or an event of its gang."""
         match event:
             case ev.Commanded():
-                self._command(job, event, now)
+                self._commands.act(job, event, now)
             case ev.Resized():
-                self._resize(job, event.spec, now)
+                self._commands.resize(job, event.spec, now)
             case ev.Held():
-                self._hold(job, event.is_held, now)
+                self._commands.hold(job, event.is_held, now)
             case ev.Changed():
-                self._change(job, event.spec, now)
+                self._commands.change(job, event.spec, now)
             case ev.Deleted():
                 job.is_deleted = True
                 if st.TERMINATE_JOB in judging.ALLOWED[job.state]:
@@ -218,189 +220,6 @@ class JobTable:
             self._drop(job)  # the submitter gets this error as the answer
             raise
         self._effects.count(job, SUBMITTED)
-
-    def _command(self, job: JobRecord, event: ev.Commanded, now: float) -> None:
-        allowed = judging.ALLOWED[job.state]
-        if event.action not in allowed:
-            can = f"; allowed: {', '.join(sorted(allowed))}" if allowed else " any more"
-            raise JobCommandError(
-                f"job {job.uid} is {job.state}: {event.action} is not allowed{can}"
-            )
-        chosen = judging.targets(job, event.action, event.group, event.index)
-        if event.action in TARGETED and not chosen:
-            raise JobCommandError(f"job {job.uid} has no member {event.group}-{event.index}")
-        resting.clear(job)
-        self._actions.act(
-            job, event.action, event.reason, now, group=event.group, index=event.index
-        )
-
-    # ---- news of members ---------------------------------------------------------------------
-
-    def _news(
-        self, job: JobRecord, member: MemberRecord, event: ev.MemberEvent, now: float
-    ) -> None:
-        if isinstance(event, ev.MemberPrepares):
-            member.is_preparing = member.state == st.PENDING
-            member.node = event.node
-        elif isinstance(event, ev.MemberRan):
-            if member.state == st.PENDING:
-                member.node = event.node
-                member.started = now
-                self._actions.move(job, member, st.RUNNING, "")
-            elif member.state in (st.RUNNING, st.TERMINATING):
-                member.node = event.node  # the next process of its node may continue it
-        elif member.state == st.TERMINATING:
-            self._gone(job, member, now)
-        elif member.state not in (st.PENDING, st.RUNNING):
-            return
-        elif isinstance(event, ev.MemberLost):
-            reason = event.reason or "evicted"
-            why = self._why_not_requeued(job, member, event, reason, now)
-            if why:
-                member.ended = now
-                self._actions.move(job, member, st.FAILED, reason)
-                self._actions.finish(job, st.FAILED, why, now)
-                return
-            self._actions.wait_again(job, member, reason)
-            self._policies.follow(job, member, st.POD_EVICTED, f"{member.name}: {reason}", now)
-        elif isinstance(event, ev.MemberExited):
-            self._exited(job, member, event, now)
-
-    def _why_not_requeued(
-        self, job: JobRecord, member: MemberRecord, event: ev.MemberLost, reason: str, now: float
-    ) -> str:
-        """Return why the job is not requeued after a running member lost its place by this event;
-        "" if it is requeued.
-        """
-        if event.is_held_against:
-            why = self._one_more_death(member, reason, now, is_of_node=True)
-            if why:
-                return why
-        rule = job.spec.timing.requeue
-        has_run = member.state == st.RUNNING and job.state in time_limits.TIMED
-        cause = PREEMPTED if event.is_preempted else NODE
-        if has_run and rule is not None and cause not in rule.reasons:
-            return f"{member.name}: {reason}; the job's requeue.reasons do not include this"
-        return ""
-
-    def _one_more_death(
-        self, member: MemberRecord, reason: str, now: float, is_of_node: bool = False
-    ) -> str:
-        """Count one more death of a member's node or parent process. Returns why the member is
-        stopped because of the number of deaths; "" if it is not stopped.
-        """
-        member.node_deaths = with_one_more(member.node_deaths, now)
-        member.parents_killed = 0 if len(member.node_deaths) == 1 else member.parents_killed
-        member.parents_killed += not is_of_node
-        if len(member.node_deaths) < MOST:
-            return ""
-        why = why_stopped if member.parents_killed else why_not_again
-        member.node_deaths = []  # a user who starts the job again knows about these failures
-        return why(member.name, reason)
-
-    def _exited(
-        self, job: JobRecord, member: MemberRecord, event: ev.MemberExited, now: float
-    ) -> None:
-        member.exit_code, member.signal = event.exit_code, event.signal
-        member.ended = now
-        if event.exit_code == 0:
-            self._actions.move(job, member, st.SUCCEEDED, event.reason)
-            if job.count(st.SUCCEEDED, group=member.group) == len(job.groups[member.group]):
-                reason = f"all members of {member.group} succeeded"
-                self._policies.follow(job, None, st.TASK_COMPLETED, reason, now, group=member.group)
-            return
-        reason = event.reason or f"exit code {event.exit_code}"
-        if event.is_unprepared:  # each further start would fail in the same way
-            self._actions.move(job, member, st.FAILED, reason)
-            self._actions.finish(job, st.FAILED, f"{member.name}: {reason}", now)
-            return
-        if event.is_parent_killed:
-            why = self._one_more_death(member, reason, now)
-            if why:
-                self._actions.move(job, member, st.FAILED, reason)
-                self._actions.finish(job, st.FAILED, why, now)
-                return
-        if self._starts_again_in_place(job, member):
-            member.attempt += 1
-            member.asked_s = job.ran_s
-            member.reason = reason
-            resting.crashed(member, resting.lived_s(member, now), now)
-            self._effects.restart_members(job, [member])
-            return
-        self._actions.move(job, member, st.FAILED, reason)
-        why = f"{member.name}: {reason}"
-        rule = job.spec.timing.requeue
-        is_named = rule is not None and event.exit_code in rule.exit_codes
-        lived_s = resting.lived_s(member, now)
-        if is_named and self._actions.requeue(job, why, now, lived_s):
-            return
-        if not self._policies.follow(job, member, st.POD_FAILED, why, now, code=event.exit_code):
-            self._policies.follow(job, member, st.TASK_FAILED, why, now)
-
-    def _starts_again_in_place(self, job: JobRecord, member: MemberRecord) -> bool:
-        group = job.spec.group(member.group)
-        assert group is not None
-        used = job.restarts.get(group.name, 0)
-        if group.template.restart == "Never" or used >= group.max_retry != UNLIMITED:
-            return False
-        if job.state not in (st.PENDING, st.RUNNING, st.RESTARTING):
-            return False
-        job.restarts[group.name] = used + 1
-        return True
-
-    def _gone(self, job: JobRecord, member: MemberRecord, now: float) -> None:
-        """Handle the end of a member that the job had asked to end."""
-        member.ended = now
-        if member.retires:
-            left = [m for m in job.groups[member.group] if m is not member]
-            job.replace_group(member.group, left)
-        elif member.comes_back:
-            self._actions.wait_again(job, member, member.reason)
-        else:
-            self._actions.move(job, member, st.ENDED, member.reason)
-
-    # ---- actions -----------------------------------------------------------------------------
-
-    def _resize(self, job: JobRecord, spec: JobSpec, now: float) -> None:
-        if job.is_finished or job.state in (st.TERMINATING, st.COMPLETING):
-            raise JobCommandError(
-                f"job {job.uid} is {job.state}: its size can no longer be changed"
-            )
-        surplus = fit_members(job, spec)
-        job.note(now, job.state, job.state, "its size was changed")
-        self._actions.end(job, surplus, "the job became smaller", comes_back=False)
-        self._policies.follow(job, None, st.JOB_UPDATED, "the job was changed", now)
-
-    def _hold(self, job: JobRecord, is_held: bool, now: float) -> None:
-        """Hold a job, which then waits until it is released, or release it. Running members
-        continue.
-        """
-        if is_held == job.is_held:
-            return
-        runs = job.spec.array is None and job.count(st.RUNNING)
-        waits = (st.PENDING, st.RESTARTING, *((st.RUNNING,) if job.spec.array is not None else ()))
-        if is_held and (job.state not in waits or runs):
-            raise JobCommandError(f"job {job.uid} {_does(job)}: only a waiting job can be held")
-        job.is_held = is_held
-        job.note(now, job.state, job.state, "held" if is_held else "released")
-        if is_held:
-            self._actions.withdraw(job, "the job is held")
-        else:
-            job.released = now
-
-    def _change(self, job: JobRecord, spec: JobSpec, now: float) -> None:
-        """Change the queue, priority or time limit of a waiting job. The job then requests its
-        places again.
-        """
-        if job.state != st.PENDING or job.count(st.RUNNING):
-            raise JobCommandError(
-                f"job {job.uid} {_does(job)}: its queue, priority and time can only be "
-                "changed while it waits"
-            )
-        job.spec = spec
-        job.revision += 1
-        job.note(now, job.state, job.state, "changed by command")
-        self._actions.withdraw(job, "the job was changed")
 
     # ---- time --------------------------------------------------------------------------------
 
@@ -575,11 +394,6 @@ class JobTable:
 
 def _ended(job: JobRecord) -> float:
     return job.finished or 0.0
-
-
-def _does(job: JobRecord) -> str:
-    """Return a verb phrase that says what the job does, such as "runs" or "is Pending"."""
-    return "runs" if job.count(st.RUNNING) else f"is {job.state}"
 
 
 def _at_its_minimum(here: int, minimum: int) -> str:
