@@ -402,7 +402,8 @@ class Head:
         if self.gangs_if_used is None:
             return []
         scheduler = self.gangs_if_used
-        return (scheduler.gang_requests if kind == "gangs" else scheduler.job_requests).rows()
+        listing = scheduler.job_requests.listing
+        return (scheduler.gang_requests if kind == "gangs" else listing).rows()
 
     def _whereabouts(self) -> tuple[str, str, list[str]]:
         """Return the addresses of the head and of its store, and a sentence for each problem of the

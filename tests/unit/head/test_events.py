@@ -114,7 +114,7 @@ def test_who_preempted_whom_is_told_at_both():
     assert gone.places == (("n1", "n1", 2),)
     assert details(gone) == "2 members on n1; for high"
     assert gone in events(world, job="high"), "what it took from others is its matter, too"
-    reason = world.scheduler.job_requests.description("default/low").members[0].reason
+    reason = world.scheduler.job_requests.listing.description("default/low").members[0].reason
     assert reason == "its place went to default/high (preempt)"
 
 

@@ -257,12 +257,13 @@ class GangScheduler:
             event_log,
             self._end_idle,
         )
-        self.steps = Steps(outbox, nodes, self.jobs, self.job_requests, shell.rng)
+        listing = self.job_requests.listing
+        self.steps = Steps(outbox, nodes, self.jobs, listing, shell.rng)
         self.gang_requests = GangRequests(
             clock, nodes, registry, self.queues, self.domains, self.reservations,
             self._request_cycle,
         )  # fmt: skip
-        self.news = News(clock, nodes, registry, self.job_requests, self.gang_requests)
+        self.news = News(clock, nodes, registry, listing, self.gang_requests)
         self.numbers = TimeSeries(
             clock, nodes, self._job_states, self.news.queue_rows, devices.busy, machines.used
         )
@@ -273,7 +274,7 @@ class GangScheduler:
         self.user_limits = limits = UserLimitsControl(clock, self.queues, self._request_cycle)
         self.job_requests.within, self.job_requests.submitted = limits.within, limits.submitted
         registry.follow = self.news.gang_changed
-        signals = Signals(outbox, nodes, self.jobs, self.job_requests)
+        signals = Signals(outbox, nodes, self.jobs, listing)
         self.handlers = RequestHandlers(
             "the head",
             *entries(

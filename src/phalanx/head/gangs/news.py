@@ -7,7 +7,7 @@ from phalanx.head.clock import Clock
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.requests import GangRequests
-from phalanx.head.jobs.requests import JobRequests
+from phalanx.head.jobs.listing import JobListing
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.rights.owners import sees
 from phalanx.model.ids import GangId
@@ -30,7 +30,7 @@ class News:
         clock: Clock,
         nodes: NodeDirectory,
         registry: GangRegistry,
-        jobs: JobRequests,
+        jobs: JobListing,
         gangs: GangRequests,
     ) -> None:
         self._clock = clock

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from phalanx.errors import JobCommandError
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.jobs.job_gangs import JobGangs
-from phalanx.head.jobs.requests import JobRequests
+from phalanx.head.jobs.listing import JobListing
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.model.jobs.records import JobRecord
@@ -26,18 +26,18 @@ class Signals:
     """Passes signals on to the nodes of members. Each signal is delivered once."""
 
     def __init__(
-        self, outbox: Outbox, nodes: NodeDirectory, jobs: JobGangs, requests: JobRequests
+        self, outbox: Outbox, nodes: NodeDirectory, jobs: JobGangs, listing: JobListing
     ) -> None:
         self._outbox = outbox
         self._nodes = nodes
         self._jobs = jobs
-        self._requests = requests
+        self._listing = listing
 
     def send(self, asker: Asker[int], request: SignalJob) -> int:
         """Send a signal to the running members that a request names. Returns their number."""
         if not 1 <= request.signal <= LARGEST:
             raise ValueError(f"a signal is a number from 1 to {LARGEST}, not {request.signal}")
-        job = self._requests.need(request.job)
+        job = self._listing.need(request.job)
         orders = [
             (
                 place.node,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from phalanx.errors import JobCommandError
 from phalanx.head.accounting.records import MAX_TEXT, user_of
 from phalanx.head.jobs.job_gangs import JobGangs
-from phalanx.head.jobs.requests import JobRequests
+from phalanx.head.jobs.listing import JobListing
 from phalanx.head.jobs.starting import WantedStep, streams_of
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
@@ -43,20 +43,20 @@ class Steps:
         outbox: Outbox,
         nodes: NodeDirectory,
         jobs: JobGangs,
-        requests: JobRequests,
+        listing: JobListing,
         rng: RandomSource,
     ) -> None:
         self._outbox = outbox
         self._nodes = nodes
         self._jobs = jobs
-        self._requests = requests
+        self._listing = listing
         self._rng = rng
         self._tokens = itertools.count(1)
         self._asked: dict[int, _Asked] = {}
 
     def begin(self, asker: Asker[int], request: BeginStep) -> int:
         """Record a new step of a running job. Returns the step's number."""
-        job = self._requests.need(request.job)
+        job = self._listing.need(request.job)
         gang = self._jobs.gang_of(job.uid)
         if not 1 <= request.tasks <= MAX_TASKS:
             raise ValueError(f"a step has 1 to {MAX_TASKS:,} tasks, not {request.tasks}")
@@ -83,7 +83,7 @@ class Steps:
         """Ask a member's node to run a task of a step. The answer comes later and names the process
         that handles the task's streams.
         """
-        job = self._requests.need(request.job)
+        job = self._listing.need(request.job)
         member = _member_of(job, request.member)
         process = bytes(self._rng.randrange(256) for _ in range(PROCESS_ID_BYTES - PREFIX_BYTES))
         found = self._jobs.members.place_of(job, member.group, member.index)
@@ -130,7 +130,7 @@ class Steps:
 
     def attach(self, asker: Asker[bytes], request: AttachMember) -> bytes:
         """Return the process that handles the streams of a member's first program."""
-        job = self._requests.need(request.job)
+        job = self._listing.need(request.job)
         member = _member_of(job, request.member)
         group = job.spec.group(member.group)
         if group is None or not any(one.streams for one in group.template.processes[:1]):
