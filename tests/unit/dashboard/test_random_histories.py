@@ -23,7 +23,7 @@ from phalanx.dashboard.login import Login, make_code
 from phalanx.dashboard.watch import Watch
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_states import HOLDING
-from phalanx.head.jobs.job_gangs import JobRow
+from phalanx.head.jobs.job_rows import JobRow
 from phalanx.head.state_store import StoredState, read_state
 from phalanx.model.jobs import states as st
 from phalanx.protocol.requests.jobs import GetMemberUse, ListElements, ReadJobLog

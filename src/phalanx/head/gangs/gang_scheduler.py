@@ -423,16 +423,7 @@ class GangScheduler:
         message: MemberNews | MemberPrepares | MemberUsed | RunNews | StepEnded,
     ) -> None:
         """Pass reports about members, runs and steps on to jobs."""
-        if isinstance(message, StepEnded):
-            self.jobs.step_ended(message)
-        elif isinstance(message, RunNews):
-            self.jobs.run_news(node_id, message)
-        elif isinstance(message, MemberUsed):
-            self.jobs.member_used(message)
-        elif isinstance(message, MemberPrepares):
-            self.jobs.member_prepares(node_id, message)
-        else:
-            self.jobs.member_news(node_id, message)
+        self.jobs.reports.handle(node_id, message)
 
     def node_answered(self, message: LogRead | MemberUseRead | StepStarted) -> None:
         """Pass a node's answer about a member to its readers, and the start of a step to Steps."""

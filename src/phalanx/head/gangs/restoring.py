@@ -23,7 +23,8 @@ from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.jobs.array_runs import TABLE as RUNS
 from phalanx.head.jobs.array_runs import Run
 from phalanx.head.jobs.array_tasks import ArrayTaskRows
-from phalanx.head.jobs.job_gangs import JobGangs, JobRow
+from phalanx.head.jobs.job_gangs import JobGangs
+from phalanx.head.jobs.job_rows import JobRow
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.requests import JobRequests
 from phalanx.head.nodes.directory import NodeDirectory

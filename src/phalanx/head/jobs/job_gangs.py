@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
-
-import msgspec
 
 from phalanx.head.accounting.ledger import Ledger
 from phalanx.head.accounting.records import AttemptRecords
@@ -27,13 +24,11 @@ from phalanx.head.jobs.array_runs import COMES_BACK, ENDS, ArrayRuns, Run
 from phalanx.head.jobs.array_tasks import ArrayTaskRows
 from phalanx.head.jobs.arrays import Arrays
 from phalanx.head.jobs.counts import JobCounts
+from phalanx.head.jobs.job_rows import JobRow, JobRows
 from phalanx.head.jobs.lifecycle import JobTable
-from phalanx.head.jobs.member_orders import (
-    MemberOrders,
-    is_in,
-    key_of,
-)
+from phalanx.head.jobs.member_orders import MemberOrders, is_in, key_of
 from phalanx.head.jobs.member_places import GangNews, MemberPlaces
+from phalanx.head.jobs.member_reports import MemberReports
 from phalanx.head.jobs.preparing import PreparedMembers
 from phalanx.head.jobs.run_places import RunPlaces
 from phalanx.head.jobs.starting import Starter
@@ -45,24 +40,8 @@ from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import WarningSignal
 from phalanx.model.node_deaths import ORDERLY, is_held_against
-from phalanx.protocol.bundle_messages import (
-    ForgetJob,
-    MemberNews,
-    MemberPrepares,
-    MemberUsed,
-    RunNews,
-    StepEnded,
-)
+from phalanx.protocol.bundle_messages import ForgetJob
 from phalanx.scheduler.devices.ports import RandomSource
-
-
-class JobRow(msgspec.Struct, kw_only=True, eq=False):
-    """A job as the store keeps it, and the output files of its members: (node, path) of each
-    attempt, by member.
-    """
-
-    record: JobRecord
-    logs: dict[str, list[tuple[str, str]]] = {}
 
 
 class JobGangs:
@@ -94,7 +73,7 @@ class JobGangs:
         self.arrays = Arrays(self, self.table.get)
         self.records = AttemptRecords(state_store, ledger, nodes.host_of, self.table.get)
         self.steps = StepUsage(state_store, self.records.put, nodes.host_of, clock.now)
-        self._rows: dict[str, JobRow] = {}
+        self._rows = JobRows(state_store)
         self.errors: dict[str, str] = {}
         """The last internal error of each job that had one."""
         self.starter = starter = Starter(nodes.address_of)
@@ -118,6 +97,17 @@ class JobGangs:
             later=self.later,
         )
         self.prepared = PreparedMembers(outbox)
+        self.reports = MemberReports(
+            self,
+            self.table,
+            registry=registry,
+            reservations=reservations,
+            rows=self._rows,
+            runs=self.runs,
+            prepared=self.prepared,
+            records=self.records,
+            steps=self.steps,
+        )
         self._todo: deque[tuple[str, Callable[[], None]]] = deque()
         """Actions that effects requested, each with its job. They run after the current event was
         handled.
@@ -276,8 +266,7 @@ class JobGangs:
 
     def publish(self, job: JobRecord) -> None:
         """Store a changed job, and report the change to its gang, its array and other parts."""
-        row = self._rows.setdefault(job.uid, JobRow(record=job))
-        self._state_store.keep("batch_jobs", job.uid.encode(), row)
+        self._rows.store(job)
         gang = self.members.gangs.get(job.uid)
         if gang is not None:
             self._gang_news.gang_amended(gang)
@@ -291,10 +280,9 @@ class JobGangs:
         """Forget a job that is gone. If it belongs to an array task, the result is first recorded
         in the array.
         """
-        row = self._rows.pop(job.uid, None)
         # the facts about the array task are stored before its row is deleted
         if job.spec.element is not None:
-            array = self.arrays.task_over(job, row.logs if row is not None else {})
+            array = self.arrays.task_over(job, self._rows.logs(job.uid) or {})
             if (gang := self.members.gangs.get(job.uid)) is not None:
                 self.runs.looked_at(gang)
             self.later(ev.ArrayTasksChanged(job=array))
@@ -303,7 +291,7 @@ class JobGangs:
             self.arrays.forget(job)
             self.runs.forget(job.uid)
         self.errors.pop(job.uid, None)
-        self._state_store.keep("batch_jobs", job.uid.encode(), None)
+        self._rows.delete(job.uid)
         self.after(job.uid, lambda: self._forgotten(job))
 
     def _forgotten(self, job: JobRecord) -> None:
@@ -437,116 +425,11 @@ class JobGangs:
         if job is not None:
             self.members.want(job, [(m.group, m.index) for m in job.members])
 
-    def member_prepares(self, node_id: str, message: MemberPrepares) -> None:
-        """Handle a node's report that it prepares a member's environment, or has prepared it."""
-        gang = self._registry.gangs.get(message.group)
-        if gang is None or not gang.job or gang.is_removed or message.index >= len(gang.members):
-            return
-        place, job = gang.members[message.index], self.table.get(gang.job)
-        if job is None or (place.node, place.attempt) != (node_id, message.attempt):
-            return
-        group, number = place.of_group, place.index
-        self._know_log(gang.job, f"{group}-{number}", (node_id, message.log))
-        if message.is_ready:
-            self.prepared.ready(message)
-        self.handle(
-            ev.MemberPrepares(
-                job=gang.job, group=group, index=number, attempt=place.start, node=node_id
-            )
-        )
-
-    def member_news(self, node_id: str, message: MemberNews) -> None:
-        """Handle a node's report that a member runs or has ended."""
-        gang = self._registry.gangs.get(message.group)
-        if gang is None or not gang.job or gang.is_removed:
-            return  # another job may have this name now
-        place = gang.members[message.index]
-        if place.node != node_id:
-            return  # it was given another place while its node was away
-        self.runs.shown(gang, message.attempt)
-        job = self.table.get(gang.job)
-        if place.attempt != message.attempt or (job is None and self.runs.keeps(gang)):
-            return
-        group, number = place.of_group, place.index
-        about: dict[str, Any] = {
-            "job": gang.job, "group": group, "index": number, "attempt": place.start,
-        }  # fmt: skip
-        if message.log:
-            self._know_log(gang.job, f"{group}-{number}", (node_id, message.log))
-        if message.code is None:
-            self.handle(ev.MemberRan(**about, node=node_id, ran_s=message.ran_s))
-            return
-        if message.is_nodes_fault:
-            if place.state == HELD:  # otherwise the member is already giving up its place
-                self._reservations.refused_by_node(gang, message.index, message.reason)
-                self.work_off()
-            return
-        self.steps.member_over(message.group, message.index, message.attempt, "", self.wall())
-        if job is not None:
-            index, code, reason, used = message.index, message.code, message.reason, message.used
-            self.records.ended(
-                gang, index, job, code=code, signal=message.signal, reason=reason, used=used,
-                now=self.wall(),
-            )  # fmt: skip
-        about |= {"reason": message.reason, "signal": message.signal}
-        about |= {
-            "is_parent_killed": message.is_parent_killed,
-            "is_unprepared": message.is_unprepared,
-        }
-        keeps_place = self._keeps_place(gang, job, message)
-        self.handle(ev.MemberExited(**about, exit_code=message.code))
-        if keeps_place:
-            return
-        if (
-            place.state == HELD and place.attempt == message.attempt
-        ):  # otherwise the member has started again
-            self._reservations.end(gang, [message.index])
-
-    def _keeps_place(self, gang: Gang, job: JobRecord | None, message: MemberNews) -> bool:
-        """Whether an array keeps the place of a task that has ended. This is decided and stored
-        before the task's job is forgotten.
-        """
-        place = gang.members[message.index]
-        if job is None or message.code or message.used is None or place.state != HELD:
-            return False
-        member = job.member(place.of_group, place.index)
-        if member is not None and member.state in (st.PENDING, st.RUNNING):
-            return self.runs.goes_on(gang, job, message.used.ran_s)
-        # the task was to be ended, but the next task of the run has already begun
-        return self.runs.keeps(gang)
-
-    def run_news(self, node_id: str, message: RunNews) -> None:
-        """Handle a node's report about the tasks of a run."""
-        self.runs.news(message, node_id)
-        self.work_off()
-
-    def member_used(self, message: MemberUsed) -> None:
-        """Record the usage of a member that lost its place."""
-        gang = self._registry.gangs.get(message.group)
-        if gang is not None and gang.job:
-            self.records.used(gang, message.index, message.attempt, message.used)
-
-    def step_ended(self, message: StepEnded) -> None:
-        """Record how a task of a step has ended."""
-        self.steps.ended(message, self.wall())
-
-    def _know_log(self, uid: str, member: str, place: tuple[str, str]) -> None:
-        row = self._rows.get(uid)
-        if row is None:
-            return
-        known = row.logs.setdefault(member, [])
-        _, new_path = place
-        for at, (_, path) in enumerate(known):
-            if path == new_path:  # the next process of a node has the same files
-                known[at] = place
-                return
-        known.append(place)
-
     def logs(self, uid: str) -> dict[str, list[tuple[str, str]]]:
         """Return the files with the output of a job's members."""
-        row = self._rows.get(uid)
-        if row is not None:
-            return row.logs
+        logs = self._rows.logs(uid)
+        if logs is not None:
+            return logs
         ended = self.arrays.ended_called(uid)
         return {} if ended is None else ended.logs
 
@@ -580,22 +463,17 @@ class JobGangs:
         """Load stored jobs. They must be loaded before gangs are restored, because gangs look their
         jobs up.
         """
-        for row in rows:
-            self._rows[row.record.uid] = row
-        jobs = {uid: row.record for uid, row in self._rows.items()}
-        for uid in self.arrays.restore(jobs, tasks):
-            del self._rows[uid]
-            self._state_store.keep("batch_jobs", uid.encode(), None)
+        for uid in self.arrays.restore(self._rows.load(rows), tasks):
+            self._rows.delete(uid)
 
     def restore(self, runs: Iterable[Run]) -> None:
         """Continue the jobs. Their gangs must have been restored before."""
         self.members.is_restoring = True
-        rows = sorted(self._rows.values(), key=lambda row: row.record.submitted)
-        for row in rows:
+        for job in self._rows.oldest_first():
             try:
-                self.table.restore([row.record], self._clock.wall(), self._clock.now())
+                self.table.restore([job], self._clock.wall(), self._clock.now())
             except Exception as error:
-                self._failed(row.record.uid, error)
+                self._failed(job.uid, error)
         idle = self.runs.restore(runs, self._registry.gangs)
         for gang in list(self.members.gangs.values()):
             lost = self._lost_meanwhile(gang)
