@@ -24,6 +24,8 @@ from phalanx.protocol.requests.request import Request, reply_type
 ASKING = (
     "phalanx.cli.cluster",
     "phalanx.cli.jobs",
+    "phalanx.cli.run",
+    "phalanx.cli.submit",
     "phalanx.cli.queues",
     "phalanx.cli.explain",
 )

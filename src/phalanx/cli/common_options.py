@@ -6,18 +6,24 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated
 
+from phalanx.cli import panels
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.table import echo
 from phalanx.model.rows.row import Row
 
+_ADDRESS = (
+    "Address of the head (HOST:PORT), or ray:auto for a Ray cluster. Default: PHALANX_ADDRESS, "
+    "the current login, or the cluster on this machine."
+)
 Address = Annotated[
     str | None,
-    Option(
-        help="Address of the head (HOST:PORT), or ray:auto for a Ray cluster. Default: "
-        "PHALANX_ADDRESS, the current login, or the "
-        "cluster on this machine."
-    ),
+    Option(help=_ADDRESS),
 ]
+PanelAddress = Annotated[
+    str | None,
+    Option("--address", rich_help_panel=panels.CLUSTER, help=_ADDRESS),
+]
+"""`Address` in a panel of its own, for commands with many options."""
 Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 Name = Annotated[str, Argument(help="Name of the job: NAME or NAMESPACE/NAME.")]
 Names = Annotated[list[str], Argument(help="Names of one or more jobs: NAME or NAMESPACE/NAME.")]

@@ -22,6 +22,8 @@ from phalanx.observe.events import details, subject
 _FLOWS = ("NAME", "STATE", "AGE", "STEPS", "REASON")
 _HYPERNODES = ("NAME", "TIER", "TIER NAME", "PARENT", "NODES")
 _CRONS = ("NAME", "SCHEDULE", "STATE", "ACTIVE", "LAST SCHEDULED", "LAST SUCCESS")
+WELL = ("Completed", "Succeed")
+"""The states of a job and of a flow that completed."""
 
 
 def how_it_ended(kind: str, name: tuple[str, str], state: str, reason: str) -> str:

@@ -34,8 +34,8 @@ RESEARCH = "Research"
 
 PANELS: dict[str, dict[str, Entry]] = {
     RUN: {
-        "run": Entry("jobs:run", "Run a command as a job and show its output."),
-        "submit": Entry("jobs:submit", "Submit manifests: jobs, flows, cron jobs, queues."),
+        "run": Entry("run:run", "Run a command as a job and show its output."),
+        "submit": Entry("submit:submit", "Submit manifests: jobs, flows, cron jobs, queues."),
         "alloc": Entry("interactive:alloc", "Hold resources for steps while a shell runs."),
         "shell": Entry("interactive:shell", "Open a shell inside a running job."),
         "step": Entry("interactive:step", "Run one more command inside a running job."),

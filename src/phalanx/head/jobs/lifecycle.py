@@ -25,12 +25,7 @@ from phalanx.head.jobs.retention import FinishedJobs, due_at
 from phalanx.head.jobs.run_clock import RunClocks
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.dependencies import NEVER
-from phalanx.model.jobs.records import (
-    JobCommandError,
-    JobRecord,
-    MemberRecord,
-    new_job,
-)
+from phalanx.model.jobs.records import JobCommandError, JobRecord, MemberRecord, new_job
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import TIMEOUT
 

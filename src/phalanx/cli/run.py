@@ -1,0 +1,423 @@
+"""The command `phalanx run`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from phalanx.cli import panels
+from phalanx.cli.common_options import PanelAddress
+from phalanx.cli.durations import METAVAR, seconds_at_least
+from phalanx.cli.ending import Ended
+from phalanx.cli.environment_options import (
+    Conda,
+    Image,
+    Pip,
+    PyModule,
+    RuntimeEnvFile,
+    RuntimeEnvJson,
+    Uv,
+    WorkingDir,
+    runtime_env,
+)
+from phalanx.cli.gpu_options import (
+    GpuCompute,
+    GpuMemory,
+    GpuMemoryLimit,
+    Gpus,
+    GpuShare,
+    gpu_fields,
+)
+from phalanx.cli.job_view import WELL, how_it_ended
+from phalanx.cli.new_names import NewName
+from phalanx.cli.options import Argument, Option
+from phalanx.cli.reach import USAGE, ask, fail
+from phalanx.cli.table import say
+from phalanx.model.jobs.spec import DEFAULT_GRACE_S, JobSpec
+from phalanx.model.jobs.timing import DEFAULT_REQUEUES, Requeue
+from phalanx.model.rows.work import JobDescription
+
+
+def run(
+    command: Annotated[list[str], Argument(help="Command of each member, written after --.")],
+    gang: Annotated[
+        int,
+        Option(
+            min=1,
+            rich_help_panel=panels.RESOURCES,
+            help="Number of members; they start together or not at all.",
+        ),
+    ] = 1,
+    least: Annotated[
+        int | None,
+        Option(
+            "--min",
+            min=1,
+            rich_help_panel=panels.RESOURCES,
+            help="Smallest number of members with which the job may start. Default: the number of "
+            "--gang.",
+        ),
+    ] = None,
+    cpus: Annotated[
+        float, Option(min=0, rich_help_panel=panels.RESOURCES, help="CPUs for each member.")
+    ] = 1,
+    gpus: Gpus = "0",
+    gpu_memory: GpuMemory = None,
+    gpu_memory_limit: GpuMemoryLimit = None,
+    gpu_share: GpuShare = None,
+    gpu_compute: GpuCompute = None,
+    memory: Annotated[
+        str | None,
+        Option(
+            rich_help_panel=panels.RESOURCES,
+            help="Memory for each member, such as 4Gi, 512MiB or 1.5GiB; a member that uses more "
+            "is killed.",
+        ),
+    ] = None,
+    queue: Annotated[
+        str,
+        Option(
+            "--queue", "-q", rich_help_panel=panels.PLACEMENT, help="Queue that the job waits in."
+        ),
+    ] = "default",
+    priority: Annotated[
+        int,
+        Option(
+            rich_help_panel=panels.PLACEMENT,
+            help="Priority within the queue; jobs with a higher number start first.",
+        ),
+    ] = 0,
+    name: NewName = None,
+    retries: Annotated[
+        int,
+        Option(
+            min=0,
+            rich_help_panel=panels.FAILURES,
+            help="Number of times the job starts again after a failure.",
+        ),
+    ] = 0,
+    limit: Annotated[
+        str | None,
+        Option(
+            "--time",
+            "-t",
+            rich_help_panel=panels.TIME,
+            help="Time limit of each run of the job: 2h30m, 90s, 1-12:00 (days-hours:minutes) or "
+            "90 (minutes).",
+        ),
+    ] = None,
+    begin: Annotated[
+        str | None,
+        Option(
+            rich_help_panel=panels.TIME,
+            help="Earliest time at which the job may start: now+1h, 18:00 or 2027-01-31T18:00.",
+        ),
+    ] = None,
+    deadline: Annotated[
+        str | None,
+        Option(
+            rich_help_panel=panels.TIME,
+            help="Time at which the job is killed if it still runs, such as now+8h or "
+            "2027-01-31T18:00.",
+        ),
+    ] = None,
+    signal: Annotated[
+        str | None,
+        Option(
+            rich_help_panel=panels.TIME,
+            help="Signal to send to members before the time limit and at preemption, as "
+            "[B:]NAME\\[@SECONDS]. USR1@300 sends SIGUSR1 300 seconds before the limit; "
+            "B:USR1@300 sends it only to the shell.",
+        ),
+    ] = None,
+    requeue: Annotated[
+        str | None,
+        Option(
+            rich_help_panel=panels.FAILURES,
+            help="Further reasons to queue the job again, in addition to preemption and the loss "
+            "of a node: timeout (the job reached its time limit) or exit codes, such as "
+            "timeout,75.",
+        ),
+    ] = None,
+    requeue_max: Annotated[
+        int,
+        Option(
+            min=0,
+            rich_help_panel=panels.FAILURES,
+            help="Maximum number of times that the job is queued again (with --requeue).",
+        ),
+    ] = DEFAULT_REQUEUES,
+    no_requeue: Annotated[
+        bool,
+        Option(
+            "--no-requeue",
+            rich_help_panel=panels.FAILURES,
+            help="End the job when it is preempted or loses a node, instead of queueing it again.",
+        ),
+    ] = False,
+    movable: Annotated[
+        str | None,
+        Option(
+            rich_help_panel=panels.FAILURES,
+            help="Let the scheduler move the job to other nodes so that other work fits: 10m if "
+            "the job saves its work at least every 10 minutes, true if it saves nothing.",
+        ),
+    ] = None,
+    after: Annotated[
+        str | None,
+        Option(
+            rich_help_panel=panels.DEPENDENCIES,
+            help="Jobs to wait for: afterok:17:18 (until both have succeeded), afterany:19 (until "
+            "it has ended), after:20+10 (until 10 minutes after its start) or singleton "
+            "(until no earlier job of the same name remains).",
+        ),
+    ] = None,
+    array: Annotated[
+        str | None,
+        Option(
+            rich_help_panel=panels.DEPENDENCIES,
+            help="Indices of array tasks; the command runs once for each: 0-99, 0-99%10 (at most "
+            "ten at once) or 1,3,5-9.",
+        ),
+    ] = None,
+    hold: Annotated[
+        bool,
+        Option(
+            "--hold",
+            "-H",
+            rich_help_panel=panels.DEPENDENCIES,
+            help="Hold the job until `phalanx release` releases it.",
+        ),
+    ] = False,
+    reservation: Annotated[
+        str | None,
+        Option(
+            rich_help_panel=panels.PLACEMENT,
+            help="Reservation to run in: the job starts after the reservation begins, and "
+            "is ended when the reservation ends.",
+        ),
+    ] = None,
+    licenses: Annotated[
+        str | None,
+        Option(
+            "--licenses",
+            "-L",
+            rich_help_panel=panels.RESOURCES,
+            help="Licenses that the job holds while it runs, such as matlab:2,ansys.",
+        ),
+    ] = None,
+    grace: Annotated[
+        float,
+        Option(
+            parser=seconds_at_least(0),
+            metavar=METAVAR,
+            rich_help_panel=panels.TIME,
+            show_default=False,
+            help="Time between SIGTERM and SIGKILL: 90s, 15m or 30 (seconds). "
+            f"Default: {DEFAULT_GRACE_S:g}s.",
+        ),
+    ] = DEFAULT_GRACE_S,
+    time_limit: Annotated[
+        float | None,
+        Option(
+            parser=seconds_at_least(0),
+            metavar=METAVAR,
+            rich_help_panel=panels.TIME,
+            help="Time limit of each member: 90s, 15m, 2h or 90 (seconds, unlike --time). A "
+            "member that runs longer ends with exit code 124.",
+        ),
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        Option(
+            "--env",
+            "-e",
+            rich_help_panel=panels.COMMAND,
+            help="Environment variable of the command, as NAME=VALUE; may be repeated.",
+        ),
+    ] = None,
+    pip: Pip = None,
+    uv: Uv = None,
+    conda: Conda = None,
+    image: Image = None,
+    working_dir: WorkingDir = None,
+    py_module: PyModule = None,
+    runtime_env_file: RuntimeEnvFile = None,
+    runtime_env_json: RuntimeEnvJson = None,
+    directory: Annotated[
+        Path | None,
+        Option(
+            rich_help_panel=panels.COMMAND,
+            help="Working directory of the command. Default: the current directory or, with a "
+            "login, a directory of the command's own.",
+        ),
+    ] = None,
+    detach: Annotated[
+        bool,
+        Option(
+            "--detach",
+            "-d",
+            rich_help_panel=panels.OUTPUT,
+            help="Submit the job, print its name and return at once.",
+        ),
+    ] = False,
+    pty: Annotated[
+        bool,
+        Option(
+            "--pty",
+            rich_help_panel=panels.OUTPUT,
+            help="Give the command a terminal, for example for `phalanx run --pty -- bash`.",
+        ),
+    ] = False,
+    quiet: Annotated[
+        bool,
+        Option(
+            "--quiet",
+            rich_help_panel=panels.OUTPUT,
+            help="Print no messages while the job waits.",
+        ),
+    ] = False,
+    address: PanelAddress = None,
+) -> None:
+    """Run a command as a gang, print its output, and exit with its exit code.
+
+    `phalanx run --gang 4 --gpus 1 --queue q -- python train.py`
+    """
+    from phalanx.api.job import Job
+    from phalanx.api.new_manifests import job_manifest, new_request
+    from phalanx.cli.job_output import code_of
+
+    try:
+        job = Job(
+            command,
+            name=name,
+            members=gang,
+            min_members=least,
+            queue=queue,
+            priority=priority,
+            num_cpus=cpus,
+            **gpu_fields(
+                gpus,
+                memory=gpu_memory,
+                memory_limit=gpu_memory_limit,
+                share=gpu_share,
+                compute=gpu_compute,
+            ),
+            memory=memory,
+            memory_limit=memory,
+            env=_variables(env or []),
+            working_dir=str(directory.resolve()) if directory else _directory(address, working_dir),
+            runtime_env=runtime_env(
+                runtime_env_file,
+                runtime_env_json,
+                pip=pip,
+                uv=uv,
+                conda=conda,
+                image_uri=image,
+                working_dir=working_dir,
+                py_modules=py_module,
+            ),
+            max_retries=retries,
+            time=limit,
+            begin=begin,
+            deadline=deadline,
+            signal=signal,
+            requeue=_requeue(requeue, requeue_max, no_requeue),
+            movable=movable,
+            after=after,
+            array=array,
+            hold=hold,
+            reservation=reservation,
+            licenses=licenses,
+            grace_s=grace,
+            time_limit_s=time_limit,
+        )
+    except (ValueError, TypeError) as error:
+        fail(str(error), USAGE)
+    spec = job.spec()
+    if job.uploads:
+        spec = _uploaded(address, spec, job.runtime_env or {})
+    if pty:
+        from phalanx.cli.interactive import run_at_terminal
+
+        found = run_at_terminal(address, spec, detach, quiet)
+    elif detach:
+        ask(address, new_request([job_manifest(spec)]))
+        say(str(job.name))
+        return
+    else:
+        found = _run_here(address, spec, array is not None, quiet)
+    if found.state not in WELL:
+        uid = (found.namespace, found.name)
+        say(how_it_ended("Job", uid, found.state, found.reason), err=True)
+    raise Ended(code_of(found))
+
+
+def _directory(address: str | None, uploaded: str | None) -> str | None:
+    """Return the directory of a command for which no directory is given."""
+    from phalanx.api.directories import default_directory
+
+    return None if uploaded else default_directory(address)
+
+
+def _run_here(address: str | None, spec: JobSpec, is_array: bool, is_quiet: bool) -> JobDescription:
+    """Submit a job, and print its output. Returns the job when it is over. If this command ends
+    early, the job is cancelled, except after SIGKILL.
+    """
+    from phalanx.api.new_manifests import job_manifest, new_request
+    from phalanx.cli.allocation import cancelled_by_interrupt, wait_until_running
+    from phalanx.cli.job_output import JobOutput, follow
+
+    spec = msgspec.structs.replace(spec, is_followed=not is_array)
+    with cancelled_by_interrupt(address, spec):
+        ask(address, new_request([job_manifest(spec)]))
+        if not is_quiet:
+            say(f"job {spec.name}", err=True)
+        if not is_array:
+            wait_until_running(address, spec.uid, is_quiet, any_member=True)
+        elif not is_quiet:
+            say(f"`phalanx logs '{spec.name}[INDEX]'` prints the output of an array task", err=True)
+        return follow(JobOutput(address, spec.uid, None, is_run=True))
+
+
+def _uploaded(address: str | None, spec: JobSpec, runtime_env: Mapping[str, Any]) -> JobSpec:
+    """Upload the directories and modules of a job."""
+    from phalanx.api.uploads import with_packages
+
+    try:
+        return with_packages(
+            spec,
+            runtime_env,
+            lambda request: ask(address, request),
+            lambda text: say(f"phalanx: {text}", err=True),
+        )
+    except ValueError as error:
+        fail(str(error), USAGE)
+
+
+def _requeue(also: str | None, most: int, is_never: bool) -> dict[str, object] | None:
+    """Return the rule for queueing a job again; None if no option changes the default. Unless
+    `is_never`, the rule includes preemption and the loss of a node.
+    """
+    if also is None and not is_never:
+        return None
+    if is_never and also is not None:
+        raise ValueError("--requeue and --no-requeue cannot be combined")
+    words = [word.strip() for word in (also or "").split(",") if word.strip()]
+    codes = [int(word) for word in words if word.isdecimal() and len(word) < 4]
+    reasons = [word for word in words if not (word.isdecimal() and len(word) < 4)]
+    named = [] if is_never else list(dict.fromkeys([*Requeue().reasons, *reasons]))
+    return {"reasons": named, "exitCodes": codes, "max": most}
+
+
+def _variables(given: list[str]) -> dict[str, str]:
+    found = {}
+    for text in given:
+        name, is_set, value = text.partition("=")
+        if not name or not is_set:
+            raise ValueError(f"a variable is NAME=VALUE, not {text!r}")
+        found[name] = value
+    return found
