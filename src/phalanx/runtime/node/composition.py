@@ -8,57 +8,46 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import random
-import resource
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import ProtocolError
-from phalanx.model.gpu_sharing import MPS
 from phalanx.model.node_deaths import PARENT_KILLED
 from phalanx.node.devices import DeviceReading, NoDeviceReading
 from phalanx.node.directories import DirectoryReading, NoDirectories
-from phalanx.node.effects import NodeEffects, NodeSetup
-from phalanx.node.group_places import GroupPlaces
+from phalanx.node.effects import NodeEffects
 from phalanx.node.kept_members import NotKeeping
-from phalanx.node.leases.remote import LeaseInquiries
-from phalanx.node.no_other_nodes import NoOtherNodes, Spills
 from phalanx.node.node import Membership, Node
-from phalanx.node.object_store import ObjectStore, Transfers
-from phalanx.node.options import SpillOptions
-from phalanx.node.peers import ACCOUNT, Peer
-from phalanx.node.single_node import LocalHead, SingleNodeMembership, single_node
+from phalanx.node.object_store import ObjectStore
+from phalanx.node.peers import ACCOUNT
 from phalanx.node.taking_over import TakingOver
 from phalanx.observe.devices import DeviceSample
 from phalanx.observe.metrics.catalogue import NODE
 from phalanx.observe.metrics.meter import Meter
-from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.protocol.fork_messages import Began, Exited, OutputRead
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.handshake import Status
 from phalanx.protocol.node_messages import LogLine
 from phalanx.runtime.devices.client import DeviceProcess
-from phalanx.runtime.devices.mps import MpsControl, has_mps
-from phalanx.runtime.devices.recorded import declared_cards
+from phalanx.runtime.devices.mps import MpsControl
 from phalanx.runtime.node.config import NodeConfig
 from phalanx.runtime.node.fork_servers import ForkServers, NodeForks
 from phalanx.runtime.node.logs import NodeLogFiles
 from phalanx.runtime.node.object_files import SessionFiles, ThreadedSpill
+from phalanx.runtime.node.reach import NodeConnections, Reach
+from phalanx.runtime.node.setup import node_setup
 from phalanx.runtime.node.taking_over import EarlierProcesses
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.adopted_commands import AdoptedCommands
 from phalanx.runtime.os.check_programs import CheckCommands
-from phalanx.runtime.os.command_groups import find_command_groups
 from phalanx.runtime.os.connection import Connection, listen
 from phalanx.runtime.os.connection_loop import ConnectionLoop
-from phalanx.runtime.os.declared_topology import read_topology
 from phalanx.runtime.os.directory_space import DirectorySpace, Watched
-from phalanx.runtime.os.environment import python_version
 from phalanx.runtime.os.fork_client import CommandClient, how_it_ended
 from phalanx.runtime.os.job_files import JobDirectories
 from phalanx.runtime.os.kept_records import KeptRecords
@@ -69,8 +58,6 @@ from phalanx.runtime.os.ports import is_port_free
 from phalanx.runtime.os.session_keeper import SessionKeeper
 from phalanx.runtime.os.system import log_defect, say, since_boot
 from phalanx.runtime.os.usage_meter import ThreadUsageMeter
-from phalanx.runtime.os.visible_devices import device_limits
-from phalanx.scheduler.devices.instances import NodeResources
 
 if TYPE_CHECKING:
     from phalanx.node.member_effects import CommandEffects
@@ -80,23 +67,6 @@ if TYPE_CHECKING:
     from phalanx.runtime.os.owned_job_files import OwnedJobDirectories
 
 LOOK_AT_MEMORY_EVERY_S = 0.25
-FILES_OF_A_WORKER = 3
-"""The number of files that the fork server holds open for a worker: two pipes, and the process's
-descriptor.
-"""
-FILES_OF_ITS_OWN = 32
-
-
-class Reach(Transfers, Protocol):
-    """Reaches other nodes for the node."""
-
-    def dial(self, process: bytes) -> Connection:
-        """Begin a connection to a process of another node."""
-        ...
-
-    def know_addresses(self, rows: Iterable[ViewRow]) -> None:
-        """Use the addresses in these rows to reach other nodes."""
-        ...
 
 
 class EmbeddedNode:
@@ -135,10 +105,12 @@ class EmbeddedNode:
         self._cluster: ClusterPart | None = None
         self._users: UserForks | None = None
         self.node: Node[Membership]
-        setup = _setup(config)
+        setup = node_setup(config)
         if config.member is None:
+            from phalanx.runtime.node.alone import NoReach, node_alone
+
             effects = self._effects(NoReach(self._pulled))
-            self.node = _single(setup, effects, self._head_wakes, config.spilling)
+            self.node = node_alone(setup, effects, self._head_wakes, config.spilling)
         else:
             # Imported only in a cluster: these modules would take a third of a node's start.
             from phalanx.runtime.node.cluster_part import ClusterPart, ClusterReach
@@ -188,7 +160,7 @@ class EmbeddedNode:
             monotonic=since_boot,
             wall=time.time,
             make_unique=token_bytes,
-            connections=_Connections(loop, reach),
+            connections=NodeConnections(loop, reach),
             forks=forks,
             fork_server=forks,
             commands=commands,
@@ -440,131 +412,6 @@ class EmbeddedNode:
             while messages := connection.receive():
                 for message in messages:
                     self.on_message(connection, message)
-
-
-def _setup(config: NodeConfig) -> NodeSetup:
-    wiring = read_topology(config.topology) if config.topology else None
-    if wiring is not None and len(wiring.numa) < config.resources.get("GPU", 0):
-        wiring = None  # the topology has fewer devices than this node declares
-    units = frozenset(config.unit_resources)
-    resources = NodeResources(config.resources, units, topology=wiring)
-    if config.devices:
-        resources.set_cards(*declared_cards(config.devices))
-        if has_mps():
-            resources.set_total(MPS, 1.0)
-    return NodeSetup(
-        node_id=config.node_id,
-        resources=resources,
-        labels=config.labels,
-        ports=config.ports,
-        limits=device_limits(os.environ),
-        address=config.address,
-        max_workers=_max_workers(),
-        prestart=config.prestart,
-        object_store_bytes=config.object_store_bytes,
-        disk=config.session.spill,
-        checks=config.check_rules,
-        python=python_version(),
-        settings=config.settings,
-        command_groups=find_command_groups(os.getpid()).way(),
-    )
-
-
-def _single(
-    setup: NodeSetup,
-    effects: NodeEffects,
-    wake_at: Callable[[float], None],
-    spilling: SpillOptions,
-) -> Node[SingleNodeMembership]:
-    """Return the machines of a node that is a whole cluster. `wake_at` requests that the head's
-    `round` is called by a given time.
-    """
-    from phalanx.runtime.head.warming import Warming
-
-    def make_head(send: Callable[[bytes, Any], None]) -> LocalHead:
-        from phalanx.head.head import Head
-        from phalanx.head.outbox import Outbox
-        from phalanx.head.setup import HeadSetup, HeadShell
-        from phalanx.head.state_store import StateStore
-        from phalanx.runtime.os.probing import ThreadProber
-        from phalanx.runtime.os.system import SystemClock, unforeseeable
-
-        state_store = StateStore()
-        return Head(
-            Outbox(send, state_store),
-            state_store,
-            HeadShell(
-                clock=SystemClock(),
-                rng=unforeseeable(),
-                prober=ThreadProber(),
-                report_defect=log_defect,
-            ),
-            setup=HeadSetup(is_alone=True, placement=spilling.placement, settings=setup.settings),
-        )
-
-    def make_spilling(inquiries: LeaseInquiries, places: GroupPlaces) -> Spills:
-        if spilling.placement.starts_here_first:
-            return NoOtherNodes()
-        # Imported only for a policy that chooses devices and can refuse, because it needs numpy.
-        from phalanx.node.cluster_node import spilling_of
-
-        return spilling_of(setup.node_id, spilling, random.Random())(inquiries, places)
-
-    return single_node(setup, effects, make_head, wake_at, Warming().step, make_spilling)
-
-
-class _Connections:
-    """The node's connections to processes of other nodes."""
-
-    def __init__(self, loop: ConnectionLoop, reach: Reach) -> None:
-        self._loop = loop
-        self._reach = reach
-
-    def dial(self, process: bytes) -> Connection:
-        """Begin a connection to a process of another node."""
-        return self._reach.dial(process)
-
-    def forget(self, peer: Peer) -> None:
-        """Drop a connection. Its loss is not reported."""
-        assert isinstance(peer, Connection)
-        self._loop.forget(peer)
-
-    def lose(self, peer: Peer) -> None:
-        """Drop a connection. Its loss is handled like any other loss."""
-        assert isinstance(peer, Connection)
-        self._loop.lose(peer)
-
-
-class NoReach:
-    """The `Reach` of a node without other nodes."""
-
-    def __init__(self, pulled: Callable[[Pulled], None]) -> None:
-        self._pulled = pulled
-
-    def dial(self, process: bytes) -> Connection:
-        """Raise ConnectionError, because there is no other node."""
-        raise ConnectionError("there is no other node")
-
-    def know_addresses(self, rows: Iterable[ViewRow]) -> None:
-        """Do nothing: there are no other nodes."""
-
-    def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
-        """Report that the object was not copied, because there is no other node."""
-        self._pulled(Pulled(name, False, "there is no other node", 0, 0.0))
-
-    def release_file(self, name: str) -> None:
-        """Do nothing: there are no copies of other nodes' objects."""
-
-
-def _max_workers() -> int:
-    """Return how many workers the limit of open files allows.
-
-    The fork server has the same limit as this process.
-    """
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limit == resource.RLIM_INFINITY:
-        return 0
-    return max((limit - FILES_OF_ITS_OWN) // FILES_OF_A_WORKER, 2)
 
 
 def _how_worker_ended(pid: int, code: int) -> str:
