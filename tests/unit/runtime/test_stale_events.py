@@ -16,9 +16,10 @@ from tests.polling import eventually
 
 from phalanx.protocol.messages import Fetch
 from phalanx.runtime.driver.reactor import Reactor
-from phalanx.runtime.os import fork_server
+from phalanx.runtime.os import child_keeper
+from phalanx.runtime.os.child import Child
 from phalanx.runtime.os.connection import Connection
-from phalanx.runtime.os.fork_server import Child, ForkServer
+from phalanx.runtime.os.fork_server import ForkServer
 from phalanx.runtime.os.loop import Loop
 
 
@@ -89,7 +90,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     It takes no other child of this process for an orphan: these belong to other tests.
     """
-    monkeypatch.setattr(fork_server, "keep_descendants", lambda: None)
+    monkeypatch.setattr(child_keeper, "keep_descendants", lambda: None)
     monkeypatch.setattr(ForkServer, "_end_orphans", lambda self: None)
     ours, theirs = socket.socketpair()
     session: Any = None  # only commands with streams have files there

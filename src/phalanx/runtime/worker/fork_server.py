@@ -27,8 +27,9 @@ from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.node_messages import LogLine
 from phalanx.runtime.environments.place import ENVIRONMENT
 from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.child import Child
 from phalanx.runtime.os.environment import leave_our_limits, leave_our_path
-from phalanx.runtime.os.fork_server import Child, ForkServer
+from phalanx.runtime.os.fork_server import ForkServer
 from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_names import FORK_SERVER, WORKER, name_process
 from phalanx.runtime.os.process_tree import keep_descendants
@@ -284,6 +285,7 @@ class WorkerForkServer(ForkServer):
 
     def after_round(self) -> None:
         """Pass on the beginnings of lines that have not grown for some time."""
+        super().after_round()
         if self._unfinished:
             now = time.monotonic()
             for pipe in list(self._unfinished):

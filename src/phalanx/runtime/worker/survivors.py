@@ -13,8 +13,8 @@ import socket
 from collections.abc import Callable
 
 from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.child import Child
 from phalanx.runtime.os.fork_records import Begun
-from phalanx.runtime.os.fork_server import Child
 from phalanx.runtime.os.process_tree import own_children
 from phalanx.runtime.os.shields import Shield
 from phalanx.runtime.worker.fork_server import WorkerForkServer

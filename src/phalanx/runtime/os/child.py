@@ -1,0 +1,72 @@
+"""A process that a fork server has started, and signals to it."""
+
+from __future__ import annotations
+
+import os
+
+from phalanx.runtime.os.command_groups import CommandGroup
+from phalanx.runtime.os.exit_files import read_exit_file
+from phalanx.runtime.os.lingering import Lingering
+from phalanx.runtime.os.shields import Shield
+
+
+class Child:
+    """A process that the fork server has forked."""
+
+    def __init__(
+        self,
+        process: bytes,
+        pid: int,
+        is_command: bool,
+        group: CommandGroup | None = None,
+        socket: str = "",
+        shield: Shield | None = None,
+        exit_file: str = "",
+    ) -> None:
+        self.process = process
+        self.pid = pid
+        self.shield = shield
+        self.group = group
+        """The control group of the process and of everything that it starts; None if there is
+        none.
+        """
+        self.socket = socket
+        """The path of the socket at which other processes connect to the process's streams; "" if
+        there is none.
+        """
+        self.exit_file = exit_file
+        """The exit file of a kept command, whose shield outlives it (see `shields`); "" for a
+        command that is not kept.
+        """
+        self.is_command = is_command
+        """Whether the process runs a user's program, whose children all end with the program."""
+        self.lingering: Lingering | None = None
+        """The processes that the child has started, which may end later than the child. They are
+        tracked once the child is asked to end.
+        """
+        self.why_killed = ""
+        """Why the kernel has killed processes of the child."""
+        self.has_ended = False
+        self.is_parent_killed = False
+        """Whether the child has ended because its shield was killed."""
+        self.is_killed = False
+        """Whether the child was sent SIGKILL. The processes that it has started then have no grace
+        period any more.
+        """
+
+
+def is_end_written(child: Child) -> bool:
+    """Whether the shield of a kept command that has ended has written how it ended."""
+    written = read_exit_file(child.exit_file)
+    return written is None or written.code is not None
+
+
+def send_signal(child: Child, number: int) -> None:
+    """Send a signal to a command's whole process group, or to one worker."""
+    if child.is_command:
+        try:
+            os.killpg(child.pid, number)
+            return
+        except ProcessLookupError:
+            pass  # the child has not made its group yet
+    os.kill(child.pid, number)
