@@ -6,6 +6,8 @@ import atexit
 import contextlib
 import os
 import sys
+import traceback
+from collections.abc import Callable
 from typing import NoReturn
 
 from phalanx.protocol.node_messages import WorkerEnding
@@ -24,10 +26,28 @@ def run_exit_handlers(node: NodeConnection) -> None:
         atexit._run_exitfuncs()
 
 
+def exit_after(program: Callable[[], int]) -> NoReturn:
+    """Run the program of a worker, and end the process with the exit code that the program returns.
+    An error is printed, and the exit code is then 1.
+    """
+    code = 1
+    try:
+        code = program()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        _exit(code)
+
+
 def end_process(error: SystemExit, node: NodeConnection) -> NoReturn:
     """End the process with the exit code in `error`. All results must have been sent."""
     run_exit_handlers(node)
+    _exit(error.code if isinstance(error.code, int) else int(error.code is not None))
+
+
+def _exit(code: int) -> NoReturn:
+    """End the process after its output is written, without the handlers of the interpreter."""
     with contextlib.suppress(Exception):
         sys.stdout.flush()
         sys.stderr.flush()
-    os._exit(error.code if isinstance(error.code, int) else int(error.code is not None))
+    os._exit(code)

@@ -6,13 +6,11 @@ shares its pages.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import select
 import signal
 import socket
-import sys
 import time
 from functools import partial
 from typing import NoReturn
@@ -153,7 +151,9 @@ class WorkerForkServer(ForkServer):
             return
         out_read, out_write, err_read, err_write = opened
         if told < 0:
-            self._become_worker(worker, environment, out_write, err_write)
+            from phalanx.runtime.worker.ending import exit_after
+
+            exit_after(partial(self._become_worker, worker, environment, out_write, err_write))
         os.close(out_write)
         os.close(err_write)
         self._forking[worker] = _Forking(shield, (out_read, err_read))
@@ -179,45 +179,33 @@ class WorkerForkServer(ForkServer):
         for message in forking.signals:
             self.on_message(message)
 
-    def _become_worker(
-        self, worker: bytes, environment: dict[str, str], out: int, err: int
-    ) -> NoReturn:
-        code = 1
-        try:
-            keep_descendants()
-            name_process(WORKER)
-            os.setsid()
-            os.dup2(out, 1)
-            os.dup2(err, 2)
-            null = os.open(os.devnull, os.O_RDONLY)
-            os.dup2(null, 0)
-            for fd in (out, err, null):
-                if fd > 2:
-                    os.close(fd)
-            self.close_in_child()
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            leave_our_path()
-            leave_our_limits()
-            for name, value in environment.items():
-                os.environ[native(name)] = expanded(native(value))
-            from phalanx.runtime.worker import process as worker_process
+    def _become_worker(self, worker: bytes, environment: dict[str, str], out: int, err: int) -> int:
+        """Be the worker in a child of this process. Returns the exit code."""
+        keep_descendants()
+        name_process(WORKER)
+        os.setsid()
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        for fd in (out, err, null):
+            if fd > 2:
+                os.close(fd)
+        self.close_in_child()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        leave_our_path()
+        leave_our_limits()
+        for name, value in environment.items():
+            os.environ[native(name)] = expanded(native(value))
+        from phalanx.runtime.worker import process as worker_process
 
-            session, devices = self._session_of_workers, self._shown_devices
-            failure = ""
-            if ENVIRONMENT in os.environ or PACKAGES in os.environ:
-                from phalanx.runtime.worker.environments import enter
+        session, devices = self._session_of_workers, self._shown_devices
+        failure = ""
+        if ENVIRONMENT in os.environ or PACKAGES in os.environ:
+            from phalanx.runtime.worker.environments import enter
 
-                failure = enter(worker, session, devices)
-            code = worker_process.main(worker, session, devices, failure)
-        except BaseException:
-            import traceback
-
-            traceback.print_exc()
-        finally:
-            with contextlib.suppress(Exception):
-                sys.stdout.flush()
-                sys.stderr.flush()
-            os._exit(code)
+            failure = enter(worker, session, devices)
+        return worker_process.main(worker, session, devices, failure)
 
     def new_shields(self) -> set[int]:
         """Return the shields of work that is being started, including those of workers."""

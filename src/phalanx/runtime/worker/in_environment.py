@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import signal
 import sys
 
@@ -18,7 +16,6 @@ def main() -> int:
     """
     worker, session, devices = sys.argv[1:]
     sys.argv[:] = [sys.argv[0]]
-    del sys.path[0]  # the directory in which the node was started
     from phalanx.runtime.os.process_names import WORKER, name_process
     from phalanx.runtime.os.session import Session
     from phalanx.runtime.worker import process
@@ -30,15 +27,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    code = 1
-    try:
-        code = main()
-    except BaseException:
-        import traceback
+    del sys.path[0]  # the directory in which the node was started
+    from phalanx.runtime.worker.ending import exit_after
 
-        traceback.print_exc()
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)
+    exit_after(main)
