@@ -19,6 +19,7 @@ from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.garbage import made_to_stay
 from phalanx.model.ids import PROCESS_ID_BYTES
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
+from phalanx.protocol.actor_messages import ActorPlaced, PlaceActor
 from phalanx.protocol.bundle_messages import (
     BundleInventory,
     CommitBundles,
@@ -28,17 +29,11 @@ from phalanx.protocol.bundle_messages import (
     Prepared,
     StartMember,
 )
-from phalanx.protocol.cluster_messages import (
-    ActorPlaced,
-    Join,
-    NodeReport,
-    PlaceActor,
-    Via,
-    View,
-    ViewRow,
-)
+from phalanx.protocol.cluster_messages import Via, View, ViewRow
 from phalanx.protocol.frames import encode_body
+from phalanx.protocol.membership_messages import Join
 from phalanx.protocol.node_messages import ActorReady
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.protocol.requests.request import Asker, Request, Role, encode_request, read_result
 from phalanx.protocol.wire_errors import WireError
 from phalanx.scheduler.devices.quantities import SCALE

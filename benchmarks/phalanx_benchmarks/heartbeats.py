@@ -15,7 +15,7 @@ import msgspec
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.nodes.record import NodeRecord
 from phalanx.model.holds import Hold
-from phalanx.protocol.cluster_messages import NodeReport
+from phalanx.protocol.report_messages import NodeReport
 
 Clock = Callable[[], float]
 Row = dict[str, Any]

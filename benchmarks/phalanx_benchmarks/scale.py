@@ -21,7 +21,7 @@ import msgspec
 
 from phalanx.model.ids import PROCESS_ID_BYTES
 from phalanx.model.lifecycle import ALIVE
-from phalanx.protocol.cluster_messages import NodeReport
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.protocol.requests.actors import ActorSpec, RegisterActor
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import ApplyManifests, Manifest

@@ -21,7 +21,7 @@ from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs.spec import DependsOn, FlowSpec, JobSpec, Step, TaskGroup
 from phalanx.model.rows.cluster import StatusInfo
 from phalanx.model.rows.work import JobDescription
-from phalanx.protocol.cluster_messages import ActorRefused, PlaceActor
+from phalanx.protocol.actor_messages import ActorRefused, PlaceActor
 from phalanx.protocol.node_messages import LeaseWanted
 from phalanx.protocol.requests.actors import ActorSpec, ListActors, RegisterActor
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers

@@ -29,8 +29,8 @@ import phalanx
 from phalanx.api.session import running_engine
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs.states import COMPLETED
-from phalanx.protocol.cluster_messages import Leave
 from phalanx.protocol.frames import encode_frame
+from phalanx.protocol.membership_messages import Leave
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.requests.actors import KillActor
 from phalanx.protocol.requests.cluster import GetStatus

@@ -24,9 +24,10 @@ from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.membership import MembershipOptions
 from phalanx.node.options import SpillOptions
 from phalanx.node.usage import NoUsageMeter
+from phalanx.protocol.actor_messages import ActorRefused, PlaceActor
 from phalanx.protocol.bundle_messages import PrepareBundles, Prepared, StartMember
-from phalanx.protocol.cluster_messages import ActorRefused, Expelled, Joined, PlaceActor, Reported
 from phalanx.protocol.frames import decode_body
+from phalanx.protocol.membership_messages import Expelled, Joined, Reported
 from phalanx.protocol.messages import PROTOCOL_VERSION, Message
 from phalanx.protocol.node_messages import LeaseWanted
 from phalanx.scheduler.devices.instances import NodeResources

@@ -12,8 +12,8 @@ from phalanx.adapters.ray.scheduler import node_agents
 from phalanx.adapters.ray.scheduler.node_agents import ACKS_WAIT_S, NodeAgents
 from phalanx.model.ids import GroupId
 from phalanx.protocol.bundle_messages import CommitBundles
-from phalanx.protocol.cluster_messages import Acked
 from phalanx.protocol.frames import decode_body
+from phalanx.protocol.membership_messages import Acked
 
 NODE = b"a" * 12
 COMMIT = CommitBundles(GroupId(b"g" * 18), 1)

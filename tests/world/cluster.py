@@ -22,7 +22,7 @@ from phalanx.head.state_store import read_state
 from phalanx.model.ids import GangId, GroupId, MemberId
 from phalanx.model.jobs.spec import JobSpec, TaskGroup
 from phalanx.protocol.bundle_messages import StartMember
-from phalanx.protocol.cluster_messages import Join
+from phalanx.protocol.membership_messages import Join
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.jobs import ApplyManifests
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields

@@ -11,6 +11,7 @@ from phalanx.model.ids import GangId, GroupId, MemberId
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.failed_orders import refusal
 from phalanx.observe.state.query import StatePart
+from phalanx.protocol.actor_messages import ActorPlaced, PlaceActor
 from phalanx.protocol.bundle_messages import (
     BundleInventory,
     BundlesGone,
@@ -25,16 +26,14 @@ from phalanx.protocol.bundle_messages import (
     ReadLog,
     StartMember,
 )
-from phalanx.protocol.cluster_messages import (
-    ActorPlaced,
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.protocol.membership_messages import Joined
+from phalanx.protocol.report_messages import (
     EventsReported,
     GatherEvents,
     GatherState,
-    Joined,
     NodeReport,
-    PlaceActor,
     StateReported,
-    ViewRow,
 )
 from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from phalanx.observe.device_health import REBOOT, RECOVERY
-from phalanx.protocol.cluster_messages import REPORT_EVERY_S
+from phalanx.protocol.report_messages import REPORT_EVERY_S
 from phalanx_research.chaos.cluster import Cluster
 from phalanx_research.chaos.history import History
 from phalanx_research.chaos.hosts import Host

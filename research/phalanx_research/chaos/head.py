@@ -23,8 +23,8 @@ from phalanx.protocol.bundle_messages import (
     PrepareBundles,
     RunNews,
 )
-from phalanx.protocol.cluster_messages import Reported
 from phalanx.protocol.frames import decode_body
+from phalanx.protocol.membership_messages import Reported
 from phalanx.protocol.messages import Hello
 from phalanx.storage.memory import MemoryMark, MemoryShard
 from phalanx.storage.storage import Storage

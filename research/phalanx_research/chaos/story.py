@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
-from phalanx.protocol.cluster_messages import ForwardedAsk, NodeReport, Reported, Via, View
+from phalanx.protocol.cluster_messages import ForwardedAsk, Via, View
 from phalanx.protocol.frames import decode_body
+from phalanx.protocol.membership_messages import Reported
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.protocol.requests.view import GetViewChanges
 from phalanx_research.chaos.kernel import Event
 

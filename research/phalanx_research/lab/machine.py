@@ -20,14 +20,9 @@ from phalanx.node.job_members import JobMembers
 from phalanx.node.member_effects import CommandEnd, MemberEffects
 from phalanx.node.usage import NoUsageMeter
 from phalanx.protocol.bundle_messages import Command, Receivers, StartMember
-from phalanx.protocol.cluster_messages import (
-    Acked,
-    ForwardedReply,
-    Join,
-    Joined,
-    NodeReport,
-    ViewRow,
-)
+from phalanx.protocol.cluster_messages import ForwardedReply, ViewRow
+from phalanx.protocol.membership_messages import Acked, Join, Joined
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.scheduler.devices.instances import NodeResources
 from phalanx_research.chaos.kernel import Kernel
 from phalanx_research.chaos.members import NoJobFiles, NoMemoryMeter

@@ -22,7 +22,8 @@ from phalanx.head.state_queries import StateQueries
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DEAD
 from phalanx.observe import cluster_events
-from phalanx.protocol.cluster_messages import Expelled, NodeDied
+from phalanx.protocol.cluster_messages import NodeDied
+from phalanx.protocol.membership_messages import Expelled
 
 if TYPE_CHECKING:
     from phalanx.head.gangs.gang_scheduler import GangScheduler

@@ -15,7 +15,8 @@ from phalanx.model.holds import CORDON, Hold, holds_text
 from phalanx.model.rows.devices import DeviceInfo
 from phalanx.observe.device_health import BAD, WELL
 from phalanx.observe.devices import DeviceSample
-from phalanx.protocol.cluster_messages import CloseDevices, DevicesSeen
+from phalanx.protocol.cluster_messages import CloseDevices
+from phalanx.protocol.report_messages import DevicesSeen
 from phalanx.protocol.requests.health import Cordon, ListDevices, Uncordon
 from phalanx.protocol.requests.request import Asker, Entry
 from phalanx.scheduler.devices.quantities import SCALE

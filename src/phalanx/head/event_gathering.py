@@ -8,7 +8,7 @@ from phalanx.head.clock import Clock
 from phalanx.head.outbox import Outbox
 from phalanx.observe.cluster_events import Event, EventRing
 from phalanx.observe.state.gathering import Gathering
-from phalanx.protocol.cluster_messages import EventsReported, GatherEvents
+from phalanx.protocol.report_messages import EventsReported, GatherEvents
 from phalanx.protocol.requests.cluster import ListClusterEvents
 from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 

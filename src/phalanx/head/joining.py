@@ -25,16 +25,10 @@ from phalanx.head.outbox import Outbox
 from phalanx.model.node_deaths import LOST
 from phalanx.model.system_settings import SystemSettings
 from phalanx.observe import cluster_events
-from phalanx.protocol.cluster_messages import (
-    Expelled,
-    Join,
-    Joined,
-    NodeReport,
-    SetTotals,
-    View,
-    ViewRow,
-)
+from phalanx.protocol.cluster_messages import SetTotals, View, ViewRow
+from phalanx.protocol.membership_messages import Expelled, Join, Joined
 from phalanx.protocol.messages import PROTOCOL_VERSION
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 

@@ -10,7 +10,7 @@ from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.observe.log_lines import LogPiece
 from phalanx.observe.state.gathering import Gathering
-from phalanx.protocol.cluster_messages import NodeLogRead, ReadNodeLog
+from phalanx.protocol.report_messages import NodeLogRead, ReadNodeLog
 from phalanx.protocol.requests.logs import ReadProcessLog
 from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 

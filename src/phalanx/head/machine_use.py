@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from phalanx.head.clock import Clock
 from phalanx.head.nodes.directory import NodeDirectory
-from phalanx.protocol.cluster_messages import MachineSeen
+from phalanx.protocol.report_messages import MachineSeen
 
 
 class MachinesInUse:

@@ -15,7 +15,7 @@ from phalanx.model.lifecycle import DEAD
 from phalanx.observe.metrics.catalogue import CATALOGUE, NODE
 from phalanx.observe.metrics.definitions import GAUGE, Numbers, decode_numbers
 from phalanx.observe.metrics.meter import Meter
-from phalanx.protocol.cluster_messages import NodeNumbers
+from phalanx.protocol.report_messages import NodeNumbers
 from phalanx.protocol.requests.metrics import (
     MAX_NODES,
     GetMetrics,

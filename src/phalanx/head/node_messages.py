@@ -30,6 +30,7 @@ from phalanx.head.state_store import StateStore
 from phalanx.model.node_deaths import KILLED, ORDERLY
 from phalanx.model.principals import NODE, Principal, Role
 from phalanx.model.rights import Verb
+from phalanx.protocol.actor_messages import ActorLost, ActorPlaced, ActorRefused
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     Committed,
@@ -45,37 +46,33 @@ from phalanx.protocol.bundle_messages import (
     StepStarted,
 )
 from phalanx.protocol.cluster_messages import (
-    Acked,
-    ActorLost,
-    ActorPlaced,
-    ActorRefused,
-    DevicesSeen,
     EnvironmentKnown,
-    EventsReported,
-    Expelled,
     ForwardedAsk,
     ForwardedReply,
     JobKnown,
+    ProcessEnded,
+    Via,
+)
+from phalanx.protocol.frames import decode_body
+from phalanx.protocol.membership_messages import (
+    Acked,
+    Expelled,
     Join,
     Leave,
+    Probe,
+    Probed,
+    Reported,
+)
+from phalanx.protocol.node_messages import ActorFailed, ActorLeaving, ActorReady, ActorUnreferenced
+from phalanx.protocol.report_messages import (
+    DevicesSeen,
+    EventsReported,
     MachineSeen,
     NodeLogRead,
     NodeNumbers,
     NodeReport,
     NodeUseRead,
-    Probe,
-    Probed,
-    ProcessEnded,
-    Reported,
     StateReported,
-    Via,
-)
-from phalanx.protocol.frames import decode_body
-from phalanx.protocol.node_messages import (
-    ActorFailed,
-    ActorLeaving,
-    ActorReady,
-    ActorUnreferenced,
 )
 from phalanx.protocol.requests.request import NOTHING
 from phalanx.protocol.wire_errors import to_wire

@@ -8,7 +8,7 @@ from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.model.node_use import NodeUse
 from phalanx.observe.state.gathering import Gathering
-from phalanx.protocol.cluster_messages import NodeUseRead, ReadNodeUse
+from phalanx.protocol.report_messages import NodeUseRead, ReadNodeUse
 from phalanx.protocol.requests.node_use import GetNodeUse
 from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 

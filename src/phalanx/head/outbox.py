@@ -7,9 +7,11 @@ from typing import Any
 
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import PREFIX_BYTES
+from phalanx.protocol.actor_messages import PlaceActor
 from phalanx.protocol.bundle_messages import ExtendRun, StartMember, StartStep
-from phalanx.protocol.cluster_messages import ForwardedReply, PlaceActor, ReportHeard, Via
+from phalanx.protocol.cluster_messages import ForwardedReply, Via
 from phalanx.protocol.frames import encode_body
+from phalanx.protocol.report_messages import ReportHeard
 
 Send = Callable[[bytes, Any], None]
 """Sends a message to the node whose processes' ids have this prefix."""

@@ -30,7 +30,7 @@ from phalanx.observe.state.label_columns import label_columns
 from phalanx.observe.state.query import Selection, StateAnswer, check_query
 from phalanx.observe.state.runtime_env_column import shown_runtime_env
 from phalanx.observe.state.task_rows import milliseconds
-from phalanx.protocol.cluster_messages import GatherState, StateReported
+from phalanx.protocol.report_messages import GatherState, StateReported
 from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 from phalanx.protocol.requests.state import QueryState
 

@@ -15,15 +15,15 @@ from phalanx.node.leases.model import Demand, Lease
 from phalanx.node.peers import Peer, Peers
 from phalanx.node.standing import always_sure
 from phalanx.node.workers import WorkerRecord
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.actor_messages import (
     ActorHere,
     ActorPlaced,
     ActorRefused,
     EndActor,
     PlaceActor,
-    Via,
     WithdrawActor,
 )
+from phalanx.protocol.cluster_messages import Via
 from phalanx.protocol.frames import encode_body
 from phalanx.protocol.node_messages import (
     ActorFailed,

@@ -16,7 +16,7 @@ from typing import Any
 
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.names import prefix_of_name
-from phalanx.protocol.cluster_messages import SourceFor, SourceFree, WantSource
+from phalanx.protocol.copy_messages import SourceFor, SourceFree, WantSource
 
 LARGE_BYTES = 32 << 20
 """The size in bytes from which a node asks for a source. For a smaller object, the question would

@@ -24,7 +24,8 @@ from phalanx.observe.device_health import (
     UnwellDevice,
 )
 from phalanx.observe.devices import DeviceSample, DeviceShare
-from phalanx.protocol.cluster_messages import CloseDevices, DevicesSeen
+from phalanx.protocol.cluster_messages import CloseDevices
+from phalanx.protocol.report_messages import DevicesSeen
 from phalanx.scheduler.devices.instances import NodeResources
 
 LOOK_EVERY_S = 5.0

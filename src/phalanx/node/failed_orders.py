@@ -6,6 +6,7 @@ from typing import Any
 
 from phalanx.errors import SystemFailureError
 from phalanx.model.exit_codes import NOT_STARTED
+from phalanx.protocol.actor_messages import ActorRefused, PlaceActor
 from phalanx.protocol.bundle_messages import (
     ExtendRun,
     MemberNews,
@@ -14,7 +15,6 @@ from phalanx.protocol.bundle_messages import (
     RunNews,
     StartMember,
 )
-from phalanx.protocol.cluster_messages import ActorRefused, PlaceActor
 from phalanx.protocol.wire_errors import code_of
 
 

@@ -18,8 +18,9 @@ import msgspec
 
 from phalanx.model.principals import Principal
 from phalanx.node.peers import Peer
-from phalanx.protocol.cluster_messages import Acked, ForwardedAsk, ForwardedReply, Reported
+from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply
 from phalanx.protocol.frames import encode_body
+from phalanx.protocol.membership_messages import Acked, Reported
 from phalanx.protocol.requests.request import Request, encode_request, read_result
 
 OnReply = Callable[[ForwardedReply], None]

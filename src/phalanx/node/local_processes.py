@@ -16,7 +16,7 @@ from phalanx.node.peers import DRIVER, WORKER, Peer, Peers
 from phalanx.node.process_ends import ProcessEnds
 from phalanx.node.process_records import ProcessRecords
 from phalanx.node.worker_processes import CRASHED, OUT_OF_MEMORY, WorkerProcesses
-from phalanx.protocol.cluster_messages import ActorLost
+from phalanx.protocol.actor_messages import ActorLost
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.node_messages import PARENT, PREEMPTED, WorkerDied
 from phalanx.protocol.wire_errors import code_of

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from phalanx.node.head_link import HeadLink
-from phalanx.protocol.cluster_messages import MachineSeen
+from phalanx.protocol.report_messages import MachineSeen
 
 LOOK_EVERY_S = 10.0
 """Seconds between two readings."""

@@ -18,19 +18,10 @@ from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.options import PATIENCE_S
 from phalanx.node.peers import HEAD, Peer
 from phalanx.node.standing import Standing
+from phalanx.protocol.actor_messages import ActorHere
 from phalanx.protocol.bundle_messages import BundleInventory
-from phalanx.protocol.cluster_messages import (
-    Acked,
-    ActorHere,
-    Expelled,
-    ForwardedReply,
-    Join,
-    Joined,
-    Leave,
-    Probe,
-    Probed,
-    ViewRow,
-)
+from phalanx.protocol.cluster_messages import ForwardedReply, ViewRow
+from phalanx.protocol.membership_messages import Acked, Expelled, Join, Joined, Leave, Probe, Probed
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 

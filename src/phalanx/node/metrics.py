@@ -20,8 +20,8 @@ from phalanx.observe.metrics.catalogue import OF_NODES
 from phalanx.observe.metrics.definitions import GAUGE, decode_numbers, encode_numbers
 from phalanx.observe.metrics.meter import Meter
 from phalanx.observe.metrics.program_metrics import RecordedMetrics
-from phalanx.protocol.cluster_messages import NodeNumbers
 from phalanx.protocol.node_messages import ProcessNumbers
+from phalanx.protocol.report_messages import NodeNumbers
 
 SAY_EVERY_S = 5.0
 """Seconds between reports of metrics to the head."""

@@ -68,11 +68,8 @@ from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.protocol.cluster_messages import (
     EndWork,
     EnvironmentKnown,
-    EventsReported,
-    GatherEvents,
     JobKnown,
     QueueWeights,
-    ReportHeard,
     SetTotals,
     Via,
     ViewRow,
@@ -80,6 +77,7 @@ from phalanx.protocol.cluster_messages import (
 from phalanx.protocol.frames import decode_body
 from phalanx.protocol.messages import Hello
 from phalanx.protocol.node_messages import LeaseWanted, Stop
+from phalanx.protocol.report_messages import EventsReported, GatherEvents, ReportHeard
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 

@@ -11,7 +11,7 @@ from phalanx.node.dispatch import MessageTable
 from phalanx.node.head_link import HeadLink
 from phalanx.node.usage import Device
 from phalanx.observe.series import Series
-from phalanx.protocol.cluster_messages import NodeUseRead, ReadNodeUse
+from phalanx.protocol.report_messages import NodeUseRead, ReadNodeUse
 
 RESOURCES = ("GPU", "CPU", "memory")
 MOST_PROCESSES = 500

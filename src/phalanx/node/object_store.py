@@ -26,7 +26,7 @@ from phalanx.objects.pins import Pins
 from phalanx.objects.pull_queue import Done, PullQueue
 from phalanx.objects.store_accounting import StoreAccounting
 from phalanx.observe.cluster_events import ArgumentPresent, PullEnded, PullStarted, ResultStored
-from phalanx.protocol.cluster_messages import CopyMade, Prefetch, SourceFor, SourceFree, WantSource
+from phalanx.protocol.copy_messages import CopyMade, Prefetch, SourceFor, SourceFree, WantSource
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.node_messages import (
     Claimed,

@@ -22,7 +22,8 @@ from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.shortage import Shortage
 from phalanx.node.standing import Standing
-from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRow
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.protocol.report_messages import REPORT_EVERY_S, NodeReport
 from phalanx.scheduler.devices.sets import ResourceSet
 
 AT_MOST_EVERY_S = 0.1

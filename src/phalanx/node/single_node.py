@@ -19,17 +19,14 @@ from phalanx.node.no_other_nodes import Spills
 from phalanx.node.node import Node
 from phalanx.node.peers import Peer
 from phalanx.protocol.cluster_messages import (
-    DevicesSeen,
     EnvironmentKnown,
     ForwardedAsk,
     ForwardedReply,
     JobKnown,
-    MachineSeen,
-    NodeNumbers,
-    NodeReport,
     ProcessEnded,
     ViewRow,
 )
+from phalanx.protocol.report_messages import DevicesSeen, MachineSeen, NodeNumbers, NodeReport
 from phalanx.protocol.requests.cluster import NewDriverJob
 
 QUIET_S = 0.25

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from phalanx.protocol.cluster_messages import BeginLease
+from phalanx.protocol.membership_messages import BeginLease
 
 NUMBERED_EVERY_S = 0.05
 """The least seconds between two reports with different numbers."""

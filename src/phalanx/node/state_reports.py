@@ -19,8 +19,8 @@ from phalanx.observe.state.gathering import Gathering
 from phalanx.observe.state.query import Selection, StatePart
 from phalanx.observe.state.task_rows import finished_task_row, milliseconds
 from phalanx.observe.task_journal import Run
-from phalanx.protocol.cluster_messages import GatherState, StateReported
 from phalanx.protocol.node_messages import GatherRows, RowsReported
+from phalanx.protocol.report_messages import GatherState, StateReported
 
 KEEP_PART = 0.2
 """The last fraction of a listing's time, in which a node does not wait for its processes any

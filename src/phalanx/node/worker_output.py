@@ -12,8 +12,8 @@ from phalanx.node.node_links import NodeLinks
 from phalanx.node.peers import Peers
 from phalanx.node.workers import WorkerPool
 from phalanx.observe.log_lines import LogPiece
-from phalanx.protocol.cluster_messages import NodeLogRead, ReadNodeLog
 from phalanx.protocol.node_messages import LogLine
+from phalanx.protocol.report_messages import NodeLogRead, ReadNodeLog
 
 
 class NodeLogs(Protocol):

@@ -1,9 +1,11 @@
 """Messages between drivers and workers, and the union of all messages, as msgspec structs.
 
-Messages between a process and its node are in `node_messages`; messages between nodes and the head
-are in `cluster_messages` and `bundle_messages`. A frame carries a list of messages. Users' values
-travel as opaque bytes: only owners and workers unpickle them, never the node or the head. Objects
-are named by (owner, number), see `phalanx.model.ids`. Times are seconds since the epoch.
+Messages between a process and its node are in `node_messages`. Messages between nodes and the head
+are in `cluster_messages`, `membership_messages`, `report_messages`, `actor_messages` and
+`bundle_messages`; messages about copies of objects are in `copy_messages`. A frame carries a list
+of messages. Users' values travel as opaque bytes: only owners and workers unpickle them, never the
+node or the head. Objects are named by (owner, number), see `phalanx.model.ids`. Times are seconds
+since the epoch.
 """
 
 from __future__ import annotations
@@ -12,8 +14,13 @@ import msgspec
 
 from phalanx.model.ids import GroupId
 from phalanx.model.jobs.gang_view import NO_VIEW, EncodedView
+from phalanx.protocol.actor_messages import ActorMessage
+from phalanx.protocol.bundle_messages import BundleMessage
 from phalanx.protocol.cluster_messages import ClusterMessage
+from phalanx.protocol.copy_messages import CopyMessage
+from phalanx.protocol.membership_messages import MembershipMessage
 from phalanx.protocol.node_messages import NodeMessage
+from phalanx.protocol.report_messages import ReportMessage
 
 PROTOCOL_VERSION = 11
 """The version of the messages; processes that speak another version are refused."""
@@ -307,4 +314,9 @@ Message = (
     | Handed
     | NodeMessage
     | ClusterMessage
+    | MembershipMessage
+    | ReportMessage
+    | ActorMessage
+    | CopyMessage
+    | BundleMessage
 )

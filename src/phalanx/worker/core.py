@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.names import prefix_of_name
-from phalanx.protocol.cluster_messages import Prefetch
+from phalanx.protocol.copy_messages import Prefetch
 from phalanx.protocol.messages import (
     SHARED,
     Call,

@@ -18,17 +18,7 @@ from phalanx.model.ids import node_prefix
 from phalanx.model.principals import UNIX, Principal
 from phalanx.protocol.asking import Ask
 from phalanx.protocol.bundle_messages import BundleInventory
-from phalanx.protocol.cluster_messages import (
-    Expelled,
-    ForwardedAsk,
-    ForwardedReply,
-    Join,
-    Joined,
-    Reported,
-    Via,
-    View,
-    ViewRow,
-)
+from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply, Via, View, ViewRow
 from phalanx.protocol.frames import FrameReader, encode_frame
 from phalanx.protocol.framing import HEADER_BYTES
 from phalanx.protocol.handshake import (
@@ -38,6 +28,7 @@ from phalanx.protocol.handshake import (
     ClientsHandshake,
     Role,
 )
+from phalanx.protocol.membership_messages import Expelled, Join, Joined, Reported
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields
 from phalanx.protocol.requests.request import encode_request

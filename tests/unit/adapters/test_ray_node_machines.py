@@ -24,8 +24,9 @@ from phalanx.protocol.bundle_messages import (
     Prepared,
     StartMember,
 )
-from phalanx.protocol.cluster_messages import NodeReport, Reported
 from phalanx.protocol.frames import decode_body
+from phalanx.protocol.membership_messages import Reported
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.fork_client import ForkClient
 from phalanx.runtime.os.polling import wait_for

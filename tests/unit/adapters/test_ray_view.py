@@ -6,7 +6,7 @@ import pytest
 
 from phalanx.adapters.ray.scheduler.options import SchedulerOptions
 from phalanx.adapters.ray.scheduler.view import Naming, merged
-from phalanx.protocol.cluster_messages import NodeReport
+from phalanx.protocol.report_messages import NodeReport
 
 SHOWN = {
     "CPU": 4.0,

@@ -9,18 +9,13 @@ from tests.world.head import make_head
 
 from phalanx.head.actors.table import ActorRecord
 from phalanx.model.lifecycle import DEAD
+from phalanx.protocol.actor_messages import ActorPlaced
 from phalanx.protocol.bundle_messages import BundleInventory
-from phalanx.protocol.cluster_messages import (
-    ActorPlaced,
-    Join,
-    Leave,
-    NodeReport,
-    Via,
-    View,
-    ViewRow,
-)
+from phalanx.protocol.cluster_messages import Via, View, ViewRow
 from phalanx.protocol.frames import decode_body, encode_body
+from phalanx.protocol.membership_messages import Join, Leave
 from phalanx.protocol.node_messages import ActorReady, ActorUpdate
+from phalanx.protocol.report_messages import NodeReport
 
 NODES = {"6e" * 28: b"node-a", "6f" * 28: b"node-b"}
 OWNER = b"node-a" + bytes(6) + b"\0\0\0\1"

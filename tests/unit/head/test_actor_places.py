@@ -13,7 +13,8 @@ from phalanx.head.actors.node_choice import ActorNodeChoice
 from phalanx.head.actors.table import CONFIRMATION_S, ActorRecord, ActorTable
 from phalanx.model.holds import DRAIN, Hold
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
-from phalanx.protocol.cluster_messages import ActorHere, NodeReport
+from phalanx.protocol.actor_messages import ActorHere
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.scheduler.placement.explaining import explain_outcome
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy, read_placement_policy
 from phalanx.scheduler.placement.seeded import Seeded

@@ -12,7 +12,7 @@ from tests.present import present
 
 from phalanx.head.actors.table import ActorRecord, ActorTable
 from phalanx.model.lifecycle import ALIVE, DEAD
-from phalanx.protocol.cluster_messages import ActorHere
+from phalanx.protocol.actor_messages import ActorHere
 
 AT = st.integers(0, 1_000)
 

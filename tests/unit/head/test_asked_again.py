@@ -11,7 +11,8 @@ from phalanx.errors import JobCommandError, JobNotFoundError, QueueUnavailableEr
 from phalanx.model.principals import NOBODY
 from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.peers import Peer
-from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply, Reported
+from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply
+from phalanx.protocol.membership_messages import Reported
 from phalanx.protocol.requests.jobs import CommandJob, DeleteJob, ListJobs
 from phalanx.protocol.requests.queues import CreateQueue, DeleteQueue, ListQueues, QueueFields
 from phalanx.protocol.requests.request import NOTHING, Request, encode_request, read_result

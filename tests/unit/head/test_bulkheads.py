@@ -16,8 +16,9 @@ from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs import states
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, Step
 from phalanx.protocol.bundle_messages import MemberNews
-from phalanx.protocol.cluster_messages import Leave, NodeReport, Reported
 from phalanx.protocol.frames import encode_body, encode_frame
+from phalanx.protocol.membership_messages import Leave, Reported
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.protocol.requests.actors import ActorSpec, ListActors, RegisterActor
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import ApplyManifests, ListJobs, Manifest

@@ -20,7 +20,7 @@ from phalanx.model.rows.events import EventInfo
 from phalanx.observe.events import KINDS, MAX_EVENTS, EventQuery, details, subject
 from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.bundle_messages import MemberNews
-from phalanx.protocol.cluster_messages import Join
+from phalanx.protocol.membership_messages import Join
 from phalanx.protocol.requests.cluster import DrainNode, UndrainNode
 from phalanx.protocol.requests.events import ListEvents
 from phalanx.protocol.requests.gangs import SetRules

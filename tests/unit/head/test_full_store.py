@@ -16,19 +16,10 @@ from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, Process, Step, TaskGroup, Template
 from phalanx.model.lifecycle import DEAD
 from phalanx.protocol.asking import Ask, Reply
-from phalanx.protocol.bundle_messages import (
-    BundleInventory,
-)
-from phalanx.protocol.cluster_messages import (
-    Expelled,
-    ForwardedAsk,
-    ForwardedReply,
-    Join,
-    Joined,
-    Via,
-    ViewRow,
-)
+from phalanx.protocol.bundle_messages import BundleInventory
+from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply, Via, ViewRow
 from phalanx.protocol.frames import decode_body
+from phalanx.protocol.membership_messages import Expelled, Join, Joined
 from phalanx.protocol.node_messages import ActorUpdate
 from phalanx.protocol.requests import (
     actors,

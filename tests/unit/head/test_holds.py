@@ -19,13 +19,8 @@ from phalanx.observe.checks import PENDING, CheckState
 from phalanx.observe.device_health import BAD, SUSPECT, DeviceHealth, UnwellDevice
 from phalanx.observe.devices import DeviceProcess, DeviceSample
 from phalanx.observe.events import EventQuery
-from phalanx.protocol.cluster_messages import (
-    CloseDevices,
-    DevicesSeen,
-    EndWork,
-    NodeReport,
-    ViewRow,
-)
+from phalanx.protocol.cluster_messages import CloseDevices, EndWork, ViewRow
+from phalanx.protocol.report_messages import DevicesSeen, NodeReport
 from phalanx.protocol.requests.cluster import DrainNode, UndrainNode
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.health import Cordon, ListDevices, Uncordon

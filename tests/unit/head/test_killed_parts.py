@@ -7,7 +7,7 @@ from typing import Any
 
 from phalanx.head.events.nodes import LATELY_S, NodeRecorder
 from phalanx.head.nodes.record import NodeRecord
-from phalanx.protocol.cluster_messages import NodeReport
+from phalanx.protocol.report_messages import NodeReport
 
 NODE = NodeRecord(node_id="n", prefix=b"n" * 6, host="h", port=1, hostname="n1")
 

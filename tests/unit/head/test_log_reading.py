@@ -12,7 +12,9 @@ from phalanx.errors import StateQueryError
 from phalanx.head.log_reading import MAX_READING
 from phalanx.observe.log_lines import LogPiece
 from phalanx.protocol.bundle_messages import BundleInventory
-from phalanx.protocol.cluster_messages import Join, NodeLogRead, ReadNodeLog, ViewRow
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.protocol.membership_messages import Join
+from phalanx.protocol.report_messages import NodeLogRead, ReadNodeLog
 from phalanx.protocol.requests.logs import ReadProcessLog
 from phalanx.protocol.requests.request import Asker, Role, encode_request, read_result
 

@@ -8,7 +8,8 @@ from tests.world.cluster import World, joined_world
 
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
 from phalanx.protocol.bundle_messages import StartMember
-from phalanx.protocol.cluster_messages import Expelled, Joined, NodeReport, ReportHeard
+from phalanx.protocol.membership_messages import Expelled, Joined
+from phalanx.protocol.report_messages import NodeReport, ReportHeard
 
 
 def heard(world: World) -> list[Any]:

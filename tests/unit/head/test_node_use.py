@@ -12,7 +12,9 @@ from phalanx.errors import StateQueryError
 from phalanx.head.node_use import MAX_READING
 from phalanx.model.node_use import NodeUse, ProcessOfNode
 from phalanx.protocol.bundle_messages import BundleInventory
-from phalanx.protocol.cluster_messages import Join, NodeUseRead, ReadNodeUse, ViewRow
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.protocol.membership_messages import Join
+from phalanx.protocol.report_messages import NodeUseRead, ReadNodeUse
 from phalanx.protocol.requests.node_use import GetNodeUse
 from phalanx.protocol.requests.request import Asker, Role, encode_request, read_result
 

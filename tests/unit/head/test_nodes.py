@@ -12,7 +12,7 @@ from phalanx.head.nodes.record import NodeRecord
 from phalanx.model.holds import DRAIN, RESTART, Hold
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.model.node_deaths import KILLED, LOST, ORDERLY
-from phalanx.protocol.cluster_messages import NodeReport
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 from phalanx.scheduler.placement.request_class import Request

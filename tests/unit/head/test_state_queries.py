@@ -13,7 +13,9 @@ from phalanx.head.actors.table import ActorRecord
 from phalanx.head.state_queries import MAX_ROUNDS
 from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.protocol.bundle_messages import BundleInventory
-from phalanx.protocol.cluster_messages import GatherState, Join, StateReported, ViewRow
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.protocol.membership_messages import Join
+from phalanx.protocol.report_messages import GatherState, StateReported
 from phalanx.protocol.requests.actors import ActorSpec, RegisterActor
 from phalanx.protocol.requests.request import Asker, Role, encode_request
 from phalanx.protocol.requests.state import QueryState

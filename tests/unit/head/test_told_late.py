@@ -11,21 +11,19 @@ from phalanx.head.actors.table import ActorRecord
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION
 from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.actors.clients import ASK_AGAIN_S, ActorClients
-from phalanx.protocol.bundle_messages import BundleInventory
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.actor_messages import (
     ActorLost,
     ActorPlaced,
     ActorRefused,
     EndActor,
-    Expelled,
-    Join,
-    NodeReport,
     PlaceActor,
-    Via,
-    ViewRow,
 )
+from phalanx.protocol.bundle_messages import BundleInventory
+from phalanx.protocol.cluster_messages import Via, ViewRow
 from phalanx.protocol.frames import encode_body
+from phalanx.protocol.membership_messages import Expelled, Join
 from phalanx.protocol.node_messages import ActorReady
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.placement.bundles.room import Room
 from phalanx.scheduler.placement.node_table import NodeState

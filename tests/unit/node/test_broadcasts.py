@@ -12,7 +12,7 @@ from phalanx.node.broadcasts import (
     Broadcasts,
     SourceQuestions,
 )
-from phalanx.protocol.cluster_messages import SourceFor, SourceFree, WantSource
+from phalanx.protocol.copy_messages import SourceFor, SourceFree, WantSource
 
 WRITER = b"writer"
 NAME = WRITER.hex() + "0" * 20 + "-1"

@@ -10,7 +10,8 @@ from phalanx.node.device_holders import DeviceHolders, Holder
 from phalanx.node.devices import AGAIN_AFTER_S, HANGS_AFTER_S, LOOK_EVERY_S, DeviceWatch
 from phalanx.observe.device_health import BAD
 from phalanx.observe.devices import DeviceProcess, DeviceSample
-from phalanx.protocol.cluster_messages import CloseDevices, DevicesSeen
+from phalanx.protocol.cluster_messages import CloseDevices
+from phalanx.protocol.report_messages import DevicesSeen
 from phalanx.scheduler.devices.instances import NodeResources
 
 

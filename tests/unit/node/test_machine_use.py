@@ -6,7 +6,7 @@ import time
 from unittest.mock import Mock
 
 from phalanx.node.machine_use import LOOK_EVERY_S, MachineReading, MachineUse
-from phalanx.protocol.cluster_messages import MachineSeen
+from phalanx.protocol.report_messages import MachineSeen
 from phalanx.runtime.os.machine_counters import read_machine
 
 

@@ -11,15 +11,8 @@ from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.membership import ClusterMembership, MembershipOptions
 from phalanx.node.standing import Standing
 from phalanx.protocol.bundle_messages import BundleInventory
-from phalanx.protocol.cluster_messages import (
-    Acked,
-    Expelled,
-    Join,
-    Joined,
-    Probe,
-    Probed,
-    ViewRow,
-)
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.protocol.membership_messages import Acked, Expelled, Join, Joined, Probe, Probed
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 MINUTE, DAY = 60.0, 86_400.0

@@ -20,15 +20,14 @@ from phalanx.node.process_history import ProcessHistory
 from phalanx.node.requests import NodeAsker
 from phalanx.node.worker_processes import EXIT_S, SLOW, WorkerProcesses
 from phalanx.node.workers import WorkerPool
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.actor_messages import (
     ActorPlaced,
     ActorRefused,
     EndActor,
-    JobEnded,
     PlaceActor,
-    Via,
     WithdrawActor,
 )
+from phalanx.protocol.cluster_messages import JobEnded, Via
 from phalanx.protocol.node_messages import ActorReady
 from phalanx.protocol.requests.node import RegisterDriver
 from phalanx.protocol.wire_errors import code_of

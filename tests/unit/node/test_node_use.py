@@ -13,7 +13,7 @@ from phalanx.node.node_use import MOST_PROCESSES, NodeUsage
 from phalanx.node.process_history import ProcessRecord
 from phalanx.node.processes_now import ProcessMeter, of_members, of_programs
 from phalanx.node.usage import MemberUsage, Processes, UsageSample
-from phalanx.protocol.cluster_messages import ReadNodeUse
+from phalanx.protocol.report_messages import ReadNodeUse
 
 GIB = 2.0**30
 LOOK = 10.0

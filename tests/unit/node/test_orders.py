@@ -7,6 +7,7 @@ from phalanx.model.exit_codes import NOT_STARTED
 from phalanx.model.ids import GangId, GroupId, JobId
 from phalanx.node.claims import Claims
 from phalanx.node.failed_orders import refusal
+from phalanx.protocol.actor_messages import ActorRefused, PlaceActor
 from phalanx.protocol.bundle_messages import (
     ClaimRoom,
     GiveBackBundles,
@@ -15,7 +16,6 @@ from phalanx.protocol.bundle_messages import (
     Prepared,
     StartMember,
 )
-from phalanx.protocol.cluster_messages import ActorRefused, PlaceActor
 from phalanx.protocol.wire_errors import code_of
 
 A, B = GangId(GroupId(b"a" * 18)), GangId(GroupId(b"b" * 18))

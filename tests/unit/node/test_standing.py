@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.head.nodes.liveness import HealthLimits
 from phalanx.node.standing import Standing
-from phalanx.protocol.cluster_messages import BeginLease
+from phalanx.protocol.membership_messages import BeginLease
 
 LEASE = BeginLease(sure_s=1.8, answered_s=13.5)
 

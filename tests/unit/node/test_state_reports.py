@@ -12,8 +12,8 @@ from phalanx.node.process_history import KEEP_ENDED, ProcessHistory
 from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.observe.state.task_rows import finished_task_row
 from phalanx.observe.task_journal import About, Run, encode_runs
-from phalanx.protocol.cluster_messages import GatherState, StateReported
 from phalanx.protocol.node_messages import Events, GatherRows, RowsReported
+from phalanx.protocol.report_messages import GatherState, StateReported
 
 
 class World:

@@ -19,16 +19,16 @@ from phalanx.head.nodes.record import NodeRecord
 from phalanx.model.ids import PREFIX_BYTES, GroupId, group_id_of
 from phalanx.model.lifecycle import ALIVE, DEAD, DEPENDENCIES_UNREADY, RESTARTING
 from phalanx.model.rows.explanation import Explanation
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.actor_messages import (
     ActorHere,
     ActorLost,
     ActorPlaced,
     ActorRefused,
     EndActor,
     PlaceActor,
-    View,
     WithdrawActor,
 )
+from phalanx.protocol.cluster_messages import View
 from phalanx.protocol.node_messages import ActorReady, ActorUpdate, Refused
 from phalanx.protocol.wire_errors import code_of
 from phalanx.scheduler.placement.explaining import explain_outcome, explain_waiting, plain_reason

@@ -26,7 +26,7 @@ from phalanx.model.node_deaths import (
     with_one_more,
 )
 from phalanx.model.system_settings import DEAD_ACTORS
-from phalanx.protocol.cluster_messages import ActorHere
+from phalanx.protocol.actor_messages import ActorHere
 from phalanx.protocol.requests.actors import KILLED
 
 REGISTRATION_S = 5.0

@@ -15,7 +15,7 @@ from phalanx.model.node_deaths import ORDERLY
 from phalanx.model.rows.events import EventInfo
 from phalanx.observe.device_health import OK, WELL
 from phalanx.observe.events import EventQuery
-from phalanx.protocol.cluster_messages import NodeReport
+from phalanx.protocol.report_messages import NodeReport
 
 LOST = "node-lost"
 PART = "part-killed"

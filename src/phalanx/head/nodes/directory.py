@@ -11,12 +11,7 @@ import msgspec
 from phalanx.errors import StaleNodeError
 from phalanx.head.changes import ChangeLog
 from phalanx.head.nodes.expected import ExpectedNodes
-from phalanx.head.nodes.liveness import (
-    CONNECTION_ENDED,
-    PROCESS_ENDED,
-    HealthLimits,
-    NodeLiveness,
-)
+from phalanx.head.nodes.liveness import CONNECTION_ENDED, PROCESS_ENDED, HealthLimits, NodeLiveness
 from phalanx.head.nodes.record import NodeRecord, check_totals
 from phalanx.head.nodes.rows import closed_devices, node_info, reason_of, view_row
 from phalanx.model.holds import (
@@ -35,7 +30,8 @@ from phalanx.model.node_deaths import LOST, ORDERLY
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.observe.checks import bad_checks_text
 from phalanx.observe.device_health import reboot_text
-from phalanx.protocol.cluster_messages import NodeReport, ViewRow
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.scheduler.devices.quantities import to_units
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 from phalanx.scheduler.placement.cluster_nodes import ClusterNodes

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.protocol.cluster_messages import REPORT_EVERY_S, BeginLease
+from phalanx.protocol.membership_messages import BeginLease
+from phalanx.protocol.report_messages import REPORT_EVERY_S
 
 MIN_SILENCE_S = 1.5 * REPORT_EVERY_S
 CONNECTION_ENDED = "its connection ended"

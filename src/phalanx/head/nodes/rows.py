@@ -9,7 +9,8 @@ from phalanx.model.holds import CORDON, cordoned_text, holds_text
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.observe.checks import suspect_checks_text
 from phalanx.observe.device_health import BAD, unwell_text
-from phalanx.protocol.cluster_messages import NodeReport, ViewRow
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.protocol.report_messages import NodeReport
 
 
 def view_row(record: NodeRecord, report: NodeReport) -> ViewRow:

@@ -14,6 +14,7 @@ from phalanx.errors import NotAllowedError, ProtocolError
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.rights.tokens import Tokens
 from phalanx.model.ids import PREFIX_BYTES, node_process_id
+from phalanx.protocol.actor_messages import ActorLost, ActorPlaced, ActorRefused
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     Committed,
@@ -28,25 +29,19 @@ from phalanx.protocol.bundle_messages import (
     StepEnded,
     StepStarted,
 )
-from phalanx.protocol.cluster_messages import (
-    ActorLost,
-    ActorPlaced,
-    ActorRefused,
+from phalanx.protocol.cluster_messages import ForwardedAsk, ProcessEnded
+from phalanx.protocol.frames import decode_body
+from phalanx.protocol.membership_messages import Join, Leave, Reported
+from phalanx.protocol.report_messages import (
     DevicesSeen,
     EventsReported,
-    ForwardedAsk,
-    Join,
-    Leave,
     MachineSeen,
     NodeLogRead,
     NodeNumbers,
     NodeReport,
     NodeUseRead,
-    ProcessEnded,
-    Reported,
     StateReported,
 )
-from phalanx.protocol.frames import decode_body
 from phalanx.protocol.requests.groups import WatchGroup
 from phalanx.protocol.requests.view import GetViewChanges
 

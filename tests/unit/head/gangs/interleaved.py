@@ -18,7 +18,7 @@ from tests.unit.head.gangs.runs_world import Rows, Runs
 from phalanx.model.principals import Principal
 from phalanx.node.head_link import RemoteHeadLink
 from phalanx.protocol.bundle_messages import BundleInventory
-from phalanx.protocol.cluster_messages import Acked, Expelled, Join, Joined
+from phalanx.protocol.membership_messages import Acked, Expelled, Join, Joined
 
 
 class SlowRows(Rows):

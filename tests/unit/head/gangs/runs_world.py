@@ -39,7 +39,9 @@ from phalanx.protocol.bundle_messages import (
     StartMember,
     StopRun,
 )
-from phalanx.protocol.cluster_messages import Join, Joined, NodeReport, ViewRow
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.protocol.membership_messages import Join, Joined
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, ListElements, ListJobs
 from phalanx.protocol.requests.request import Request, Role, encode_request, reply_type
 from phalanx.scheduler.devices.instances import NodeResources

@@ -8,12 +8,8 @@ from tests.world.cluster import World
 
 from phalanx.model.jobs.spec import Policy, Process, TaskGroup, Template
 from phalanx.model.lifecycle import REMOVED
-from phalanx.protocol.bundle_messages import (
-    CommitBundles,
-    MemberNews,
-    StartMember,
-)
-from phalanx.protocol.cluster_messages import NodeReport
+from phalanx.protocol.bundle_messages import CommitBundles, MemberNews, StartMember
+from phalanx.protocol.report_messages import NodeReport
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.world.cluster import joined_world
 
 from phalanx.observe.metrics.definitions import Numbers, Sample
 from phalanx.protocol.asking import Ask
-from phalanx.protocol.cluster_messages import NodeNumbers
+from phalanx.protocol.report_messages import NodeNumbers
 from phalanx.protocol.requests.metrics import GetMetrics, MetricsNews, MetricsSince
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields
 from phalanx.protocol.requests.request import encode_request

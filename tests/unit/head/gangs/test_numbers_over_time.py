@@ -9,7 +9,7 @@ from tests.world.cluster import World
 
 from phalanx.head.time_series import FRESH_S, MAX_SERIES, TimeSeries
 from phalanx.model.machines import MachineShare
-from phalanx.protocol.cluster_messages import MachineSeen
+from phalanx.protocol.report_messages import MachineSeen
 from phalanx.protocol.requests.series import GetSeries
 from phalanx.scheduler.devices.sets import ResourceSet
 

@@ -353,7 +353,8 @@ sys.path.insert(0, sys.argv[1])
 from tests.world.clock import ManualClock
 from tests.world.head import ask, make_head
 from phalanx.protocol.bundle_messages import PrepareBundles
-from phalanx.protocol.cluster_messages import NodeReport, ViewRow
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.protocol.report_messages import NodeReport
 sent, clock, free, prefix = [], ManualClock(), {"CPU": 4.0}, bytes(6)
 head = make_head(lambda to, message: sent.append(message), clock, is_alone=True)
 head.join_alone(ViewRow("n0", prefix, "", 0, "ALIVE", total=free, available=free, labels={}))

@@ -10,13 +10,8 @@ from phalanx.cli.job_list import JOBS
 from phalanx.cli.listing import listing
 from phalanx.errors import JobCommandError, JobNotFoundError, QueueUnavailableError
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
-from phalanx.protocol.bundle_messages import (
-    MemberNews,
-    StartMember,
-)
-from phalanx.protocol.cluster_messages import (
-    NodeReport,
-)
+from phalanx.protocol.bundle_messages import MemberNews, StartMember
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import CommandJob, GetJob, ListJobs

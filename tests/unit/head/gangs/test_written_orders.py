@@ -8,6 +8,7 @@ from tests.world.cluster import World, gang_id, stored_world
 from phalanx.head.actors.table import ActorRecord
 from phalanx.model.ids import GroupId
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
+from phalanx.protocol.actor_messages import PlaceActor, WithdrawActor
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     CommitBundles,
@@ -17,7 +18,6 @@ from phalanx.protocol.bundle_messages import (
     PrepareBundles,
     StartMember,
 )
-from phalanx.protocol.cluster_messages import PlaceActor, WithdrawActor
 from phalanx.protocol.requests.jobs import CommandJob
 
 PROCESS = Process(command=("true",), requests=(("CPU", 1.0),))

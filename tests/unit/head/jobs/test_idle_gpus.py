@@ -18,7 +18,7 @@ from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.observe.devices import DeviceSample
 from phalanx.observe.events import EventQuery
 from phalanx.protocol.bundle_messages import EndMember
-from phalanx.protocol.cluster_messages import DevicesSeen
+from phalanx.protocol.report_messages import DevicesSeen
 from phalanx.protocol.requests.jobs import ApplyManifests
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields, UpdateQueue
 

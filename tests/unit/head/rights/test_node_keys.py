@@ -13,20 +13,12 @@ import pytest
 from phalanx.head.node_messages import NodeMessages
 from phalanx.head.rights.node_keys import OF_ITSELF, NodeKeys
 from phalanx.model.ids import node_prefix, node_process_id
+from phalanx.protocol.actor_messages import ActorHere, ActorLost
 from phalanx.protocol.bundle_messages import BundleInventory
-from phalanx.protocol.cluster_messages import (
-    ActorHere,
-    ActorLost,
-    ForwardedAsk,
-    Join,
-    Leave,
-    ProcessEnded,
-    Reported,
-    Via,
-    ViewRow,
-)
+from phalanx.protocol.cluster_messages import ForwardedAsk, ProcessEnded, Via, ViewRow
 from phalanx.protocol.frames import encode_frame
 from phalanx.protocol.framing import HEADER_BYTES
+from phalanx.protocol.membership_messages import Join, Leave, Reported
 from phalanx.protocol.requests.cluster import NewDriverJob
 from phalanx.protocol.requests.groups import WatchGroup
 from phalanx.protocol.requests.queues import ListQueues

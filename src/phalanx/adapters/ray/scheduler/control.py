@@ -16,7 +16,8 @@ from phalanx.head.outbox import Outbox
 from phalanx.head.setup import HeadSetup, HeadShell
 from phalanx.head.state_store import StateStore, StoredState
 from phalanx.model.ids import GroupId, node_prefix
-from phalanx.protocol.cluster_messages import ForwardedReply, NodeReport
+from phalanx.protocol.cluster_messages import ForwardedReply
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.runtime.os.probing import ThreadProber
 from phalanx.runtime.os.system import SystemClock, log_defect, unforeseeable
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy

@@ -26,8 +26,8 @@ from phalanx.adapters.ray.scheduler.options import NAMESPACE, SCHEDULER, Schedul
 from phalanx.adapters.ray.scheduler.ray_calls import is_restarting
 from phalanx.model.ids import GroupId
 from phalanx.model.principals import NOBODY
-from phalanx.protocol.cluster_messages import Expelled, Joined
 from phalanx.protocol.frames import decode_body, encode_body
+from phalanx.protocol.membership_messages import Expelled, Joined
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.declared_topology import read_topology
 from phalanx.runtime.os.file_modes import keep_private

@@ -18,8 +18,9 @@ from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.nodes.record import NodeRecord
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DEAD
-from phalanx.protocol.cluster_messages import Acked, NodeReport
 from phalanx.protocol.frames import encode_body
+from phalanx.protocol.membership_messages import Acked
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.runtime.os.own_time import own_time
 
 RESTART_S = 5.0

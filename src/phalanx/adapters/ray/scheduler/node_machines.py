@@ -24,17 +24,16 @@ from phalanx.node.reports import Reports, view_row
 from phalanx.node.shortage import Shortage
 from phalanx.node.usage import NoUsageMeter
 from phalanx.observe.state.query import StatePart
-from phalanx.protocol.cluster_messages import (
-    Acked,
+from phalanx.protocol.cluster_messages import ForwardedReply
+from phalanx.protocol.fork_messages import Began, Exited, OutputRead
+from phalanx.protocol.membership_messages import Acked, Join
+from phalanx.protocol.report_messages import (
     EventsReported,
-    ForwardedReply,
     GatherEvents,
     GatherState,
-    Join,
     NodeReport,
     StateReported,
 )
-from phalanx.protocol.fork_messages import Began, Exited, OutputRead
 from phalanx.runtime.os.directory_space import DirectorySpace, Watched
 from phalanx.runtime.os.fork_client import CommandClient, ForkClient, how_it_ended
 from phalanx.runtime.os.job_files import JobDirectories

@@ -22,20 +22,17 @@ from phalanx.adapters.ray.scheduler.options import SchedulerOptions
 from phalanx.adapters.ray.scheduler.ray_calls import InternalKv
 from phalanx.adapters.ray.scheduler.ray_groups import RayGroups
 from phalanx.adapters.ray.scheduler.requests import OnReply, SchedulerRequests
-from phalanx.adapters.ray.scheduler.reservation import (
-    Amounts,
-    Reservations,
-    Row,
-    Whole,
-)
+from phalanx.adapters.ray.scheduler.reservation import Amounts, Reservations, Row, Whole
 from phalanx.adapters.ray.scheduler.stages import Stages
 from phalanx.adapters.ray.scheduler.view import Naming
 from phalanx.head.nodes.liveness import HealthLimits
 from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.ids import AttemptId
 from phalanx.protocol.asking import Reply
-from phalanx.protocol.cluster_messages import ForwardedReply, Join, NodeReport
+from phalanx.protocol.cluster_messages import ForwardedReply
 from phalanx.protocol.frames import decode_body
+from phalanx.protocol.membership_messages import Join
+from phalanx.protocol.report_messages import NodeReport
 from phalanx.protocol.requests.request import NOTHING
 from phalanx.protocol.wire_errors import WireError, to_wire
 from phalanx.runtime.os.loop import Loop

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.protocol.cluster_messages import NodeReport
+from phalanx.protocol.report_messages import NodeReport
 
 GPU = "GPU"
 _NOT_RESERVED = "object_store_memory"
