@@ -96,7 +96,7 @@ class Deaths:
         with apart("message", "groups of a process that ended"):
             head.group_table.creator_gone(process, now)
         with apart("message", "gangs of a process that ended"):
-            head.gangs.creator_gone(process, now)
+            head.gangs.creator_gone(process)
         if is_driver:
             head.drivers.driver_gone(process)
 

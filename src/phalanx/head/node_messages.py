@@ -158,7 +158,7 @@ class NodeMessages:
             case BundlesGone():
                 node = self._node_id(prefix)
                 head.group_table.returned(node, message.group, message.attempt)
-                head.gangs.returned(node, message, now)
+                head.gangs.returned(node, message)
             case Via():
                 for inner in decode_body(message.body):
                     self._from_process(message.process, inner)

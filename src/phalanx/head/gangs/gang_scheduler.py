@@ -21,6 +21,7 @@ from phalanx.head.event_gathering import EventGathering
 from phalanx.head.events.recorders import Recorders
 from phalanx.head.gangs.answering import entries
 from phalanx.head.gangs.binder import GangBinder
+from phalanx.head.gangs.bundle_answers import BundleAnswers
 from phalanx.head.gangs.bundle_orders import BundleOrders
 from phalanx.head.gangs.cycle_log import CycleLog
 from phalanx.head.gangs.cycle_times import CycleTimes
@@ -30,7 +31,6 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_events import Recorder
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.gang_starts import GangStarts
-from phalanx.head.gangs.interface import Held
 from phalanx.head.gangs.kept_promises import KeptPromises
 from phalanx.head.gangs.live_cluster import LiveCluster
 from phalanx.head.gangs.member_lifecycle import MemberLifecycle
@@ -38,6 +38,7 @@ from phalanx.head.gangs.member_states import HELD
 from phalanx.head.gangs.minimums import has_minimum
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.gangs.news import News
+from phalanx.head.gangs.node_events import NodeEvents
 from phalanx.head.gangs.offered_ports import OfferedPorts
 from phalanx.head.gangs.outside_work import OutsideWork
 from phalanx.head.gangs.plan_applier import PlanApplier
@@ -62,7 +63,6 @@ from phalanx.head.jobs.signals import Signals
 from phalanx.head.jobs.steps import Steps
 from phalanx.head.machine_use import MachinesInUse
 from phalanx.head.nodes.directory import NodeDirectory
-from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.queues.control import Queues
 from phalanx.head.queues.user_limits import UserLimitsControl
 from phalanx.head.reservations.control import CalendarControl
@@ -70,24 +70,11 @@ from phalanx.head.setup import HeadShell
 from phalanx.head.shares.control import SharesControl
 from phalanx.head.shares.usage_ledger import UsageLedger
 from phalanx.head.time_series import TimeSeries
-from phalanx.model.ids import GroupId, JobId
+from phalanx.model.ids import JobId
 from phalanx.model.jobs.gang_view import EncodedView
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.states import TERMINATE_JOB
-from phalanx.protocol.bundle_messages import (
-    BundleInventory,
-    BundlesGone,
-    Committed,
-    LogRead,
-    MemberNews,
-    MemberPrepares,
-    MemberUsed,
-    MemberUseRead,
-    Prepared,
-    RunNews,
-    StepEnded,
-    StepStarted,
-)
+from phalanx.protocol.bundle_messages import LogRead, MemberUseRead, StepStarted
 from phalanx.protocol.cluster_messages import QueueWeights
 from phalanx.protocol.requests.request import RequestHandlers
 from phalanx.scheduler.cycle.plan import Plan
@@ -98,8 +85,6 @@ from phalanx.scheduler.plugin_parts.users import BOOKS
 from phalanx.scheduler.plugins.reservation import Reservation
 
 T = TypeVar("T")
-REPORTS_PAUSE_S = 0.02
-"""Seconds between cycles when nothing has changed except reports of nodes."""
 
 
 class GangScheduler:
@@ -184,9 +169,9 @@ class GangScheduler:
             self.recorders.of_gangs,
         )  # fmt: skip
         # Carrying out: a plan becomes bundles on nodes, prepared and committed in two phases.
-        self._ports = OfferedPorts(nodes)
+        ports = OfferedPorts(nodes)
         self.rendezvous = Rendezvous(
-            shell.rng, nodes.address_of, self._ports, placement.selector.min_dynamic_port
+            shell.rng, nodes.address_of, ports, placement.selector.min_dynamic_port
         )
         self._refusals = Refusals(clock, self.cache.gang_amended)
         self._orders = BundleOrders(
@@ -214,10 +199,9 @@ class GangScheduler:
             priority_of=self.priorities.of,
         )
         live.record_of = self.jobs.table.get
-        nodes.has_commands = self.has_commands
         self.jobs.reserved_until, calendar.jobs = calendar.ends, self.jobs
-        self._skips_tried = placement.policy == "selector" and placement.selector.skip_tried
-        if self._skips_tried:
+        skips_tried = placement.policy == "selector" and placement.selector.skip_tried
+        if skips_tried:
             live.tried = self._refusals.of
         self.logs = Logs(outbox, nodes, self.jobs)
         # Explanations and promises: the expected starts of waiting work, computed from past run
@@ -275,6 +259,23 @@ class GangScheduler:
         self.job_requests.within, self.job_requests.submitted = limits.within, limits.submitted
         registry.follow = self.news.gang_changed
         signals = Signals(outbox, nodes, self.jobs, listing)
+        # The head's reports go straight to the parts that handle them.
+        answers = BundleAnswers(
+            registry, self.reservations, self.rendezvous, self._refusals if skips_tried else None
+        )
+        self.prepared, self.committed = answers.prepared, answers.committed
+        self.returned, self.bundle_left = answers.returned, answers.bundle_left
+        self.inventory, self.succeeded = self.reservations.inventory, self.reservations.succeeded
+        self.creator_gone, self.vacate = self.reservations.creator_gone, self.applier.vacate
+        of_nodes = NodeEvents(
+            outbox, registry=registry, queues=self.queues, cache=self.cache, calendar=calendar,
+            outside_work=self.outside_work, ports=ports, reservations=self.reservations,
+            jobs=self.jobs, request_cycle=self._request_cycle,
+        )  # fmt: skip
+        nodes.has_commands = of_nodes.has_commands
+        self.node_changed, self.node_joined = of_nodes.node_changed, of_nodes.node_joined
+        self.node_reported, self.node_dead = of_nodes.node_reported, of_nodes.node_dead
+        self.node_away, self.member_news = self.jobs.node_away, self.jobs.reports.handle
         self.handlers = RequestHandlers(
             "the head",
             *entries(
@@ -324,106 +325,7 @@ class GangScheduler:
     def _job_of(self, uid: str) -> JobRecord | None:
         return self.jobs.table.get(uid)
 
-    # ---- news of nodes and processes --------------------------------------------------------
-
-    def node_changed(self, record: NodeRecord) -> None:
-        """Note that a node joins, is draining, or has different totals. Request a cycle."""
-        self._nodes_changed(record)
-
-    def inventory(self, node_id: str, there: BundleInventory, now: float) -> list[Held]:
-        """Compare the node's bundles with the gangs. Returns the bundles that belong to no gang."""
-        return self.reservations.inventory(node_id, there, now)
-
-    def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:
-        """Let members of the node `former` continue at that node's next process, which has their
-        bundles.
-        """
-        self.reservations.succeeded(former, node_id, there)
-
-    def has_commands(self, node_id: str) -> bool:
-        """Whether members of jobs have their places on a node."""
-        gangs = self.registry.active.values()
-        return any(
-            member.node == node_id and member.state == HELD
-            for gang in gangs
-            if gang.job
-            for member in gang.members
-        )
-
-    def node_joined(self, record: NodeRecord) -> None:
-        """Send the queues' weights to the node, and let jobs continue there."""
-        self._outbox.send(record.prefix, QueueWeights(self.queues.weights()))
-        self.jobs.node_joined(record.node_id)
-
-    def node_away(self, node_id: str) -> None:
-        """Report to jobs that the node's connection has ended."""
-        self.jobs.node_away(node_id)
-
-    def node_reported(self, node_id: str, is_news: bool) -> None:
-        """Update the amounts that ordinary tasks hold on the node. Request a cycle if the report
-        contains news.
-        """
-        self.outside_work.node_changed(node_id)
-        if is_news:
-            self._request_cycle(REPORTS_PAUSE_S)
-
-    def node_dead(self, record: NodeRecord, now: float) -> None:
-        """Free everything that members had on a dead node, and request a cycle."""
-        self.reservations.node_gone(record.node_id, now, record.death)
-        self._nodes_changed(record)
-
-    def vacate(self, node_id: str) -> None:
-        """Make the members on the node wait again. If a gang is then below its minimum, its members
-        on other nodes wait again, too.
-        """
-        self.applier.vacate(node_id)
-
-    def _nodes_changed(self, record: NodeRecord) -> None:
-        self._ports.nodes_changed()
-        self.calendar.nodes_changed()
-        self.outside_work.node_changed(record.node_id)
-        self.cache.nodes_changed()
-        self.cache.queues_changed()  # deserved amounts are parts of the totals of all nodes
-        self._request_cycle()
-
-    def prepared(self, node_id: str, message: Prepared, now: float) -> None:
-        """Note the devices that the node has set aside, or the ports that it reports as busy, and
-        pass the answer to the attempt.
-        """
-        gang = self.registry.gangs.get(message.group)
-        if gang is None:
-            return
-        attempt = self.reservations.attempts.get(message.group)
-        asked: Collection[int] = ()
-        if attempt is not None and attempt.number == message.attempt:
-            asked = attempt.bundles.get(node_id, ())
-            for index, devices in message.devices.items():
-                gang.members[index].devices = devices
-        if message.busy:
-            self.rendezvous.note_busy(message.busy)
-            self.rendezvous.free_ports(gang)
-            gang.backoff_s = 0.0
-        elif asked and self._skips_tried and not message.ok:
-            self._refusals.refused(gang, node_id, asked)
-        group, number, ok = message.group, message.attempt, message.ok
-        self.reservations.attempts.prepared(node_id, group, number, ok, now)
-
-    def committed(self, node_id: str, message: Committed, now: float) -> None:
-        """Pass the node's answer to the attempt that it concerns."""
-        group, number, ok = message.group, message.attempt, message.ok
-        self.reservations.attempts.committed(node_id, group, number, ok, now)
-
-    def returned(self, node_id: str, message: BundlesGone, now: float) -> None:
-        """Free the places of members whose bundles the node has freed."""
-        self.reservations.returned(node_id, message.group, message.attempt)
-
-    def member_news(
-        self,
-        node_id: str,
-        message: MemberNews | MemberPrepares | MemberUsed | RunNews | StepEnded,
-    ) -> None:
-        """Pass reports about members, runs and steps on to jobs."""
-        self.jobs.reports.handle(node_id, message)
+    # ---- events that the head reports ----------------------------------------------------------
 
     def node_answered(self, message: LogRead | MemberUseRead | StepStarted) -> None:
         """Pass a node's answer about a member to its readers, and the start of a step to Steps."""
@@ -431,16 +333,6 @@ class GangScheduler:
             self.steps.started(message)
         else:
             self.logs.answered(message)
-
-    def creator_gone(self, process: bytes, now: float) -> None:
-        """Remove the gangs that were created by a process that has ended."""
-        self.reservations.creator_gone(process)
-
-    def bundle_left(self, group: GroupId, index: int) -> None:
-        """End the member in this bundle, because its actor is permanently dead."""
-        gang = self.registry.gangs.get(group)
-        if gang is not None and index >= 0:
-            self.reservations.end(gang, [index])
 
     def tick(self, now: float) -> None:
         """Repeat unanswered requests, and let each part do the work that is due."""

@@ -85,7 +85,7 @@ class GangSchedulerInterface(Protocol):
         """
         ...
 
-    def returned(self, node_id: str, message: BundlesGone, now: float) -> None:
+    def returned(self, node_id: str, message: BundlesGone) -> None:
         """Handle a node's report that it has freed bundles."""
         ...
 
@@ -106,7 +106,7 @@ class GangSchedulerInterface(Protocol):
         """
         ...
 
-    def creator_gone(self, process: bytes, now: float) -> None:
+    def creator_gone(self, process: bytes) -> None:
         """Remove the gangs that belong to a process that has ended."""
         ...
 
@@ -163,7 +163,7 @@ class NullGangScheduler:
     def committed(self, node_id: str, message: Committed, now: float) -> None:
         """Do nothing: no attempt is under way."""
 
-    def returned(self, node_id: str, message: BundlesGone, now: float) -> None:
+    def returned(self, node_id: str, message: BundlesGone) -> None:
         """Do nothing: no node was asked to give bundles back."""
 
     def member_news(
@@ -176,7 +176,7 @@ class NullGangScheduler:
     def node_answered(self, message: LogRead | MemberUseRead | StepStarted) -> None:
         """Do nothing: the node was asked nothing."""
 
-    def creator_gone(self, process: bytes, now: float) -> None:
+    def creator_gone(self, process: bytes) -> None:
         """Do nothing: the process created no gang."""
 
     def bundle_left(self, group: GroupId, index: int) -> None:
