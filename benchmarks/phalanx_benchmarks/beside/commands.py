@@ -19,7 +19,7 @@ _OVER = """over() {
   for one in "$@"; do while squeue -h -j $one 2>/dev/null | grep -q .; do sleep 1; done; done
 }
 """
-"""A shell function for the lines: it waits until jobs have left the queue."""
+"""The shell function `over`, which waits until the given jobs have left the queue."""
 _NAMES = [
     (re.compile(r"\b(127\.0\.0\.1|n[1-9]|vm|localhost)\b"), "HOST"),
     (re.compile(r"\b(default|primary)\b"), "default"),

@@ -30,8 +30,8 @@ Conda = Annotated[
     str | None,
     Option(
         rich_help_panel=panels.COMMAND,
-        help="Environment of conda in which the job runs: a file (.yml), from which it is made, or "
-        "the name of one that the nodes have.",
+        help="Conda environment in which the job runs: a file (.yml) that describes it, or the "
+        "name of an environment on the nodes.",
     ),
 ]
 Image = Annotated[

@@ -13,8 +13,8 @@ import re2
 MAX_PATTERN = 1_000
 """The largest number of characters of a pattern."""
 MAX_MEMORY_BYTES = 1_048_576
-"""The largest size in bytes of one compiled pattern. This also limits the time that each character
-of a name takes.
+"""The largest size in bytes of one compiled pattern. The time to match one character of a name
+grows with this size.
 """
 
 

@@ -76,7 +76,9 @@ def _schema(kind: Any) -> dict[str, Any]:
 
 
 class _Names(dict[str, Any]):
-    """The keys of a stand-in mapping; iterating them records that any name is allowed."""
+    """The keys of a mapping that is recorded for the schema. Iterating over the keys records that
+    any name is allowed.
+    """
 
     def __init__(self, mapping: _Mapping, is_given: bool) -> None:
         super().__init__()

@@ -44,9 +44,9 @@ from phalanx.scheduler.placement.averages import Average
 
 Answer = Callable[[int, Exception | None], None]
 _COPIES = b"copies"
-"""The name of the writer of copies in the accounting."""
+"""The name under which the accounting counts copies of other nodes' objects."""
 _FILE_POOL = b"file pool"
-"""The name of the holder of pooled files in the accounting."""
+"""The name under which the accounting counts the files that wait in the pool."""
 _PULL_SHARE = 0.7
 """The fraction of the store's capacity that objects on their way here may take. Ray pins the same
 fraction for arguments.

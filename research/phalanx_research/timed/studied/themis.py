@@ -1,13 +1,13 @@
 """Themis: the job whose finish time suffers most from sharing the cluster comes first.
 
 The policy follows Themis (Mahajan et al., NSDI 2020), as in Muri's simulator. A job's rho is the
-quotient of two times from its submission to its finish: the time if the job has its GPUs for a part
-x of the time, and the time if it has an equal part of the cluster. Parts are chosen so that the
-largest rho is as small as possible. A lease lasts until the next event. Jobs get leases in the
-order of part divided by run time so far, the largest first. Jobs that have not run yet come before
-all others. If several choices of parts give the same largest rho, the next largest rho is
-minimized, and so on. Muri's simulator takes the choice that its solver, an interior point method,
-returns.
+quotient of two times, each from the job's submission to its finish: the time if the job has its
+GPUs for a fraction x of the time, and the time if all jobs get equal fractions of the cluster. The
+fractions are chosen so that the largest rho is as small as possible. A lease lasts until the next
+event. Jobs get leases in the order of fraction divided by run time so far, the largest first. Jobs
+that have not run yet come before all others. If several choices of fractions give the same largest
+rho, the next largest rho is minimized, and so on. Muri's simulator takes the choice that its
+solver, an interior point method, returns.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ UNRUN = 1e9
 class Themis:
     """The policy Themis. `gpus` has the number of GPUs of each machine.
 
-    If a trace counts iterations, the time with an equal part of the cluster is counted in
-    iterations, as in Muri's simulator. Then rho is seconds per iteration, and a job with short
-    iterations counts as less disadvantaged.
+    If a trace counts iterations, the time under equal fractions is counted in iterations, as in
+    Muri's simulator. Then rho is seconds per iteration, and a job with short iterations counts as
+    less disadvantaged.
     """
 
     def __init__(self, name: str, gpus: Sequence[int], jobs: Sequence[Job]) -> None:
         del name, jobs
         self._machines = gpus
         self._before: dict[Live, tuple[float, float]] = {}
-        """The work left and the equal part of each job at the last event."""
+        """For each job: the work left, and the fraction of the cluster under equal fractions, at
+        the last event.
+        """
         self._alone: dict[Live, float] = {}
-        """The time that the work that each job has done would have taken with an equal part of the
-        GPUs.
+        """For each job: the time that the work done so far would have taken under equal fractions.
         """
         self._owed: dict[Live, float] = {}
         """The run time that each job should have got by its assigned parts."""
@@ -87,8 +88,8 @@ class Themis:
         live.sort(key=rank.__getitem__, reverse=True)
 
     def _alone_s(self, one: Live, part: float) -> float:
-        """Return the time that the job would take from its submission to its end with an equal part
-        of the GPUs.
+        """Return the time that the job would take from its submission to its end under equal
+        fractions.
         """
         unit_s = 1.0 if one.job.training is None else one.job.training.iteration_s
         left = one.left_s / unit_s

@@ -87,7 +87,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     held: int
-    """The held part, in hundredths."""
+    """The part of the device that work holds, in hundredths of the device."""
     holder: str
     job: str
     seen: DeviceInfo | None = None

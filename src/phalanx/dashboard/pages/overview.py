@@ -67,7 +67,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     cordoned: int
     """The number of GPUs that are closed to new work although they are not bad."""
     cordoned_devices: list[BadDevice]
-    """The first of them."""
+    """The first of the cordoned GPUs, for display."""
     failed_lately: int
     """The number of jobs that failed in the last hour."""
     span: str

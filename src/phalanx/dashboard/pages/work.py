@@ -55,8 +55,8 @@ class ErrorKind(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     attempts: int
     last: float | None
-    """The end of the last of these attempts, in seconds since the epoch, if it is among the last
-    failures.
+    """The end of the last attempt that failed in this way, in seconds since the epoch; None if the
+    attempt is not among the last failures.
     """
     task: str
     """The id of the last attempt's task."""
@@ -72,7 +72,7 @@ class WorkPage(msgspec.Struct, frozen=True, kw_only=True):
     stream: Stream
     tasks: list[Count]
     errors: list[ErrorKind]
-    """The most frequent errors first."""
+    """The kinds of errors, the most frequent first."""
     actors: list[Count]
     silent: list[str]
 

@@ -34,8 +34,8 @@ class Prober(Protocol):
         ...
 
     def answers(self) -> list[Watch] | None:
-        """Return the watches whose probes passed, out of the last questions; None while any probe
-        is running.
+        """Return the watches of the last questions whose probes passed; None while any probe is
+        running.
         """
         ...
 

@@ -170,7 +170,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def further(self) -> list[Reason]:
-        """The other reasons."""
+        """The reasons that are not among the main ones."""
         return [one for one in self.reasons if not _is_among(one, self.because)]
 
     @property

@@ -31,8 +31,8 @@ class UnavailableCalls:
         return len(self._calls)
 
     def add(self, call: PendingCall, reason: str) -> None:
-        """Fail this call later: for this reason or, if the actor then is dead, with the cause of
-        its death.
+        """Fail this call later. The call fails for `reason`, or with the cause of the actor's death
+        if the actor is dead by then.
         """
         self._calls.setdefault(call.actor.actor, []).append((call, reason))
 

@@ -259,8 +259,8 @@ class Fleeting:
 
 
 class Kept(Fleeting):
-    """The source of a fleeting object that is kept for the objects made from it while there is
-    room.
+    """The source of an object that cannot be made again. While there is room, the object is kept
+    for the objects that were made from it.
     """
 
     __slots__ = ("_whole", "size")

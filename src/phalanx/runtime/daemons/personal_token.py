@@ -28,7 +28,7 @@ class PersonalToken(NamedTuple):
 
     @property
     def secret_hash(self) -> bytes:
-        """The hash of the secret, which the head keeps."""
+        """The SHA-256 hash of the secret. The head keeps the hash, and not the secret."""
         return hashlib.sha256(self.secret).digest()
 
     def __str__(self) -> str:

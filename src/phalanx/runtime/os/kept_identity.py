@@ -27,9 +27,9 @@ class Identity(msgspec.Struct, kw_only=True):
     """The identity of the node to which the records belong."""
 
     boot: str
-    """The machine's boot."""
+    """The id of the boot of the machine, which changes when the machine restarts."""
     head: str
-    """HOST:PORT of the head."""
+    """The address of the head, as HOST:PORT."""
     name: str
     """The name that people gave the node; "" if they gave none."""
     nodes: list[str] = []

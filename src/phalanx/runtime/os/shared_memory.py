@@ -218,10 +218,9 @@ class SharedStore:
         raise ObjectLostError("", f"The object's memory ({name}) is gone from this node.")
 
     def _is_still(self, name: str, directory: str, fd: int) -> bool:
-        """Whether a file that was opened still has its name.
-
-        A file that lost its name while it was being opened may be overwritten. A file with its name
-        is not overwritten while it is mapped here.
+        """Whether the file that was opened is still the file with this name. If it is, nobody
+        overwrites it while it is mapped here. If it lost its name while it was being opened, it may
+        be overwritten.
         """
         try:
             there = os.stat(os.path.join(directory, name))

@@ -236,7 +236,9 @@ class ClusterSnapshot:
                     yield released.get(job.uid, 1), line, self.lines.slots(count)
 
     def quotas(self, queue: int) -> tuple[int, ...]:
-        """Return the lines of the quotas that limit a queue's running work."""
+        """Return the numbers of the timetable's lines that hold the quotas of a queue's running
+        work.
+        """
         found = self._quotas_of.get(queue)
         if found is None:
             first = len(self.lines)

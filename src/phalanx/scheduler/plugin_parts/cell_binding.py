@@ -65,7 +65,7 @@ class CellBinding:
         self._loose: Counts | None = None
         """The amounts of work on each node that may be evicted for guaranteed jobs."""
         self._loose_tasks: dict[int, list[int]] = {}
-        """That work by queue."""
+        """The tasks of the work that may be evicted for guaranteed jobs, by queue."""
         self._is_loose: set[int] = set()
         self._vain: dict[Hashable, int] = {}
         """For kinds of questions without any places, the version of the cluster at that time."""
