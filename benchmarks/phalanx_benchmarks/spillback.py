@@ -97,8 +97,8 @@ class _Node:
             NodeResources({"CPU": self.cpus}),
             self,
             WorkerPool(int(self.cpus), lambda job: next(workers).to_bytes(16, "big")),
-            self.id,
-            {},
+            node_id=self.id,
+            labels={},
             other_nodes=self.spilling,
         )
         self._starting: list[WorkerRecord] = []

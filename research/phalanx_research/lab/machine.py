@@ -101,9 +101,17 @@ class Machine:
             self._control,
         )
         self._groups = NodeGroups(
-            self.prefix, self._clock, self._bundles, places, _Leases(), (self.members,),
-            self._control, lambda: None, self._report, lambda port: True,
-        )  # fmt: skip
+            self.prefix,
+            self._clock,
+            bundles=self._bundles,
+            places=places,
+            leases=_Leases(),
+            tenants=(self.members,),
+            head=self._control,
+            request_plan=lambda: None,
+            report_changed=self._report,
+            is_port_free=lambda port: True,
+        )
         self._table = table = MessageTable()
         self._groups.handle_in(table)
         self.members.handle_in(table)

@@ -68,6 +68,7 @@ class NodeActors:
         self,
         clock: Callable[[], float],
         leases: LeaseMachine,
+        *,
         groups: GroupLookup,
         workers: EndsWorkers,
         peers: Peers,

@@ -130,6 +130,7 @@ class DeviceWatch:
         self,
         resources: NodeResources,
         reading: DeviceReading,
+        *,
         holders: Holders,
         head: HeadLink,
         room_changed: Callable[[float], None],

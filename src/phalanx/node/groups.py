@@ -65,6 +65,7 @@ class NodeGroups:
         self,
         node: bytes,
         clock: Callable[[], float],
+        *,
         bundles: BundleTable,
         places: GroupPlaces,
         leases: Leases,

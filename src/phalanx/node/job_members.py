@@ -16,7 +16,7 @@ from phalanx.node.dispatch import MessageTable
 from phalanx.node.error_files import ERROR_BYTES, message_in
 from phalanx.node.gpu_shares import GpuShares
 from phalanx.node.head_link import HeadLink
-from phalanx.node.kept_members import Keeping, KeptMember, NotKeeping
+from phalanx.node.kept_members import KeptMember
 from phalanx.node.member import NEVER, Member
 from phalanx.node.member_admission import TAKEN, MemberAdmission, Refused
 from phalanx.node.member_effects import (
@@ -70,7 +70,6 @@ class JobMembers:
         directories: Directories | None = None,
         report: Callable[[], None] = lambda: None,
         shortage: Shortage | None = None,
-        keeping: Keeping | None = None,
         gpus: GpuShares | None = None,
         may_begin: Callable[[], bool] = always_sure,
     ) -> None:
@@ -93,7 +92,7 @@ class JobMembers:
         self._admission = MemberAdmission(effects, bundles, directories, shortage, gpus)
         # Members that continue when this node ends are recorded, and their commands are started
         # separately.
-        self._records = MemberRecords(keeping or NotKeeping(), bundles, effects.commands, note)
+        self._records = MemberRecords(effects.keeping, bundles, effects.commands, note)
         self._reports = MemberReports(head, clock, self._runs, self._records, report)
         self._processes = MemberProcesses(effects, self._records, self._admission.shortage, devices)
         self._logs = MemberLogs(effects.files, self._processes, self._admission.directories)

@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from phalanx.model.ids import JobId
+from phalanx.node.kept_members import Keeping, NotKeeping
 from phalanx.node.notes import Note
 from phalanx.node.packages import PackageStore
 from phalanx.node.usage import UsageMeter
@@ -162,6 +163,9 @@ class NoMemberChecks:
         """Do nothing."""
 
 
+_NOT_KEEPING = NotKeeping()
+
+
 @dataclass(frozen=True, kw_only=True)
 class MemberEffects:
     """The effects that a shell provides for the members of jobs."""
@@ -174,3 +178,4 @@ class MemberEffects:
     """Returns the requested number of bytes, never the same twice."""
     usage: UsageMeter
     note: Note
+    keeping: Keeping = _NOT_KEEPING

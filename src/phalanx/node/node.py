@@ -133,10 +133,11 @@ class Node(Generic[M_co]):
         make_membership: Callable[[Node[M_co]], M_co],
         reports_every_tick: bool = False,
     ) -> None:
-        """The membership is made last, because it uses the other parts."""
+        """`make_membership` gets the node when all other parts are made."""
         clock = self._clock = effects.clock
         self._connections = effects.connections
         self._report_defect = effects.report_defect
+        # Messages, the standing with the head, and connections to processes and other nodes.
         self.from_head = MessageTable()
         self.from_processes = PeerMessageTable()
         self.prefix = prefix = node_prefix(setup.node_id)
@@ -147,6 +148,7 @@ class Node(Generic[M_co]):
         self.jobs = KnownJobs(setup.settings)
         self.events = NodeEvents(prefix, effects.wall)
         self.links = NodeLinks(prefix, effects.connections)
+        # Resources are lent in leases, inside or outside of bundles; other nodes may lend, too.
         self.workers = WorkerProcesses(effects.forks, self.peers, self.jobs)
         self.bundles = BundleTable(setup.resources)
         places = GroupPlaces(setup.node_id, self.bundles)
@@ -160,16 +162,17 @@ class Node(Generic[M_co]):
             setup.resources,
             self.workers,
             WorkerPool(int(setup.resources.total().get("CPU", 0)), new_process, setup.max_workers),
-            setup.node_id,
-            setup.labels,
-            places,
-            self.spilling,
+            node_id=setup.node_id,
+            labels=setup.labels,
+            groups=places,
+            other_nodes=self.spilling,
             waited=self._lease_waited,
         )
         plans = PlanRequests()
         self.borrowed = BorrowedLeases(
             self.links, self.peers, self.leases.waiting, self.spilling, plans
         )
+        # Objects in shared memory.
         self.store = ObjectStore(
             clock,
             setup.object_store_bytes,
@@ -182,6 +185,7 @@ class Node(Generic[M_co]):
             jobs=self.jobs,
             events=self.events,
         )
+        # Members of jobs, and the conditions under which they may begin here.
         self.checks = Checks(
             effects.checks,
             setup.checks,
@@ -201,6 +205,7 @@ class Node(Generic[M_co]):
                 make_unique=effects.make_unique,
                 usage=effects.usage,
                 note=effects.note,
+                keeping=effects.keeping,
             ),
             self.bundles,
             head,
@@ -209,10 +214,10 @@ class Node(Generic[M_co]):
             directories=self.directories,
             report=self._report,
             shortage=self.shortage,
-            keeping=effects.keeping,
             gpus=self.gpus,
             may_begin=self.standing.is_sure,
         )
+        # GPUs: who holds them, what they report, and the limits of those who share them.
         holders = DeviceHolders(self.members, self.leases, setup.resources.card_memory)
         self.gpu_memory = GpuMemory(
             setup.resources,
@@ -225,13 +230,14 @@ class Node(Generic[M_co]):
         self.devices = DeviceWatch(
             setup.resources,
             effects.devices,
-            holders,
-            head,
-            self.leases.dispatch,
-            clock,
-            effects.note,
-            self.gpu_memory,
+            holders=holders,
+            head=head,
+            room_changed=self.leases.dispatch,
+            clock=clock,
+            note=effects.note,
+            memory=self.gpu_memory,
         )
+        # The state of the node itself, and its reports to the head.
         self.fork_watch = ForkWatch(clock, effects.fork_server, effects.note)
         self.killed_parts = KilledParts(effects.note)
         self.status = NodeStatus(
@@ -248,52 +254,54 @@ class Node(Generic[M_co]):
         )
         pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
         self.reports = Reports(clock, self.status, head, standing=self.standing, **pacing)
+        # Orders of the head (bundles, actors) and requests of owners (leases).
         self.groups = NodeGroups(
             node_process_id(prefix),
             clock,
-            self.bundles,
-            places,
-            self.leases,
-            (self.members, self.leases),
-            head,
-            plans.request,
-            self.reports.report_changed,
-            effects.is_port_free,
+            bundles=self.bundles,
+            places=places,
+            leases=self.leases,
+            tenants=(self.members, self.leases),
+            head=head,
+            request_plan=plans.request,
+            report_changed=self.reports.report_changed,
+            is_port_free=effects.is_port_free,
         )
         self.actors = NodeActors(
             clock,
             self.leases,
-            self.groups,
-            self.workers,
-            self.peers,
-            self.jobs,
-            head,
-            self.reports.report_needed,
-            self.gpus,
-            self.standing.is_sure,
+            groups=self.groups,
+            workers=self.workers,
+            peers=self.peers,
+            jobs=self.jobs,
+            head=head,
+            report_needed=self.reports.report_needed,
+            gpus=self.gpus,
+            may_begin=self.standing.is_sure,
         )
         self.owners = OwnerLeases(
             clock,
             self.leases,
-            self.borrowed,
-            self.peers,
-            self.jobs,
-            self.events,
-            self.workers.kill,
-            self.gpus,
-            self.workers.end_worker,
+            borrowed=self.borrowed,
+            peers=self.peers,
+            jobs=self.jobs,
+            events=self.events,
+            kill_worker=self.workers.kill,
+            gpus=self.gpus,
+            end_worker=self.workers.end_worker,
         )
         self.wanted = LeaseRequests(
             prefix,
             clock,
-            self.leases,
-            self.owners,
-            self.groups,
-            plans,
-            self.spilling,
-            self.links,
-            self.events,
+            leases=self.leases,
+            asker=self.owners,
+            groups=self.groups,
+            plans=plans,
+            spilling=self.spilling,
+            links=self.links,
+            events=self.events,
         )
+        # Drivers, workers and other nodes: their beginnings and ends, their output and numbers.
         self.history = ProcessHistory(effects.wall)
         self.drivers = Drivers(
             setup,
@@ -364,11 +372,11 @@ class Node(Generic[M_co]):
             setup.node_id,
             clock,
             head,
-            self.peers,
-            self.leases,
-            self.store,
-            self.events,
-            self.history,
+            peers=self.peers,
+            leases=self.leases,
+            store=self.store,
+            events=self.events,
+            history=self.history,
         )
         self._process_meter = ProcessMeter(effects.process_usage)
         self._wall = effects.wall
@@ -380,6 +388,7 @@ class Node(Generic[M_co]):
             processes=self._processes_now,
         )
         self.machine_use = MachineUse(effects.read_machine, head, self.usage.add)
+        # Made last, because they use the parts above.
         self.membership = make_membership(self)
         self.requests = NodeRequests(
             OwnRequests(

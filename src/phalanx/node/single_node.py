@@ -74,6 +74,7 @@ class SingleNodeMembership:
         self,
         prefix: bytes,
         clock: Callable[[], float],
+        *,
         link: LocalHeadLink,
         from_head: MessageTable,
         make_head: MakeHead,
@@ -198,14 +199,14 @@ def single_node(
         return SingleNodeMembership(
             node.prefix,
             effects.clock,
-            link,
-            node.from_head,
-            make_head,
-            node.status.row,
-            node.status.report,
-            node.leases.waiting,
-            wake_at,
-            warm_up,
+            link=link,
+            from_head=node.from_head,
+            make_head=make_head,
+            own_row=node.status.row,
+            report=node.status.report,
+            waiting=node.leases.waiting,
+            wake_at=wake_at,
+            warm_up=warm_up,
         )
 
     return Node(

@@ -58,6 +58,7 @@ class StateReports:
         node_id: str,
         clock: Callable[[], float],
         head: HeadLink,
+        *,
         peers: Peers,
         leases: LeaseMachine,
         store: ObjectStore,

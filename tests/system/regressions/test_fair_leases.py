@@ -42,7 +42,7 @@ def test_an_equal_asks_back_what_another_has_held_for_long():
     shell = Shell()
     ids = iter(range(100))
     pool = WorkerPool(2, lambda job: bytes([next(ids)]))
-    machine = LeaseMachine(NodeResources({"CPU": 2.0}), shell, pool, "node", {})
+    machine = LeaseMachine(NodeResources({"CPU": 2.0}), shell, pool, node_id="node", labels={})
 
     def want(owner, now, seen=0):
         machine.want(

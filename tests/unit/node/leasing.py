@@ -37,7 +37,9 @@ class Node:
         self.bundles = BundleTable(self.resources)
         places = GroupPlaces("n1", self.bundles)
         places.put(GONE)
-        self.machine = LeaseMachine(self.resources, self, pool, "n1", {"zone": "a"}, places)
+        self.machine = LeaseMachine(
+            self.resources, self, pool, node_id="n1", labels={"zone": "a"}, groups=places
+        )
 
     def make_id(self, job):
         self.count += 1

@@ -32,11 +32,11 @@ class World:
         self.watch = DeviceWatch(
             self.resources,
             self,
-            DeviceHolders(self, leases),
-            self,  # type: ignore[arg-type]
-            self.room_changed,
-            lambda: self.now,
-            lambda text, **about: self.notes.append(text),
+            holders=DeviceHolders(self, leases),
+            head=self,  # type: ignore[arg-type]
+            room_changed=self.room_changed,
+            clock=lambda: self.now,
+            note=lambda text, **about: self.notes.append(text),
         )
 
     def holders(self) -> list[Holder]:

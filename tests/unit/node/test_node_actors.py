@@ -53,17 +53,19 @@ class Node:
         store: Any = SimpleNamespace(owner_gone=lambda owner, kept: None)
         jobs = KnownJobs(SystemSettings())
         resources = NodeResources({"CPU": cpus})
-        self.leases = LeaseMachine(resources, self, WorkerPool(4, self.make_id), "n1", {})
+        self.leases = LeaseMachine(
+            resources, self, WorkerPool(4, self.make_id), node_id="n1", labels={}
+        )
         self.is_sure = True
         self.actors = NodeActors(
             self.clock,
             self.leases,
-            groups,
-            self,
-            self.peers,
-            jobs,
-            control,
-            self.report_needed,
+            groups=groups,
+            workers=self,
+            peers=self.peers,
+            jobs=jobs,
+            head=control,
+            report_needed=self.report_needed,
             may_begin=lambda: self.is_sure,
         )
         self.from_processes = PeerMessageTable()

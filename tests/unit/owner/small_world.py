@@ -214,7 +214,7 @@ class World:
         ids = itertools.count(1)
         pool = WorkerPool(cpus, lambda job: next(ids).to_bytes(12, "big") + job)
         self.resources = NodeResources({"CPU": cpus})
-        self.machine = LeaseMachine(self.resources, self, pool, "n", {})
+        self.machine = LeaseMachine(self.resources, self, pool, node_id="n", labels={})
         self.owners = [
             Owner(self, bytes(6) + bytes([i]) * 6 + b"\0\0\0\1") for i in range(1, owners + 1)
         ]

@@ -72,6 +72,7 @@ class Explanations:
         self,
         registry: GangRegistry,
         snapshots: SnapshotSource,
+        *,
         may_evict: Callable[[Iterable[Gang]], bool],
         show_next: Callable[[], None],
         quarantine: Quarantine,

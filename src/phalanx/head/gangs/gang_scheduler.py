@@ -212,14 +212,14 @@ class GangScheduler:
         self.explanations = Explanations(
             registry,
             self.snapshots,
-            self.cycles.may_evict,
-            self.cycles.show_next,
-            self.quarantine,
-            past.learnt,
-            clock,
-            nodes.closed_devices,
-            starts.on_displayed,
-            lambda: self.cycles.changes,
+            may_evict=self.cycles.may_evict,
+            show_next=self.cycles.show_next,
+            quarantine=self.quarantine,
+            learnt=past.learnt,
+            clock=clock,
+            closed_devices=nodes.closed_devices,
+            on_displayed=starts.on_displayed,
+            changes=lambda: self.cycles.changes,
         )
         self.job_requests = JobRequests(
             effects,

@@ -57,6 +57,7 @@ class LeaseMachine:
         resources: NodeResources,
         effects: WorkerEffects,
         workers: WorkerPool,
+        *,
         node_id: str,
         labels: Mapping[str, str],
         groups: GroupPlaces | None = None,

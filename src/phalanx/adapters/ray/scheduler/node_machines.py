@@ -98,14 +98,14 @@ class NodeMachines:
         self._groups = NodeGroups(
             node_process_id(self.prefix),
             clock,
-            self._bundles,
-            GroupPlaces(node_id, self._bundles),
-            self.workers,
-            (self.members, self.workers),
-            self.control,
-            lambda: None,  # no other node is ever asked for room
-            self._reports.report_changed,
-            is_port_free,
+            bundles=self._bundles,
+            places=GroupPlaces(node_id, self._bundles),
+            leases=self.workers,
+            tenants=(self.members, self.workers),
+            head=self.control,
+            request_plan=lambda: None,  # no other node is ever asked for room
+            report_changed=self._reports.report_changed,
+            is_port_free=is_port_free,
         )
         self.from_scheduler = MessageTable()
         """The handlers of the scheduler's messages. Messages about tasks and actors have no
