@@ -12,9 +12,9 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S = 5.0
-"""The most seconds in which the head of a request must arrive."""
+"""Seconds within which the first line and the headers of a request must arrive."""
 HEAD_BYTES = 16_384
-"""The most bytes of the head of a request."""
+"""The largest size, in bytes, of the first line and the headers of a request."""
 _BARE_LF = re.compile(rb"(?<!\r)\n")
 _END = b"\r\n\r\n"
 

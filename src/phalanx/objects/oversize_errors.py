@@ -27,9 +27,9 @@ class OversizeError(NamedTuple):
 
 
 def stand_in(unsendable: Unsendable) -> OversizeError | None:
-    """Return a message with an error for the process that waits for `unsendable` or for its answer.
-
-    Returns None if no message can say this. The connection must then end.
+    """Return a message to send in place of `unsendable`: it carries an error to the process that
+    waits for the message, or for the answer to it. Returns None if there is no such message. The
+    connection must then end.
     """
     match unsendable.message:
         case Task(number=number, name=name):

@@ -13,10 +13,10 @@ MIN_SILENCE_S = 1.5 * REPORT_EVERY_S
 CONNECTION_ENDED = "its connection ended"
 PROCESS_ENDED = "its process ended, and its commands go on"
 SHARE = 0.9
-"""The part of a limit for which a node relies on it."""
+"""The fraction of a limit during which a node still relies on the limit."""
 LEAST_RECONNECT_S = 0.2
-"""The least limit for the end of a connection on which a node relies. Below it, a node would have
-to ask the head before everything that it begins.
+"""The smallest `reconnect_s`, in seconds, on which a node relies. With a smaller limit, a node
+would have to ask the head before everything that it begins.
 """
 LATE_S = 0.3
 """Seconds between two ticks above which the second counts as late. Messages that arrived in between
