@@ -15,7 +15,7 @@ import msgspec
 from phalanx.cli.reach import FAILED, NOT_FOUND, ask, fail
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
-from phalanx.model.lost_output import MAY_BE_LOST
+from phalanx.model.member_logs import MAY_BE_LOST
 from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.jobs import GetJob, ListJobs, LogPart, ReadJobLog
 from phalanx.runtime.os.polling import wait_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from phalanx.model.lost_output import MAY_BE_LOST
+from phalanx.model.member_logs import MAY_BE_LOST
 from phalanx.node.directories import Directories
 from phalanx.node.followed_logs import FollowedLogs
 from phalanx.node.kept_logs import KeptLogs

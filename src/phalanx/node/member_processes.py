@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from phalanx.model.preparing_log import preparing_log
+from phalanx.model.member_logs import preparing_log
 from phalanx.node.member import Member, Step
 from phalanx.node.member_effects import CommandEnd, MemberEffects
 from phalanx.node.member_records import MemberRecords

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from phalanx.model.exit_codes import NOT_STARTED
-from phalanx.model.preparing_log import preparing_log
+from phalanx.model.member_logs import preparing_log
 from phalanx.node.head_link import HeadLink
 from phalanx.node.member import NEVER, Member
 from phalanx.node.member_effects import CommandEnd, JobFiles

@@ -25,7 +25,7 @@ from tests.polling import eventually
 from tests.system.chaos.head_restarts import until
 from tests.system.cli.conftest import Machine
 
-from phalanx.model.lost_output import MAY_BE_LOST
+from phalanx.model.member_logs import MAY_BE_LOST
 
 HARMS = ("full", "removed", "read-only")
 REFUSALS = (1, 2, 120)

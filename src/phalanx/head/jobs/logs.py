@@ -9,8 +9,8 @@ from phalanx.errors import JobNotFoundError
 from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
+from phalanx.model.member_logs import preparing_log
 from phalanx.model.member_use import MemberUse
-from phalanx.model.preparing_log import preparing_log
 from phalanx.protocol.bundle_messages import LogRead, MemberUseRead, ReadLog, ReadMemberUse
 from phalanx.protocol.requests.jobs import GetMemberUse, LogPart, ReadJobLog
 from phalanx.protocol.requests.request import LATER, Asker, Later

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 
@@ -11,6 +12,8 @@ ADDED = "PHALANX_ADDED_PATH"
 
 LIMITED = "PHALANX_LIMITED_THREADS"
 """Variables that limit the numeric libraries in Phalanx's own processes to one thread."""
+
+_UNKNOWN = re.compile(r"\$\{\w+\}")
 
 
 def child_environment() -> dict[str, str]:
@@ -79,3 +82,11 @@ def existing_directory() -> str:
 def python_version() -> str:
     """Return the version of Python, such as 3.11. Pickles may not work across versions."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def expanded(value: str) -> str:
+    """Return a value with `$NAME` and `${NAME}` replaced by this process's variables.
+
+    If a variable is not set, `${NAME}` becomes empty and `$NAME` stays, as on Ray.
+    """
+    return _UNKNOWN.sub("", os.path.expandvars(value))

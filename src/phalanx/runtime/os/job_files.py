@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from phalanx.model.ids import JobId
-from phalanx.model.preparing_log import preparing_log
+from phalanx.model.member_logs import preparing_log
 from phalanx.model.raw_bytes import native
 from phalanx.protocol.bundle_messages import ERROR_FILE, FILES, Command, StartMember
 from phalanx.runtime.os.below import directory_name, make_below, open_below

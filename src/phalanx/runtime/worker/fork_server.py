@@ -26,14 +26,13 @@ from phalanx.protocol.node_messages import LogLine
 from phalanx.runtime.environments.place import ENVIRONMENT
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.child import Child
-from phalanx.runtime.os.environment import leave_our_limits, leave_our_path
+from phalanx.runtime.os.environment import expanded, leave_our_limits, leave_our_path
 from phalanx.runtime.os.fork_server import ForkServer
 from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_names import FORK_SERVER, WORKER, name_process
 from phalanx.runtime.os.process_tree import keep_descendants
 from phalanx.runtime.os.shields import Shield, begin_shielded, wait_for_pid
 from phalanx.runtime.os.system import say
-from phalanx.runtime.os.variables import expanded
 from phalanx.runtime.os.visible_devices import shown_devices
 from phalanx.runtime.worker import blas_threads
 

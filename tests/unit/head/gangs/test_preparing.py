@@ -12,7 +12,7 @@ from tests.world.store import Journal
 from phalanx.api.new_manifests import job_manifest
 from phalanx.model.environments import Environment
 from phalanx.model.jobs.spec import JobSpec, Policy, Process, TaskGroup, Template
-from phalanx.model.preparing_log import preparing_log
+from phalanx.model.member_logs import preparing_log
 from phalanx.node.preparations import KNOWN_S, last_lines
 from phalanx.protocol.bundle_messages import (
     BeginMember,
