@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ssl
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from phalanx.errors import AuthenticationError
+
+if TYPE_CHECKING:
+    import ssl
 
 
 class Trust(NamedTuple):
@@ -27,6 +29,8 @@ class Trust(NamedTuple):
         """Return the TLS context of the side that dials. Raises AuthenticationError for a file
         without certificates.
         """
+        import ssl  # slow to import, and most programs connect to nothing outside of their machine
+
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         if not self.ca:
