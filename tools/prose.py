@@ -38,13 +38,14 @@ PATTERNS = [
         "subject first: 'The parts of a …'",
     ),
     (
-        re.compile(START + r"So (?:is|are|was|were|does|do|did|can|may|has|have) [a-z]"),
+        re.compile(START + r"So (?:is|are|was|were|does|did|can|may|has) [a-z]"),
         "subject first: 'A … is …, too'",
     ),
     (
         re.compile(r"^(?:(?:The )?(?:\w+ ){1,2}of (?:them|those|these)|(?:That|Those) [a-z ]+)\.$"),
         "name the thing: a text of its own has no word to which a pronoun could refer",
     ),
+    (re.compile(r"\b(?:is|are|was|were) told (?:on|with)\b"), "'is reported', 'is printed'"),
     (re.compile(r"\b[Ss]o many\b"), "say the number, or 'how many', or 'that many'"),
     (re.compile(r"\bof ours\b"), "say whose: 'this package's', 'Phalanx's'"),
     (re.compile(r"\bis there\b(?! (?:a|an|any|no)\b)"), "'there is …', or 'exists'"),

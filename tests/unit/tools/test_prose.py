@@ -44,6 +44,8 @@ GLOSSARY = """\
         ("The first of them.", ["The first of them."]),
         ("That work by queue.", ["That work by queue."]),
         ("The first of the nodes.", []),
+        ("Faults are told with a line.", ["are told with a line."]),
+        ("Nodes are told the address.", []),
         ("It starts so many workers.", ["so many workers."]),
         ("Errors of ours are counted.", ["of ours are counted."]),
         ("The control-store answers.", ["control-store"]),

@@ -45,7 +45,7 @@ class Door:
     """The driver's side of all connections of its client."""
 
     def __init__(self, path: str, secret_hash: bytes, channel: Channel, facts: Welcome) -> None:
-        """`path`: the path of the socket. `facts`: what a client is told."""
+        """`path`: the path of the socket. `facts`: the first message to a client."""
         self._secret_hash = secret_hash
         self._channel = channel
         self._facts = facts
