@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
-from phalanx.model.node_use import ProcessOfNode
 from phalanx.model.system_settings import SystemSettings
 from phalanx.node.dispatch import MessageTable, PeerMessageTable
 from phalanx.node.effects import NodeEffects, NodeSetup
@@ -21,7 +20,6 @@ from phalanx.node.no_other_nodes import Spills
 from phalanx.node.own_requests import OwnRequests
 from phalanx.node.parts import NodeParts
 from phalanx.node.peers import NODE, Peer
-from phalanx.node.processes_now import of_members, of_programs
 from phalanx.node.requests import NodeRequests
 from phalanx.node.waiting_tasks import WaitingTasks
 from phalanx.protocol.asking import Ask
@@ -243,13 +241,6 @@ class Node(NodeParts, Generic[M_co]):
                 tick(now)
             except Exception as error:
                 self._report_defect(error)
-
-    def _processes_now(self) -> list[ProcessOfNode]:
-        rows = [
-            *of_members(self.members.all(), self._clock()),
-            *of_programs(self.history.living(), self.leases, self._wall()),
-        ]
-        return self._process_meter.measured(rows, self._clock())
 
     def _tick_bundles(self, now: float) -> None:
         if self.bundles.tick(now):

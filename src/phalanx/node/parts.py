@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from phalanx.model.ids import node_prefix, node_process_id, process_id
+from phalanx.model.node_use import ProcessOfNode
 from phalanx.node.actors import NodeActors
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.checks import Checks
@@ -40,7 +41,7 @@ from phalanx.node.peers import DRIVER, Peers
 from phalanx.node.process_ends import ProcessEnds
 from phalanx.node.process_history import ProcessHistory
 from phalanx.node.process_records import ProcessRecords
-from phalanx.node.processes_now import ProcessMeter
+from phalanx.node.processes_now import ProcessMeter, of_members, of_programs
 from phalanx.node.reports import NodeStatus, Reports
 from phalanx.node.shortage import Shortage
 from phalanx.node.spillback_planner import PlanRequests, SpillbackPlanner, ViewRefresh
@@ -305,14 +306,21 @@ class NodeParts:
             events=self.events,
             history=self.history,
         )
-        self._process_meter = ProcessMeter(effects.process_usage)
-        self._wall = effects.wall
+        meter = ProcessMeter(effects.process_usage)
+
+        def processes() -> list[ProcessOfNode]:
+            rows = [
+                *of_members(self.members.all(), clock()),
+                *of_programs(self.history.living(), self.leases, effects.wall()),
+            ]
+            return meter.measured(rows, clock())
+
         self.usage = NodeUsage(
             head,
             clock,
             holdings=lambda: (setup.resources.total(), setup.resources.available()),
             gpus=self.devices.use,
-            processes=self._processes_now,
+            processes=processes,
         )
         self.machine_use = MachineUse(effects.read_machine, head, self.usage.add)
 

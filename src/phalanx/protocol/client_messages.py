@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 from phalanx.errors import ProtocolError
-from phalanx.model.ids import INDEX_BITS
 from phalanx.observe.task_journal import About
 from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.messages import Payload
@@ -29,7 +28,6 @@ CLIENT_VERSION = 1
 """The version of these messages. A client and its driver have the same."""
 FIRST_NUMBER = 1 << 30
 """The first number of a client's work. Smaller ones are those of its driver's own work."""
-LAST_NUMBER = (1 << (63 - INDEX_BITS)) - 1
 GREETING_BYTES = 1 << 12
 """The largest size in bytes of the frame with a greeting. Nothing else is read before it."""
 PACKET_FRAME_BYTES = 4 << 20
