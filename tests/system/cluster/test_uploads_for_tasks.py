@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 from pathlib import Path
@@ -42,9 +43,7 @@ def project(tmp_path):
 
 @phalanx.remote
 def look():
-    import ours  # type: ignore[import-not-found]
-    import tool  # type: ignore[import-not-found]
-
+    ours, tool = (importlib.import_module(name) for name in ("ours", "tool"))
     data = Path("sub/data.txt").read_text()
     return ours.VALUE, tool.VALUE, data, os.path.exists("secret.log"), ours.__file__, os.getcwd()
 
@@ -57,9 +56,7 @@ def nested(name):
 @phalanx.remote
 class Looking:
     def look(self):
-        import ours
-
-        return ours.VALUE
+        return importlib.import_module("ours").VALUE
 
 
 def test_tasks_import_what_init_uploaded_on_every_node(cluster, project, tmp_path, get):
@@ -80,9 +77,7 @@ def test_tasks_import_what_init_uploaded_on_every_node(cluster, project, tmp_pat
 def test_a_task_uploads_its_own_directory_and_again_when_it_changes(cluster, project, get, capfd):
     @phalanx.remote(resources={"there": 1})
     def value():
-        import ours
-
-        return ours.VALUE
+        return importlib.import_module("ours").VALUE
 
     phalanx.init(cluster.address)
     options = {"runtime_env": {"working_dir": str(project)}}
@@ -90,6 +85,20 @@ def test_a_task_uploads_its_own_directory_and_again_when_it_changes(cluster, pro
     assert capfd.readouterr().err.count(f"uploading {project}") == 1
     (project / "ours.py").write_text("VALUE = 11\n")
     assert get(value.options(**options).remote()) == 11
+
+
+def test_a_zip_file_is_uploaded_as_it_is(cluster, project, tmp_path, get):
+    @phalanx.remote(resources={"there": 1})
+    def value():
+        return importlib.import_module("ours").VALUE
+
+    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", project)
+    phalanx.init(cluster.address, runtime_env={"working_dir": archive})
+    assert get(value.remote()) == 1
+    phalanx.shutdown()
+    with pytest.raises(ValueError, match="is a zip file, which only clusters take"):
+        phalanx.init("local", num_cpus=1, runtime_env={"working_dir": archive})
+    assert not phalanx.is_initialized()
 
 
 def test_what_cannot_be_uploaded_is_refused_at_once(cluster, project, get, monkeypatch):
@@ -155,9 +164,7 @@ def test_an_actor_has_its_environment_elsewhere_after_a_restart_of_the_head(
     @phalanx.remote(max_restarts=-1, max_task_retries=-1, resources={"there": 1})
     class Looking:
         def look(self):
-            import ours
-
-            return ours.VALUE, os.environ.get("A")
+            return importlib.import_module("ours").VALUE, os.environ.get("A")
 
     env = {"working_dir": str(project), "env_vars": {"A": "1"}}
     looking = Looking.options(runtime_env=env).remote()

@@ -58,6 +58,11 @@ class JobSettings:
         found = with_absolute_paths(environment)
         if self.ask_head is not None:
             return self._uploaded(found, self.ask_head)
+        if _is_zip(found.get("working_dir") or ""):
+            raise ValueError(
+                f"working_dir of a runtime environment: {found['working_dir']!r} is a zip file, "
+                "which only clusters take. The runtime of a program takes a directory."
+            )
         # A program that is a job finds the job's packages in its own directory.
         if read_uri(found.get("working_dir")) is not None:
             del found["working_dir"]
@@ -112,10 +117,10 @@ def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
         found |= written_environment(software)
     if found.get("working_dir") and read_uri(found["working_dir"]) is None:
         found["working_dir"] = directory = _absolute(found["working_dir"])
-        if not os.path.isdir(directory):
+        if not (os.path.isdir(directory) or _is_zip(directory)):
             raise ValueError(
                 f"working_dir of a runtime environment: {environment['working_dir']!r} is not a "
-                "valid path: it names a directory of this machine."
+                "valid path: it names a directory or a zip file of this machine."
             )
     if found.get("py_modules"):
         found["py_modules"] = [_module(path_of(one)) for one in found["py_modules"]]
@@ -129,6 +134,10 @@ def refuse_images(environment: Mapping[str, Any]) -> None:
             f"{tool} of runtime_env is for jobs alone: `phalanx run --image`, or "
             "phalanx.Job(runtime_env=...). Tasks and actors run in processes of their node."
         )
+
+
+def _is_zip(path: str) -> bool:
+    return path.endswith(".zip") and os.path.isfile(path)
 
 
 def _module(path: str) -> str:
