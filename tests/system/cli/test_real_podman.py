@@ -89,6 +89,17 @@ def test_a_cancelled_command_gets_sigterm_once(machine, podman, tmp_path):
     nothing_is_left(podman)
 
 
+def test_a_signal_reaches_the_command_once(machine, podman, tmp_path):
+    script = 'trap "echo usr >> got" USR1; : > began; while :; do sleep 0.1; done'
+    name = begin(machine, tmp_path, script)
+    machine.done("signal", name, "USR1")
+    eventually((tmp_path / "got").exists, "the signal")
+    machine.done("cancel", name)
+    ended(machine, name)
+    assert (tmp_path / "got").read_text() == "usr\n"
+    nothing_is_left(podman)
+
+
 def test_a_plain_program_ends_at_sigterm(machine, podman, tmp_path):
     name = begin(machine, tmp_path, ": > began; exec sleep 1000", "--grace", "600")
     machine.done("cancel", name)
