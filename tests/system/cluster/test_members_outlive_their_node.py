@@ -11,15 +11,13 @@ from tests.system.chaos.footprint import is_running
 
 import phalanx
 
-KILLS, JOBS = 4, 5
-
 
 @pytest.fixture
 def kept(new_cluster):
     """The driver's own node, and one whose commands outlive it: the cluster, and a function that
     starts the next process of that node."""
     cluster = new_cluster(1, limits={"restart_s": 120.0})
-    options = {"num_cpus": 4, "num_gpus": 2, "resources": {"there": 16}}
+    options = {"num_cpus": 4, "num_gpus": 2, "resources": {"there": 32}}
 
     def start():
         return cluster.add_node(node_name="kept", keeps_commands=True, **options)
@@ -49,8 +47,9 @@ def only_member(job):
     return member
 
 
+@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])
 def test_jobs_end_once_with_their_own_codes_though_their_node_is_killed_again_and_again(
-    kept, tmp_path
+    kept, tmp_path, kills
 ):
     cluster, start = kept
     node = start()
@@ -59,10 +58,10 @@ def test_jobs_end_once_with_their_own_codes_though_their_node_is_killed_again_an
             f"echo begins >> {tmp_path}/begun{n}; seq 1 200; {until(tmp_path / str(n))}; "
             f"echo of {n}; exit {n}"
         )
-        for n in range(JOBS)
+        for n in range(kills + 1)
     ]
     eventually(lambda: all(job.state == "Running" for job in jobs), "all jobs")
-    for killed in range(KILLS):
+    for killed in range(kills):
         kill(cluster, node)
         node = start()
         assert jobs[0].state == "Running"
