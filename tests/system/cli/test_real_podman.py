@@ -136,6 +136,15 @@ def test_a_container_that_is_killed_at_once_leaves_nothing(machine, podman, tmp_
     nothing_is_left(podman)
 
 
+def test_a_container_outlives_a_restart_of_its_node(machine, podman, tmp_path):
+    name = begin(machine, tmp_path, ": > began; until [ -e go ]; do sleep 0.1; done; exit 6")
+    machine.done("restart")
+    (tmp_path / "go").touch()
+    assert ended(machine, name) == "Failed"
+    assert "exit code 6" in machine.done("job", name)
+    nothing_is_left(podman)
+
+
 def test_an_image_that_does_not_exist_fails_its_job(machine):
     done = machine.phalanx("run", "--image", "localhost/none:1", "--", "true")
     assert done.returncode != 0
