@@ -1,5 +1,6 @@
-"""For all tests: `init()` starts a runtime of its own, whatever cluster runs on this machine, and
-programs can be interrupted, also where the tests were started in the background."""
+"""For all tests: `init()` starts a runtime of its own, whatever cluster runs on this machine, nodes
+have no tool for containers, and programs can be interrupted, also where the tests were started in
+the background."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from tests.warm import warm_starts
 register_profiles()
 
 os.environ["PHALANX_ADDRESS"] = "local"
+os.environ["PHALANX_CONTAINER_TOOL"] = "none"
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

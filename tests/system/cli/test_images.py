@@ -32,6 +32,7 @@ class ImageMachine(Machine):
         podman.write_text(PODMAN.replace("DIR", str(self.tools)))
         podman.chmod(0o755)
         self.env["PATH"] = f"{self.tools}:{self.env['PATH']}"
+        self.env["PHALANX_CONTAINER_TOOL"] = "podman"
 
     def calls(self, kind: str) -> list[str]:
         """The words of the calls of this kind, oldest first."""

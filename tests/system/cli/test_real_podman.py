@@ -22,6 +22,7 @@ def podman(tmp_path_factory) -> Podman:
 def machine(podman):
     machine = Machine()
     machine.env["PATH"] = f"{podman.bin}:{machine.env['PATH']}"
+    machine.env["PHALANX_CONTAINER_TOOL"] = "podman"
     try:
         machine.start_head("--num-cpus", "4")
         yield machine

@@ -139,7 +139,7 @@ def test_tasks_of_a_job_run_as_its_submitter(machine: SystemMachine) -> None:
 def test_arrays_gangs_and_scripts_find_their_files(machine: SystemMachine) -> None:
     manifest = os.path.join(machine.directory, "gang.yaml")
     script = "id -u; cat $VC_ONE_HOSTS_FILE /dev/null; touch here; ls"
-    container = {"name": "main", "image": "none", "command": ["sh", "-c", script]}
+    container = {"name": "main", "command": ["sh", "-c", script]}
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
     job = {
         "apiVersion": "batch.volcano.sh/v1alpha1",
