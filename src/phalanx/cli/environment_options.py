@@ -39,8 +39,8 @@ Image = Annotated[
     Option(
         "--image",
         rich_help_panel=panels.COMMAND,
-        help="Image in which the command runs, by podman, apptainer, enroot or docker of its node: "
-        "a name such as python:3.12, or a file (.sif, .sqsh).",
+        help="Image in which the command runs: a name such as python:3.12, or a file (.sif, "
+        ".sqsh). The node needs podman, apptainer, enroot or docker.",
     ),
 ]
 WorkingDir = Annotated[

@@ -105,7 +105,7 @@ def logout(
 
 
 def whoami(address: Address = None, json: Json = False) -> None:
-    """Show as whom commands here ask which cluster, and with which role.
+    """Show the cluster that commands here ask, the identity that they use, and its role.
 
     On the head's machine, the fingerprint of the head's certificate is shown, too.
     """

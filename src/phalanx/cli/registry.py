@@ -117,7 +117,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         ),
         "login": Entry("login:login", "Log in to a cluster on another machine."),
         "logout": Entry("login:logout", "Forget a login, with its token."),
-        "whoami": Entry("login:whoami", "Show as whom you ask which cluster."),
+        "whoami": Entry("login:whoami", "Show the current cluster, and who you are there."),
         "status": Entry("cluster:status", "Show the head, the nodes and their resources."),
         "health": Entry("health:health_", "Show the condition of the head."),
         "config": Entry("config:app", "Check, show and explain the configuration."),

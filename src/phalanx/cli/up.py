@@ -18,7 +18,7 @@ File = Annotated[
     Path, Argument(help="File with the machines, in TOML; see docs/howto/machines.md.")
 ]
 Names = Annotated[
-    list[str] | None, Argument(help="Machines of the file to look after. Default: all of them.")
+    list[str] | None, Argument(help="Machines of the file that the command changes. Default: all.")
 ]
 DryRun = Annotated[
     bool, Option("--dry-run", help="Look at the machines, print the steps, and change nothing.")
