@@ -45,7 +45,7 @@ def login(
     fingerprint: Annotated[
         str,
         Option(
-            help="Fingerprint that the head's certificate must have (SHA256:…). Default: the "
+            help="Fingerprint that the head's certificate must have (SHA256:HEX). Default: the "
             "command shows it and asks."
         ),
     ] = "",
