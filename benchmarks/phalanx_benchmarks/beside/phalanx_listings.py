@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Iterator
 
 from phalanx_benchmarks.beside.histories import Key
 from phalanx_benchmarks.beside.history_rows import Listed, Users
@@ -38,10 +40,8 @@ def users_in(text: str) -> Users:
 
 def table_of_shares(text: str) -> dict[Key, dict[str, str]]:
     """Read the table of `phalanx shares`: the cells of each user, by the columns' heads."""
-    head, *lines = text.splitlines()
     found = {}
-    for line in lines:
-        cells = dict(zip(head.split(), line.replace(" (usual)", "").split(), strict=True))
+    for cells in _rows(text.replace(" (usual)", "")):
         found[cells["QUEUE"], cells["USER"]] = cells
     return found
 
@@ -69,11 +69,8 @@ def as_sprio(text: str) -> str:
     """Return the table of `phalanx priority` as lines of `sprio -l -h`, in its own order. The
     numbers are those of the plugin `multifactor`, rounded as Slurm does it.
     """
-    head, *lines = text.splitlines()
-    names = head.split()
     found = []
-    for line in lines:
-        cells = dict(zip(names, line.split(), strict=True))
+    for cells in _rows(text):
         priority = max(int(float(cells["TOTAL"]) + 0.01), 1)
         age, fairshare, size = (
             f"{float(cells[name]):.0f}" for name in ("AGE", "FAIRSHARE", "SIZE")
@@ -83,3 +80,12 @@ def as_sprio(text: str) -> str:
             f" {size}"
         )
     return "\n".join(found)
+
+
+def _rows(text: str) -> Iterator[dict[str, str]]:
+    """Yield the cells of each line of a table, by the columns' heads. Cells are two spaces apart or
+    more.
+    """
+    head, *lines = (re.split(" {2,}", line.strip()) for line in text.splitlines())
+    for line in lines:
+        yield dict(zip(head, line, strict=True))

@@ -51,7 +51,7 @@ def test_shares_are_read_from_json_and_from_the_table() -> None:
     table = table_of_shares(listing(COLUMNS, SHARES))
     assert shares_in_table(table) == shares_in_percent(users) == "a/x 3 75.0%\na/y 1 25.0%"
     assert ordered(ranks_in_table(table)) == "a: y x"
-    assert (table["a", "x"]["USE"], table["a", "y"]["LEVEL"]) == ("2.00", "-")
+    assert (table["a", "x"]["USE"], table["a", "y"]["LEVEL"]) == ("2.00 unit-h", "-")
 
 
 def test_priorities_are_read_as_those_of_sprio() -> None:
