@@ -7,6 +7,7 @@ import errno
 import os
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -32,6 +33,9 @@ ASKING = (
 ENDLESS = ("watch", "follow")
 _MOST_ASKED = 10
 """Questions of one command; `run` would ask until its job is over."""
+
+HERE = SimpleNamespace(kind="head", address="127.0.0.1:1")
+"""A daemon of this machine, as commands find it."""
 
 
 Line = tuple[tuple[str, ...], int]
@@ -121,7 +125,7 @@ def ends_in_order(lines: list[Line]) -> None:
             raise Endless
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("phalanx.cli.reach._daemons", lambda *_: [(None, None)])
+            patch.setattr("phalanx.cli.reach.daemons_of", lambda *_: [(None, HERE)])
             patch.setattr("phalanx.runtime.daemons.visitor.ask_daemon", answer)
             patch.setattr("time.sleep", wait)
             patch.setattr(Path, "write_bytes", write_inside)

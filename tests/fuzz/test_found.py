@@ -179,7 +179,7 @@ def test_errors_print_no_escapes(
     def answer(*asked: Any) -> None:
         raise ValueError("there is no job \x1b[2Jj")
 
-    monkeypatch.setattr("phalanx.cli.reach._daemons", lambda *_: [(None, None)])
+    monkeypatch.setattr("phalanx.cli.reach.daemons_of", lambda *_: [(None, None)])
     monkeypatch.setattr("phalanx.runtime.daemons.visitor.ask_daemon", answer)
     done = CliRunner().invoke(app, ["job", "j"])
     assert done.stderr == "there is no job \\x1b[2Jj\n"
@@ -195,7 +195,7 @@ def test_what_is_wrong_with_a_manifest_is_said_without_escapes() -> None:
 def test_status_prints_no_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Maker(random.Random(1)).value(StatusInfo)
     strange = msgspec.structs.replace(found, address="\x1b[2J\ufeff", groups=[])
-    monkeypatch.setattr("phalanx.cli.reach._daemons", lambda *_: [(None, None)])
+    monkeypatch.setattr("phalanx.cli.reach.daemons_of", lambda *_: [(None, None)])
     monkeypatch.setattr("phalanx.runtime.daemons.visitor.ask_daemon", lambda *asked: strange)
     done = CliRunner().invoke(app, ["status"])
     assert "head at \\x1b[2J\\ufeff, " in done.output

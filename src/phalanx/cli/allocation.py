@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from phalanx.cli.ending import Ended
-from phalanx.cli.reach import FAILED, USAGE, ask, daemons_of, fail, is_elsewhere
+from phalanx.cli.reach import FAILED, USAGE, ask, fail, is_elsewhere, remote_head
 from phalanx.cli.table import drop_output, say
 from phalanx.cli.waiting import Notices
 from phalanx.model.jobs import states as st
@@ -24,7 +24,6 @@ from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.jobs import CommandJob, GetJob, ListJobs
 from phalanx.protocol.requests.steps import AttachMember
 from phalanx.protocol.stream_messages import Begin, Typed
-from phalanx.runtime.daemons.daemon_files import REMOTE
 from phalanx.runtime.os.connection import Connection
 
 LOOK_EVERY_S = 0.1
@@ -50,12 +49,10 @@ def need_node(address: str | None, what: str) -> None:
     """
     if is_elsewhere(address):
         fail(f"{what} does not work on a Ray cluster: its nodes have no gateways.", USAGE)
-    head = daemons_of(address)[0][1]
-    if head.kind == REMOTE:
+    if head := remote_head(address):
         fail(
             f"{what} does not work from here: it needs a node of the cluster on this machine, and "
-            f"a token reaches only the head at {head.address}. phalanx run, logs -f and signal "
-            "work.",
+            f"a token reaches only the head at {head}. phalanx run, logs -f and signal work.",
             USAGE,
         )
 

@@ -129,6 +129,16 @@ def is_elsewhere(address: str | None) -> bool:
     return _engine_of(address or os.environ.get("PHALANX_ADDRESS") or "") is not None
 
 
+def remote_head(address: str | None) -> str:
+    """Return the address of a cluster's head, if commands here reach the head alone, with a token;
+    "" if a daemon of the cluster runs here.
+    """
+    from phalanx.runtime.daemons.daemon_files import REMOTE
+
+    _, daemon = daemons_of(address)[0]
+    return str(daemon.address) if daemon.kind == REMOTE else ""
+
+
 def _engine_of(address: str) -> str | None:
     if not address.partition(":")[0].isidentifier():
         return None  # a HOST:PORT, or no address

@@ -35,7 +35,7 @@ def nobody_answers(monkeypatch):
         msgspec.msgpack.encode(request)
         raise Asked(request)
 
-    monkeypatch.setattr("phalanx.cli.reach._daemons", lambda *_: [(None, None)])
+    monkeypatch.setattr("phalanx.cli.reach.daemons_of", lambda *_: [(None, None)])
     monkeypatch.setattr("phalanx.runtime.daemons.visitor.ask_daemon", answer)
 
 

@@ -63,7 +63,7 @@ class Seen:
         self.world = world
         for name in ("SHARE", "COUNTED_S"):  # the page asks for everything at each look
             monkeypatch.setattr(watching, name, 0.0)
-        monkeypatch.setattr(reach, "_daemons", lambda *_: [("session", "daemon")])
+        monkeypatch.setattr(reach, "daemons_of", lambda *_: [("session", "daemon")])
         monkeypatch.setattr(visitor, "ask_daemon", lambda _s, _d, what, _t: ask(world.head, what))
         self.watch = Watch(Head(world).ask, wall=world.clock.wall)
         self.watch.viewers = 1
