@@ -77,7 +77,7 @@ class Place:
 
 
 def is_ended(sock: socket.socket) -> bool:
-    """Wait for the end of a connection. The connection is reset if the other side left bytes unread."""
+    """Wait for the end of a connection. Bytes that the other end has not read may reset it."""
     with contextlib.suppress(ConnectionResetError):
         while sock.recv(1 << 16):
             pass
