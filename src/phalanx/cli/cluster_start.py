@@ -81,9 +81,25 @@ def start_head(given: values.StartOptions, parent_fd: int) -> list[Daemon]:
             raise
     if not is_standby:
         report(what_next(where, node["token_file"] or default_path(), node["insecure"]))
+    if note := _login_note():
+        report(note)
     if started.announcement.shared:
         report(shared_text(started.announcement.shared, given.group, options.launch_keys))
     return daemons
+
+
+def _login_note() -> str:
+    """Return a sentence about the login that commands use in place of the cluster here, or ""."""
+    from phalanx.errors import AuthenticationError
+    from phalanx.runtime.daemons import logins
+
+    with contextlib.suppress(AuthenticationError):
+        if (login := logins.chosen(None)) is not None:
+            return (
+                f"Commands without --address ask {login.address}, the current login: --address "
+                f"local asks the cluster here, and phalanx logout ends the login."
+            )
+    return ""
 
 
 def _report_head(where: str, is_standby: bool, options: HeadOptions) -> None:

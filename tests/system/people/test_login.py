@@ -96,6 +96,11 @@ def test_everything_that_asks_the_head_works_with_a_login(
         refused = laptop.phalanx(*words)
         assert refused.returncode == 2 and "does not work from here" in refused.stderr, words
     assert laptop.phalanx("queue", "create", "mine").returncode == 4
+    started = laptop.done("start", "--head", "--port", "0", "--num-cpus", "1")
+    assert f"ask {address}, the current login" in started
+    assert laptop.done("whoami").startswith("token:ana")
+    assert laptop.done("whoami", "--address", "local").startswith("unix:")
+    laptop.done("stop")
     laptop.done("logout")
     assert "No head and no node runs" in laptop.phalanx("jobs").stderr
 
