@@ -161,6 +161,8 @@ class ClientDriver:
                 self._handlers[type(message)](message)
                 with self._due_lock:
                     self._due_bytes -= len(body)
+                if self._due.empty():  # no thread of this process waits for what was submitted
+                    self._runtime.flush()
         finally:
             self._has_left.set()
 

@@ -124,9 +124,9 @@ def _opened(host: str, port: int, timeout_s: float, trust: Trust) -> tuple[socke
     """Return a connection, and the channel binding of the certificate that the head has shown."""
     sock = socket.create_connection((host, port), timeout_s)
     try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if ipaddress.ip_address(sock.getpeername()[0]).is_loopback:
             return sock, NO_BINDING
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         name = host if trust.ca else None
         try:
             wrapped = trust.context().wrap_socket(sock, server_hostname=name)
