@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from typing import TypeVar
 
 import msgspec
 
-from phalanx.errors import JobCommandError, JobNotFoundError, SystemFailureError
+from phalanx.errors import JobCommandError, JobNotFoundError, PhalanxError, SystemFailureError
 from phalanx.model.jobs import states as st
 from phalanx.protocol.handshake import Role, Status
 from phalanx.protocol.requests.client_drivers import EnterDriver
-from phalanx.protocol.requests.jobs import ListJobs
+from phalanx.protocol.requests.jobs import GetJob, ListJobs, ReadJobLog
 from phalanx.protocol.requests.request import Request
 from phalanx.runtime.client.conversation import Conversation
 from phalanx.runtime.client.engine import ClientEngine
@@ -71,10 +72,20 @@ class ClientOf(msgspec.Struct, frozen=True, kw_only=True):
             raise SystemFailureError(f"the job {self.job} was deleted") from None
         if found.state in st.SETTLED:
             why = f": {found.reason}" if found.reason else ""
+            said = self._last_words()
             raise SystemFailureError(
                 f"the job {self.job} is {found.state}{why}; phalanx logs {self.job} has its output"
+                + (f", which ends with: {said}" if said else "")
             )
         return "" if found.state == st.RUNNING else found.reason
+
+    def _last_words(self) -> str:
+        """Return the last line of the driver's output; "" if there is none."""
+        with contextlib.suppress(OSError, PhalanxError, IndexError):
+            member = self._ask(GetJob(self.job)).members[0].name
+            data = self._ask(ReadJobLog(self.job, member)).data
+            return data.decode("utf-8", "replace").strip().splitlines()[-1]
+        return ""
 
     def _ask(self, request: Request[R]) -> R:
         return ask_remote(self.address, self.token, request, ANSWER_S, self.trust)
