@@ -63,8 +63,13 @@ class ScarcityDescent(FirstFit):
 
     name = "scarcity"
 
-    def __init__(self, nodes: GpuNodes) -> None:
+    def __init__(
+        self, nodes: GpuNodes, *, power: float | None = None, demand_power: float | None = None
+    ) -> None:
+        """`power`, `demand_power`: other values of POWER and DEMAND_POWER."""
         super().__init__(nodes)
+        self._power = POWER if power is None else power
+        self._demand_power = DEMAND_POWER if demand_power is None else demand_power
         self.generation = 0
         self._seen: Counter[Shape] = Counter()
         self._memory_mib: Counter[Shape] = Counter()
@@ -114,7 +119,7 @@ class ScarcityDescent(FirstFit):
                 for kind, count in self._seen.items()
             }
             mix = heaviest_mix(seen, 1.0)
-            usable = _Usable(mix)
+            usable = _Usable(mix, self._power, self._demand_power)
             self._value = Potential(self.nodes, mix, usable)
             room = self._value.room(np.arange(len(self.nodes), dtype=np.intp))
             usable.weigh(usable.fed(*room).sum(axis=0))
@@ -124,10 +129,11 @@ class ScarcityDescent(FirstFit):
 class _Usable:
     """V(n) for a mix. It is computed from the amounts on a node that the mix's shapes could use."""
 
-    def __init__(self, mix: Mix) -> None:
+    def __init__(self, mix: Mix, power: float, demand_power: float) -> None:
+        self._power = power
         asked = mix.num * mix.milli
         self._common: Floats = COMMON_PART * mix.share
-        self._demand: Floats = mix.share * asked**DEMAND_POWER
+        self._demand: Floats = mix.share * asked**demand_power
         self._weight = self._demand
         self._milli_per_core = asked / np.maximum(mix.cpu, 1)
         self._milli_per_mib = asked / np.maximum(mix.memory, 1)
@@ -146,9 +152,9 @@ class _Usable:
 
     def __call__(self, cpu: Ints, memory: Ints, hosts: Flags, idle: Ints) -> Floats:
         fed = self.fed(cpu, memory, hosts, idle) / REFERENCE_MILLI
-        scarce: Floats = fed**POWER @ self._weight
+        scarce: Floats = fed**self._power @ self._weight
         common: Floats = np.where(hosts, idle, 0) @ self._common
-        return scarce * (REFERENCE_MILLI / POWER) + common
+        return scarce * (REFERENCE_MILLI / self._power) + common
 
 
 def _steps(fall: Floats) -> Floats:
