@@ -19,7 +19,7 @@ import numpy as np
 from phalanx.model.gpu_sharing import BY_MPS, GPU, MEMORY, MPS
 from phalanx.scheduler.cycle import jobs as j
 from phalanx.scheduler.cycle.accepted import Accepted
-from phalanx.scheduler.cycle.amounts import Flags
+from phalanx.scheduler.cycle.amounts import Counts, Flags
 from phalanx.scheduler.cycle.arguments import Arguments
 from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
 from phalanx.scheduler.cycle.rows import BY_ONE, NEVER, Ask, Change, Filter, Rows
@@ -98,7 +98,7 @@ class GpuSharing:
         self._asks = {k.index: _ask(k) for k in cluster.eq_classes}
         self._books: dict[int, _Book] = {}
         self._held: dict[int, Taken] = {}
-        self._has_parts = self._nodes_with_parts()
+        self._parts, self._by_memory = self._parts_on_nodes()
         counts = cluster.capacity[:, self._gpu] // 1000
         self._counts = numbered_devices(session, self.name, counts, MAX_CARDS).tolist()
         rule = Filter(
@@ -111,18 +111,24 @@ class GpuSharing:
         session.add("filter", self.name, rule)
         session.add("changed", self.name, self._changed)
 
-    def _nodes_with_parts(self) -> Flags:
-        """Return for each node whether anything there holds a part of a card. On all other nodes,
-        the sums are exact for requests that name neither memory nor a mode.
+    def _parts_on_nodes(self) -> tuple[Counts, Flags]:
+        """Return for each node the number of parts of cards that anything there holds, and whether
+        any of them is counted by its memory. On nodes without parts, the sums are exact for
+        requests that name neither memory nor a mode.
         """
         cluster = self._cluster
-        found = np.zeros(len(cluster.nodes), dtype=np.bool_)
-        for node in range(len(cluster.nodes)):
-            others = cluster.taken_by_others(node, self._gpu) * SCALE // 1000
-            found[node] = others % SCALE != 0 or any(
-                _is_part(self._asks[cluster.eq_class[t].index]) for t in cluster.on_node[node]
-            )
-        return found
+        counts = np.zeros(len(cluster.nodes), dtype=np.int64)
+        by_memory = np.zeros(len(cluster.nodes), dtype=np.bool_)
+        parts = {index: ask for index, ask in self._asks.items() if _is_part(ask)}
+        for node, status, eq_class in zip(
+            cluster.node_of, cluster.status, cluster.eq_class, strict=True
+        ):
+            if node >= 0 and status in _THERE and (ask := parts.get(eq_class.index)) is not None:
+                counts[node] += ask.count
+                by_memory[node] |= ask.memory > 0
+        for node in cluster.nodes_of_others():
+            counts[node] += cluster.taken_by_others(node, self._gpu) % 1000 != 0
+        return counts, by_memory
 
     def _changes(self, eq_class: EquivalenceClass) -> int:
         return NEVER if self._asks[eq_class.index] is None else BY_ONE
@@ -164,7 +170,14 @@ class GpuSharing:
         if wanted is None:
             return np.ones(len(rows), dtype=np.bool_)
         found = np.ones(len(rows), dtype=np.bool_)
-        is_looked_at = self._has_parts[rows.index] | (wanted.memory > 0 or wanted.mode == BY_MPS)
+        parts = self._parts[rows.index]
+        is_looked_at = parts > 0
+        if wanted.memory or wanted.mode == BY_MPS:
+            is_looked_at[:] = True
+        elif not wanted.profile:
+            # Each part is on a card that is not free, so more than this many cards are free.
+            free = self._cluster.future[rows.index, self._gpu] // 1000 - parts
+            is_looked_at &= (free < wanted.count - 1) | self._by_memory[rows.index]
         for at in np.flatnonzero(is_looked_at):
             found[at] = self._book(int(rows.index[at])).find(wanted) is not None
         return found
@@ -195,8 +208,9 @@ class GpuSharing:
         if ask is None:
             return
         for t, node in zip(change.tasks, change.nodes, strict=True):
-            if change.sign > 0 and _is_part(ask):
-                self._has_parts[node] = True
+            if _is_part(ask):
+                self._parts[node] += change.sign * ask.count
+                self._by_memory[node] |= ask.memory > 0
             book = self._books.get(node)
             if book is None and self._cluster.node_of[t] not in (node, -1):
                 book = self._book(
