@@ -7,6 +7,8 @@ import random
 import socket
 from pathlib import Path
 
+import psutil
+
 _LOWEST = 10_000
 _RANDOM = random.SystemRandom()
 
@@ -32,3 +34,14 @@ def free_ports(count: int) -> list[int]:
 def free_port() -> int:
     """Return a loopback port at which nothing listens; see `free_ports`."""
     return free_ports(1)[0]
+
+
+def own_address() -> str:
+    """Return an address of this machine that other machines could reach; "" if it has none. Data
+    that is sent there stays on this machine.
+    """
+    for addresses in psutil.net_if_addrs().values():
+        for address in addresses:
+            if address.family == socket.AF_INET and not address.address.startswith("127."):
+                return str(address.address)
+    return ""

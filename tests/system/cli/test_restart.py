@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from tests.polling import eventually
+from tests.ports import own_address
 
 
 def node_of(machine):
@@ -12,8 +14,12 @@ def node_of(machine):
     return found
 
 
-def test_jobs_go_on_when_the_nodes_of_a_machine_are_restarted(machine):
-    machine.start_head("--num-cpus", "2")
+@pytest.mark.parametrize("host", ["127.0.0.1", own_address()], ids=["plain", "tls"])
+def test_jobs_go_on_when_the_nodes_of_a_machine_are_restarted(machine, host):
+    """Where other machines can reach the node, its session also has the gateway's certificate."""
+    if not host:
+        pytest.skip("this machine has no address but loopback")
+    machine.start_head("--num-cpus", "2", "--host", host)
     go = os.path.join(machine.home, "go")
     waits = f"echo begins; until [ -e {go} ]; do sleep 0.1; done; echo ends; exit 3"
     machine.done("run", "--detach", "--name", "waits", "--", "sh", "-c", waits)

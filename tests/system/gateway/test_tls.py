@@ -8,8 +8,8 @@ import socket
 import ssl
 import threading
 
-import psutil
 import pytest
+from tests.ports import own_address
 from tests.system.gateway.test_dialling import talk
 from tests.system.gateway.test_transfer import digest_of, pull, put
 from tests.system.gateway.world import (
@@ -27,17 +27,8 @@ from phalanx.runtime.gateway.gate import DialError
 from phalanx.runtime.gateway.tls import Identity, dialling_context
 from phalanx.runtime.os import session as sessions
 
-
-def _own_address():
-    for addresses in psutil.net_if_addrs().values():
-        for address in addresses:
-            if address.family == socket.AF_INET and not address.address.startswith("127."):
-                return address.address
-    return None
-
-
-HOST = _own_address()
-pytestmark = pytest.mark.skipif(HOST is None, reason="this machine has no address but loopback")
+HOST = own_address()
+pytestmark = pytest.mark.skipif(not HOST, reason="this machine has no address but loopback")
 
 
 def know(node, other, address=None):
