@@ -36,6 +36,17 @@ def test_jobs_go_on_when_the_nodes_of_a_machine_are_restarted(machine, host):
     assert machine.done("run", "--", "echo", "new") == "new\n"
 
 
+def test_an_idle_node_offers_as_much_after_its_restart(machine):
+    """Its former process is not dead yet for the head when the next one joins."""
+    machine.start_head()
+    (before,) = machine.status()["nodes"]
+    machine.done("restart")
+    machine.done("run", "--", "true")  # the head's first orders have arrived at the node
+    after = {row["state"]: row for row in machine.status()["nodes"]}["ALIVE"]
+    assert after["node_id"] != before["node_id"]
+    assert after["total"]["memory"] == before["total"]["memory"]
+
+
 def test_there_is_no_node_to_restart(machine):
     said = machine.phalanx("restart")
     assert said.returncode == 1

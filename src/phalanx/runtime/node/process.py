@@ -130,7 +130,7 @@ def begin_keeping(config: NodeConfig, fork_server: int) -> None:
     formers = kept_records.identify(kept, config.address, config.node_name, config.node_id)
     sessions.note_helper(kept, fork_server)
     assert config.member is not None
-    config.member.formers = formers
+    config.member.formers = list(dict.fromkeys([*config.member.formers, *formers]))
 
 
 def come_back(config: NodeConfig) -> NoReturn:
@@ -158,7 +158,8 @@ def as_another(config: NodeConfig, session: sessions.Session) -> NodeConfig:
         node_id=node_id,
         labels={**config.labels, NODE_LABEL: node_id},
         ready_fd=-1,
-        member=msgspec.structs.replace(config.member, comes_back=True),
+        # The head must not count the former process's amounts beside those of the next one.
+        member=msgspec.structs.replace(config.member, comes_back=True, formers=[config.node_id]),
     )
 
 
