@@ -15,7 +15,7 @@ _BEFORE = {
     Do.START_STANDBY: "start the standby",
     Do.START_NODE: "start the node",
     Do.RESTART_HEAD: "start the head's process again",
-    Do.RESTART_NODE: "start the node's process again, while commands of jobs go on",
+    Do.RESTART_NODE: "start the node's process again, with commands of jobs running,",
     Do.STOP: "end the daemons",
 }
 _AFTER = {
