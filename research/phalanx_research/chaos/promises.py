@@ -17,7 +17,7 @@ from phalanx.model.lifecycle import FINISHED
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import Stream
-from phalanx.owner.actors.client import PendingCall
+from phalanx.owner.actors.client import ActorClient, CallOptions
 from phalanx.owner.core import OwnerCore
 from phalanx.owner.objects.reconstruction import RemadeStream
 from phalanx.owner.objects.table import Callback
@@ -128,19 +128,26 @@ class Promises:
             caller.children.append((process.name, number))
         self._promise(process, promise, refs[0] if stream is None else stream.completion)
 
-    def call_promised(self, process: Submitter, call: PendingCall, work: Work) -> None:
-        """Record that a process has called an actor."""
+    def call_promised(
+        self,
+        process: Submitter,
+        client: ActorClient,
+        options: CallOptions,
+        number: int,
+        work: Work,
+        first: ObjectRef[Any],
+    ) -> None:
+        """Record that a process has called an actor. `first`: the first reference of the call."""
         promise = Promise(
             owner=process.name,
-            number=call.number,
-            what=f"call {call.number} of {call.actor.name}",
+            number=number,
+            what=f"call {number} of {client.name}",
             work=work,
-            retries=call.retries,
-            retry_exceptions=call.options.retry_exceptions,
+            retries=options.retries,
+            retry_exceptions=options.retry_exceptions,
             since=self._kernel.now,
             is_call=True,
         )
-        first = call.stream.completion if call.stream is not None else call.refs[0]
         self._promise(process, promise, first)
 
     def gang_promised(

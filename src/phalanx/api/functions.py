@@ -72,7 +72,8 @@ class RemoteFunction(Generic[P, R]):
             call = engine.bind_function(self._definition, self._options)
             self._bound, self._engine = call, engine
         definition = self._definition
-        definition.arity.check(definition.name, args, kwargs)
+        if kwargs or len(args) != definition.exact:
+            definition.arity.check(definition.name, args, kwargs)
         return call(args, kwargs)
 
     remote: Remote[P, R] = _submit

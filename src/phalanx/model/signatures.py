@@ -22,6 +22,14 @@ class Arity(msgspec.Struct, frozen=True, array_like=True):
     takes_any_keyword: bool
     positional_only: int = 0
 
+    @property
+    def exact(self) -> int:
+        """The number of positional arguments that a call without keywords needs if any other number
+        may be wrong; -1 if there is no such number.
+        """
+        is_exact = self.required == len(self.names) and not self.required_keywords
+        return self.required if is_exact else -1
+
     def check(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raise TypeError if the function `name` cannot be called with these arguments."""
         given = len(args)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from phalanx.model.ids import JobID, TaskID, object_id_bytes, split_object_id
+from phalanx.model.ids import INDEX_BITS, JobID, TaskID, object_id_bytes, split_object_id
 from phalanx.protocol.messages import Payload
 
 if TYPE_CHECKING:
@@ -103,7 +103,6 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         "_inner",
         "_number",
         "_owner",
-        "_task",
         "_value",
         "_waiters",
     )
@@ -111,8 +110,11 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
     _owner: bytes
     _number: int
     _value: Payload | None
-    _waiters: list[Any] | None
-    _task: int | None
+    _waiters: list[Any] | tuple[Any] | None
+    """The objects that are told when the value comes. A tuple has one `Waiter` of a thread, and
+    belongs to all references for which that thread waits. A list or tuple is never changed: another
+    one replaces it.
+    """
     _hold: Any
     _cached: Any
     _inner: list[ObjectRef[Any]] | None
@@ -250,6 +252,13 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
     def __await__(self) -> Generator[Any, None, T]:
         return self.as_future().__await__()
 
+    @property
+    def _task(self) -> int:
+        """The number of the task or call that makes the object; that of the object itself if it was
+        put.
+        """
+        return self._number >> INDEX_BITS
+
     def __reduce__(self) -> tuple[Any, ...]:
         refs = nesting.refs
         if refs is None:
@@ -285,7 +294,7 @@ def make_ref(owner: bytes, number: int) -> ObjectRef[Any]:
     ref._number = number
     ref._value = None
     ref._waiters = None
-    ref._task = ref._hold = ref._cached = ref._inner = None
+    ref._hold = ref._cached = ref._inner = None
     return ref
 
 

@@ -32,6 +32,7 @@ captures. The limit is Ray's.
 
 _PLAIN = frozenset({int, float, bool, type(None)})
 _SMALL_TEXT = 1024
+_LARGE_INT = 1 << 256
 _APART_BYTES = 1 << 16
 """The size in bytes from which a `bytes` object becomes a buffer of its own, as arrays do. Pickle
 would copy it several times.
@@ -45,6 +46,12 @@ NONE_PICKLE = _dumps(None, 5)
 _custom: dict[type, Callable[[Any], Any]] = {}
 _modules = sys.modules
 _knows_arrow = False
+
+
+CallArguments = tuple[Any, ...] | bytes
+"""The arguments of a call among other calls: plain positional arguments that are not pickled yet,
+or the pickle of (args, kwargs).
+"""
 
 
 class Pickled:
@@ -80,9 +87,9 @@ def serialize(value: Any) -> bytes | Pickled:
 
     Raises NotPicklableError, which names the part that cannot be pickled.
     """
-    kind = type(value)
-    if kind in _PLAIN or ((kind is str or kind is bytes) and len(value) < _SMALL_TEXT):
+    if is_plain(value):
         return _dumps(value, 5)
+    kind = type(value)
     if (kind is bytes or kind is bytearray) and len(value) >= _APART_BYTES and not _custom:
         value = _Apart(value)
     global _knows_arrow
@@ -110,6 +117,51 @@ def serialize(value: Any) -> bytes | Pickled:
     if buffers or refs:
         return Pickled(data, buffers, refs)
     return data
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is one that pickles without buffers, references and other modules."""
+    kind = type(value)
+    return kind in _PLAIN or ((kind is str or kind is bytes) and len(value) < _SMALL_TEXT)
+
+
+def are_plain(args: tuple[Any, ...]) -> bool:
+    """Whether arguments are small and cannot change, so that they may be pickled later, together
+    with those of other calls.
+    """
+    for value in args:
+        kind = type(value)
+        if kind is int:
+            if not -_LARGE_INT < value < _LARGE_INT:
+                return False
+        elif kind is str or kind is bytes:
+            if len(value) >= _SMALL_TEXT:
+                return False
+        elif kind not in _PLAIN:
+            return False
+    return True
+
+
+def pack_call(args: CallArguments) -> bytes:
+    """Return the arguments of one call as the pickle of (args, kwargs); b"" for no arguments."""
+    if type(args) is bytes:
+        return args
+    return _dumps((args, {}), 5) if args else b""
+
+
+def pack_calls(calls: list[CallArguments]) -> bytes:
+    """Return the arguments of many calls in one pickle."""
+    return _dumps(calls, 5)
+
+
+def unpack_calls(data: bytes) -> list[CallArguments]:
+    """Return the arguments of many calls that `pack_calls` packed. Raises UnserializableException
+    for other bytes.
+    """
+    calls = deserialize(data)
+    if type(calls) is not list or not all(type(args) in (tuple, bytes) for args in calls):
+        raise UnserializableException("The arguments of several calls are no list of arguments.")
+    return calls
 
 
 def dumps_whole(value: Any) -> bytes:
@@ -189,9 +241,23 @@ def deserialize(
     except PhalanxError:  # raised by a class that calls Phalanx while it is unpickled
         raise
     except Exception as error:
-        raise UnserializableException(
-            f"A value cannot be unpickled in this process: {type(error).__name__}: {error}"
-        ) from error
+        raise _unserializable(error) from error
+
+
+def deserialize_all(pickles: Sequence[bytes]) -> list[Any]:
+    """Return the values of these pickles. Raises UnserializableException as `deserialize` does."""
+    try:
+        return list(map(_loads, pickles))
+    except PhalanxError:
+        raise
+    except Exception as error:
+        raise _unserializable(error) from error
+
+
+def _unserializable(error: Exception) -> UnserializableException:
+    return UnserializableException(
+        f"A value cannot be unpickled in this process: {type(error).__name__}: {error}"
+    )
 
 
 def register_serializer(

@@ -60,7 +60,6 @@ class Stream:
         ref = self.items.get(index)
         if ref is None:
             ref = make_ref(self.owner, self.first + index)
-            ref._task = self.number
             self.items[index] = ref
         return ref
 

@@ -4,15 +4,16 @@ against the table.
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from phalanx.model.ids import task_id_bytes
-from phalanx.model.lifecycle import FAILED, FINISHED, RUNNING, TASK, IllegalTransition
+from phalanx.model.lifecycle import FAILED, FINISHED, PENDING_NODE, RUNNING, TASK, IllegalTransition
 from phalanx.model.raw_bytes import encoded
 
 KEEP_TRANSITIONS = 50_000
@@ -26,8 +27,12 @@ to count them.
 class Tracked(Protocol):
     """A task or a call, with a number and a state of the life cycle."""
 
-    number: int
     state: str
+
+    @property
+    def number(self) -> int:
+        """The number of the task or call; of the first one, if several change together."""
+        ...
 
 
 class Template(Protocol):
@@ -117,6 +122,49 @@ attempts that are shown, which are few.
 """
 
 
+class Runs:
+    """The runs of tasks or calls with consecutive numbers that have finished, as columns."""
+
+    __slots__ = ("about", "created", "ended", "first", "name", "parent", "started", "worker")
+
+    def __init__(
+        self,
+        first: int,
+        name: str,
+        about: About,
+        worker: bytes,
+        *,
+        started: Sequence[float],
+        ended: Sequence[float],
+        created: Sequence[float],
+        parent: Parent | None,
+    ) -> None:
+        """`created`: when each was submitted; empty if that is unknown."""
+        self.first = first
+        self.name = name
+        self.about = about
+        self.worker = worker
+        self.started = array("d", started)
+        self.ended = array("d", ended)
+        self.created = created
+        self.parent = parent
+
+    def __len__(self) -> int:
+        """Return the number of runs."""
+        return len(self.started)
+
+    def run(self, at: int) -> RunFields:
+        """Return one run, by its position."""
+        return (
+            self.first + at, self.name, FINISHED, self.started[at], self.ended[at], self.worker, 0,
+            self.about, self.created[at] if self.created else 0.0, self.parent, "", "",
+        )  # fmt: skip
+
+    def each(self) -> Iterator[RunFields]:
+        """Yield the runs."""
+        return map(self.run, range(len(self.started)))
+
+
 def run_of(fields: RunFields) -> Run:
     """Return an attempt with the id of its parent."""
     parent = fields[9]
@@ -150,11 +198,16 @@ class TaskJournal:
     """
 
     def __init__(self) -> None:
-        self._transitions: deque[tuple[float, int, str, str]] = deque(maxlen=KEEP_TRANSITIONS)
-        self._runs: deque[RunFields] = deque(maxlen=KEEP_RUNS)
-        self._uncounted: deque[RunFields] = deque(maxlen=KEEP_UNCOUNTED)
-        self._reported: RunFields | None = None
-        """The last attempt that `unreported_runs` returned."""
+        self._transitions: deque[tuple[float, int, str, str, int]] = deque(maxlen=KEEP_TRANSITIONS)
+        """(when, number, state, note, count): the task `number` and the next tasks, `count` in all,
+        changed to this state.
+        """
+        self._runs: deque[RunFields | Runs] = deque()
+        self._kept = 0
+        """The number of attempts in `_runs`."""
+        self._uncounted: deque[RunFields | Runs] = deque(maxlen=KEEP_UNCOUNTED)
+        self._reported: RunFields | Runs | None = None
+        """The last attempts that `unreported_runs` returned."""
 
     def move(self, task: Tracked, state: str, when: float, note: str = "") -> None:
         """Set the state of `task`, and record the change. Raises IllegalTransition with the task's
@@ -166,11 +219,23 @@ class TaskJournal:
                 f"Its story: {self.story(task.number)}"
             )
         task.state = state
-        self._transitions.append((when, task.number, state, note))
+        self._transitions.append((when, task.number, state, note, 1))
+
+    def move_all(self, burst: Tracked, count: int, state: str, when: float, note: str = "") -> None:
+        """Set the state of tasks with consecutive numbers, as `move` does for one of them.
+
+        `burst` has their state and the number of the first one.
+        """
+        if state not in TASK[burst.state]:
+            self.move(burst, state, when)  # raises the error with the first task's story
+        if burst.state == PENDING_NODE:
+            self._transitions.append((when, burst.number, PENDING_NODE, "", count))
+        burst.state = state
+        self._transitions.append((when, burst.number, state, note, count))
 
     def begin(self, task: Tracked, when: float) -> None:
         """Record that `task` was submitted, in its present state."""
-        self._transitions.append((when, task.number, task.state, ""))
+        self._transitions.append((when, task.number, task.state, "", 1))
 
     def ran(
         self,
@@ -190,7 +255,7 @@ class TaskJournal:
         if RUNNING not in TASK[task.state]:
             self.move(task, RUNNING, began)  # raises the error with the task's story
         state = task.state = FINISHED if error is None else FAILED
-        self._transitions += ((began, number, RUNNING, ""), (ended, number, state, ""))
+        self._transitions += ((began, number, RUNNING, "", 1), (ended, number, state, "", 1))
         about = template.about
         run = (
             number, template.name, state, began, ended, worker, task.attempt, about, task.created,
@@ -199,7 +264,39 @@ class TaskJournal:
         # the same as add_run, but without a call, because every task comes here
         if about.is_listed:
             self._runs.append(run)
+            self._kept += 1
+            if self._kept > KEEP_RUNS:
+                self._trim()
         self._uncounted.append(run)
+
+    def ran_all(self, burst: Tracked, runs: Runs) -> None:
+        """Record runs of tasks with consecutive numbers that have finished, as `ran` does for one
+        of them.
+        """
+        if RUNNING not in TASK[burst.state]:
+            self.move(burst, RUNNING, runs.started[0])  # raises the error with a task's story
+        burst.state = FINISHED
+        first, count = runs.first, len(runs)
+        self._transitions.append((runs.started[0], first, RUNNING, "", count))
+        self._transitions.append((runs.ended[-1], first, FINISHED, "", count))
+        self.add_runs(runs)
+
+    def add_runs(self, runs: Runs) -> None:
+        """Record finished runs without changes of state."""
+        if runs.about.is_listed:
+            self._runs.append(runs)
+            self._kept += len(runs)
+            if self._kept > KEEP_RUNS:
+                self._trim()
+        self._uncounted.append(runs)
+
+    def _trim(self) -> None:
+        """Forget all attempts but the latest. Attempts that were recorded together are forgotten
+        together.
+        """
+        runs = self._runs
+        while self._kept - _count(runs[0]) >= KEEP_RUNS:
+            self._kept -= _count(runs.popleft())
 
     def add_run(self, run: RunFields) -> None:
         """Record an attempt without changes of state.
@@ -209,9 +306,12 @@ class TaskJournal:
         """
         if run[7].is_listed:
             self._runs.append(run)
+            self._kept += 1
+            if self._kept > KEEP_RUNS:
+                self._trim()
         self._uncounted.append(run)
 
-    def take_uncounted(self) -> Sequence[RunFields]:
+    def take_uncounted(self) -> Sequence[RunFields | Runs]:
         """Return the attempts that finished since the last call, to be counted."""
         found = self._uncounted
         if found:
@@ -221,13 +321,14 @@ class TaskJournal:
     def unreported_runs(self, at_most: int) -> list[Run]:
         """Return the latest attempts since the last call, oldest first, without forgetting them."""
         found: list[RunFields] = []
-        for run in reversed(list(self._runs)):
-            if run is self._reported or len(found) >= at_most:
+        entries = list(self._runs)
+        for entry in reversed(entries):
+            if entry is self._reported or len(found) >= at_most:
                 break
-            found.append(run)
+            found += [entry] if isinstance(entry, tuple) else reversed(list(entry.each()))
         if found:
-            self._reported = found[0]
-        return [run_of(run) for run in reversed(found)]
+            self._reported = entries[-1]
+        return [run_of(run) for run in reversed(found[:at_most])]
 
     def runs(self) -> list[Run]:
         """Return finished attempts, oldest first."""
@@ -235,19 +336,37 @@ class TaskJournal:
 
     def fields(self) -> list[RunFields]:
         """Return the fields of finished attempts, oldest first."""
-        return list(self._runs)
+        found: list[RunFields] = []
+        for entry in list(self._runs):
+            found += [entry] if isinstance(entry, tuple) else entry.each()
+        return found[-KEEP_RUNS:]
 
     def drain_runs(self) -> list[Run]:
         """Return the attempts that finished since the last call, and remove them."""
         runs = self.runs()
         self._runs.clear()
+        self._kept = 0
         return runs
 
     def story(self, number: int) -> list[tuple[float, str, str]]:
-        """Return the (time, state, note) of each change of one task that is still in the ring."""
+        """Return the (time, state, note) of each change of one task that is still in the ring.
+
+        For tasks that changed together, the time is that of the first or last of them.
+        """
         steps = list(self._transitions)
-        return [(when, state, note) for when, n, state, note in steps if n == number]
+        return [
+            (when, state, note)
+            for when, first, state, note, count in steps
+            if first <= number < first + count
+        ]
 
     def states(self) -> dict[int, str]:
         """Return the last state of each task that is still in the ring."""
-        return {number: state for _, number, state, _ in list(self._transitions)}
+        found: dict[int, str] = {}
+        for _, first, state, _, count in list(self._transitions):
+            found.update(dict.fromkeys(range(first, first + count), state))
+        return found
+
+
+def _count(entry: RunFields | Runs) -> int:
+    return 1 if isinstance(entry, tuple) else len(entry)

@@ -41,7 +41,7 @@ class Cancelling:
         """
         number = object_number >> INDEX_BITS
         machine = self._tasks.machine
-        task = machine.pending.get(number)
+        task = machine.own(number)
         if task is None:
             if number not in self._calls.by_number:
                 self._lineage.cancelled(number)
@@ -52,7 +52,7 @@ class Cancelling:
             self._withdraw(task)
             return
         task.cancelled = FORCED if force else CANCELLED
-        is_running = next(iter(worker.inflight)) == number
+        is_running = worker.inflight.first == number
         if force and is_running:
             self._node.send(KillWorker(worker.lease))
         else:
@@ -62,7 +62,7 @@ class Cancelling:
         """Cancel the task behind an object, if no worker has the task. Returns whether it was
         cancelled.
         """
-        task = self._tasks.machine.pending.get(object_number >> INDEX_BITS)
+        task = self._tasks.machine.own(object_number >> INDEX_BITS)
         if task is None or (task.worker is not None and task.worker.connection is not None):
             return False
         self._withdraw(task)

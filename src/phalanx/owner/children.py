@@ -28,17 +28,17 @@ class Children:
 
     def __init__(self, is_pending: Callable[[int], bool]) -> None:
         self._is_pending = is_pending
-        self._children: dict[Parent, _Siblings] = {}
+        self.by_parent: dict[Parent, _Siblings] = {}
 
     def __len__(self) -> int:
         """Return how many parents are known."""
-        return len(self._children)
+        return len(self.by_parent)
 
     def add(self, parent: Parent, number: int) -> None:
         """Add a child of `parent`. The amortized time is constant."""
-        siblings = self._children.get(parent)
+        siblings = self.by_parent.get(parent)
         if siblings is None:
-            siblings = self._children[parent] = _Siblings()
+            siblings = self.by_parent[parent] = _Siblings()
         numbers = siblings.numbers
         numbers.append(number)
         if len(numbers) >= siblings.look_at:
@@ -49,9 +49,9 @@ class Children:
 
     def of(self, parent: Parent) -> list[int]:
         """Return the children of `parent`. Most of them may have ended."""
-        siblings = self._children.get(parent)
+        siblings = self.by_parent.get(parent)
         return [] if siblings is None else list(siblings.numbers)
 
     def forget(self, parent: Parent) -> None:
         """Forget a parent that has ended."""
-        self._children.pop(parent, None)
+        self.by_parent.pop(parent, None)

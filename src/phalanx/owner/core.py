@@ -54,6 +54,7 @@ from phalanx.protocol.messages import (
     Leaving,
     Message,
     Recover,
+    Results,
     Returned,
     Sync,
     Synced,
@@ -167,7 +168,8 @@ class OwnerCore:
             journal=self.journal,
         )
         self.unsent = (
-            self.tasks.machine.dirty, self.references.released, self.calls.released, self.abandoned,
+            self.tasks.machine.dirty, self.calls.growing, self.references.released,
+            self.calls.released, self.abandoned,
         )  # fmt: skip
         """The queues whose contents `flush` sends. Usually all of them are empty."""
         self.counts = program_numbers and OwnerMetrics(
@@ -254,10 +256,25 @@ class OwnerCore:
         if message.number not in self.calls.by_number or not self.calls.done(connection, message):
             self.tasks.done(connection, message, now)
 
+    def done_together(self, connection: Connection, message: Results, now: float) -> None:
+        """Handle the results of tasks or calls with consecutive numbers."""
+        count = min(len(message.values), len(message.started), len(message.ended))
+        message = message.part(0, count)  # columns of different lengths come from a bad peer
+        at = 0
+        while at < count:
+            taken = self.calls.done_together(connection, message, at)
+            taken = taken or self.tasks.done_together(connection, message, at, now)
+            if not taken:
+                self.done(connection, message.one(at), now)
+                taken = 1
+            at += taken
+
     def handle(self, connection: Connection, message: Message, now: float) -> bool:  # noqa: PLR0912
         """Handle a message other than Done. Returns False if the message is not for an owner."""
         # One line for each message, if possible.
         match message:
+            case Results():
+                self.done_together(connection, message, now)
             case Failed():
                 if not self.calls.failed(connection, message):
                     self.tasks.failed(connection, message, now)
@@ -388,6 +405,7 @@ class OwnerCore:
         objects.
         """
         self.tasks.machine.pump_dirty()
+        self.calls.pump_growing()
         self.references.flush_released()
         self.calls.flush_released()
         while self.abandoned:

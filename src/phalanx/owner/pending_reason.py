@@ -16,7 +16,7 @@ def why_task(task: PendingTask, scheduling_class: SchedulingClass) -> str:
         return "it waits for its arguments"
     worker = task.worker
     if worker is not None:
-        if next(iter(worker.inflight), None) == task.number:
+        if worker.inflight.first == task.number:
             return "it runs"
         return "it waits behind another task on its worker"
     if scheduling_class.refusal:

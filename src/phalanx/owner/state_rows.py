@@ -81,16 +81,21 @@ class StateRows:
     # ---- tasks -------------------------------------------------------------------------------
 
     def _select_tasks(self, selection: Selection) -> None:
-        pending = [work for work in self._pending() if _is_listed(work)]
         self._begun.clear()
         sites = self._sites()
         if not selection.takes_any:
+            pending = (work for work in self._pending() if work.is_listed)
             selection.offer_all(self._row_of(work, sites) for work in pending)
         else:
-            # only the first rows are shown, so rows for perhaps 100,000 others need not be made
-            first = heapq.nsmallest(selection.limit, pending, key=lambda work: work.number)
+            # Only the first rows are shown, so rows for perhaps 100,000 others need not be made.
+            waiting = 0
+            oldest: list[PendingTask | PendingCall] = []
+            for unfinished in (self._tasks.machine.pending, self._calls.by_number):
+                oldest += unfinished.oldest(selection.limit)
+                waiting += unfinished.listed
+            first = heapq.nsmallest(selection.limit, oldest, key=lambda work: work.number)
             selection.offer_all(self._row_of(work, sites) for work in first)
-            selection.count_unseen(len(pending) - len(first))
+            selection.count_unseen(waiting - len(first))
         ended = ((self._me, run) for run in self._journal.fields())
         offer_finished(selection, ended, lambda _, run: self._ended(run_of(run), sites))
 
@@ -275,7 +280,7 @@ def _task_state(task: PendingTask) -> str:
     if task.state != SUBMITTED:
         return PENDING_NODE if task.state == "INFEASIBLE" else task.state
     worker = task.worker
-    if worker is None or next(iter(worker.inflight), None) == task.number:
+    if worker is None or worker.inflight.first == task.number:
         return RUNNING
     return SUBMITTED
 
@@ -315,9 +320,3 @@ def _largest_first(ref: ObjectRef[Any]) -> tuple[int, bytes, int]:
 def _file(value: Payload | None) -> str | None:
     is_shared = isinstance(value, Value) and value.kind == SHARED
     return value.data.decode() if is_shared and isinstance(value, Value) else None
-
-
-def _is_listed(work: PendingTask | PendingCall) -> bool:
-    if isinstance(work, PendingTask):
-        return work.template.about.is_listed
-    return work.options.is_listed

@@ -85,6 +85,11 @@ class PendingWork:
             self.on_ready(self)
 
     @property
+    def is_listed(self) -> bool:
+        """Whether listings show the work."""
+        raise NotImplementedError
+
+    @property
     def connection(self) -> Connection | None:
         """The connection to the process that has the work now; None if no process has it."""
         raise NotImplementedError

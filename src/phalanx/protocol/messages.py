@@ -22,7 +22,7 @@ from phalanx.protocol.membership_messages import MembershipMessage
 from phalanx.protocol.node_messages import NodeMessage
 from phalanx.protocol.report_messages import ReportMessage
 
-PROTOCOL_VERSION = 11
+PROTOCOL_VERSION = 12
 """The version of the messages; processes that speak another version are refused."""
 
 INLINE, SHARED, FAILED = 0, 1, 2
@@ -102,6 +102,20 @@ class Task(msgspec.Struct, array_like=True, tag=3, gc=False):
     backpressure: int = -1
 
 
+class Tasks(msgspec.Struct, array_like=True, tag=15, gc=False):
+    """Owner to worker: run a function once for each of several arguments, as tasks with consecutive
+    numbers from `first` on.
+
+    `args` is the pickle of a list. Each element is a tuple of plain positional arguments, or the
+    pickle of (args, kwargs). Each task has one result. It is answered like a Task.
+    """
+
+    first: int
+    function: bytes
+    args: bytes
+    name: str = ""
+
+
 class Call(msgspec.Struct, array_like=True, tag=4, gc=False):
     """Owner to worker: run an actor's method. The fields are as in Task. `name`: the caller's name
     for the call, if any.
@@ -115,6 +129,19 @@ class Call(msgspec.Struct, array_like=True, tag=4, gc=False):
     group: str = ""
     attempt: int = 0
     backpressure: int = -1
+    actor: bytes = b""
+    name: str = ""
+
+
+class Calls(msgspec.Struct, array_like=True, tag=17, gc=False):
+    """Owner to worker: run an actor's method once for each of several arguments, as calls with
+    consecutive numbers from `first` on. The fields are as in Tasks and in Call.
+    """
+
+    first: int
+    method: str
+    args: bytes
+    group: str = ""
     actor: bytes = b""
     name: str = ""
 
@@ -155,6 +182,29 @@ class Done(msgspec.Struct, array_like=True, tag=10, gc=False):
     started: float
     ended: float
     more: list[Payload] = []
+
+
+class Results(msgspec.Struct, array_like=True, tag=16, gc=False):
+    """Tasks or calls with consecutive numbers from `first` on have each returned a value, which is
+    a single pickle.
+    """
+
+    first: int
+    values: list[bytes]
+    started: list[float]
+    ended: list[float]
+
+    def one(self, at: int) -> Done:
+        """Return the message for one task or call."""
+        return Done(self.first + at, self.values[at], self.started[at], self.ended[at])
+
+    def part(self, at: int, count: int) -> Results:
+        """Return the message for `count` tasks or calls, from position `at` on."""
+        if count == len(self.values) == len(self.started) == len(self.ended):
+            return self
+        end = at + count
+        columns = self.values[at:end], self.started[at:end], self.ended[at:end]
+        return Results(self.first + at, *columns)
 
 
 class Failed(msgspec.Struct, array_like=True, tag=11):
@@ -291,12 +341,15 @@ Message = (
     | Lease
     | Function
     | Task
+    | Tasks
     | Call
+    | Calls
     | Cancel
     | Consumed
     | Recall
     | Unlease
     | Done
+    | Results
     | Failed
     | Item
     | Returned

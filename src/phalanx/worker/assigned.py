@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from phalanx.objects.names import prefix_of_name
-from phalanx.protocol.messages import SHARED, Call, Failed, Message, Returned, Task, Value
+from phalanx.objects.serialization import unpack_calls
+from phalanx.protocol.messages import (
+    SHARED,
+    Call,
+    Calls,
+    Failed,
+    Message,
+    Payload,
+    Returned,
+    Task,
+    Tasks,
+    Value,
+)
 
 Key = tuple[bytes, int]
 """A task or call, as (owner, number)."""
@@ -30,6 +42,45 @@ class Connection(Protocol):
     def send(self, message: Message) -> None:
         """Send a message at once."""
         ...
+
+
+NO_INPUTS: list[Payload] = []
+
+
+class PlainTask(Task, array_like=True, tag=3, gc=False):
+    """A task of a message with many tasks. Its arguments are plain values, which are unpickled
+    already.
+    """
+
+    plain: tuple[Any, ...] = ()
+
+
+class PlainCall(Call, array_like=True, tag=4, gc=False):
+    """A call of a message with many calls, as in PlainTask."""
+
+    plain: tuple[Any, ...] = ()
+
+
+def tasks_of(message: Tasks) -> Iterator[Task]:
+    """Yield each of several tasks that came in one message."""
+    function, name = message.function, message.name
+    for number, args in enumerate(unpack_calls(message.args), message.first):
+        if type(args) is tuple:
+            yield PlainTask(number, function, b"", NO_INPUTS, 1, name, 0, -1, args)
+        else:
+            assert isinstance(args, bytes)
+            yield Task(number, function, args, NO_INPUTS, 1, name)
+
+
+def calls_of(message: Calls) -> Iterator[Call]:
+    """Yield each of several calls that came in one message."""
+    method, group, actor, name = message.method, message.group, message.actor, message.name
+    for number, args in enumerate(unpack_calls(message.args), message.first):
+        if type(args) is tuple:
+            yield PlainCall(number, method, b"", NO_INPUTS, 1, group, 0, -1, actor, name, args)
+        else:
+            assert isinstance(args, bytes)
+            yield Call(number, method, args, NO_INPUTS, 1, group, 0, -1, actor, name)
 
 
 Entry = tuple[Connection, Task | Call]

@@ -6,55 +6,36 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
+import msgspec
+
 from phalanx.model.ids import GroupId
 from phalanx.model.jobs.gang_view import NO_VIEW, EncodedView, decode_view
 from phalanx.protocol.messages import Lease
 from phalanx.protocol.node_messages import CreateActor
 
 
-class TaskContext:
+class TaskContext(msgspec.Struct, eq=False):
     """One run of a task or of an actor's method."""
 
-    __slots__ = (
-        "adopted",
-        "attempt",
-        "consumed",
-        "function",
-        "is_actor",
-        "is_cancelled",
-        "lease",
-        "leaves",
-        "method",
-        "name",
-        "number",
-        "owner",
-        "progress",
-    )
-
-    def __init__(
-        self, owner: bytes, number: int, name: str, attempt: int, lease: LeaseInfo, is_actor: bool
-    ) -> None:
-        self.owner = owner
-        self.number = number
-        self.name = name
-        self.function: Callable[..., Any] | None = None
-        """The function of a task; None if this is an actor's call."""
-        self.method = ""
-        """The name of the method of an actor's call; "" for a task."""
-        self.attempt = attempt
-        self.lease = lease
-        self.is_actor = is_actor
-        self.is_cancelled = False
-        self.leaves = False
-        """Whether the call asked that its actor ends."""
-        self.adopted: list[tuple[bytes, int]] | None = None
-        """References that came with the arguments. The caller keeps them alive while this call
-        runs.
-        """
-        self.consumed = 0
-        """The number of items of the stream that the reader has taken."""
-        self.progress: Any = None
-        """The waiter that is notified when the reader has taken more items."""
+    owner: bytes
+    number: int
+    name: str
+    attempt: int
+    lease: LeaseInfo
+    is_actor: bool
+    function: Callable[..., Any] | None = None
+    """The function of a task; None if this is an actor's call."""
+    method: str = ""
+    """The name of the method of an actor's call; "" for a task."""
+    is_cancelled: bool = False
+    leaves: bool = False
+    """Whether the call asked that its actor ends."""
+    adopted: list[tuple[bytes, int]] | None = None
+    """References that came with the arguments. The caller keeps them alive while this call runs."""
+    consumed: int = 0
+    """The number of items of the stream that the reader has taken."""
+    progress: Any = None
+    """The waiter that is notified when the reader has taken more items."""
 
     def is_ahead(self, index: int, backpressure: int) -> bool:
         """Whether item `index` of the stream is as far ahead of the reader as `backpressure`

@@ -15,6 +15,7 @@ from phalanx.protocol.copy_messages import Prefetch
 from phalanx.protocol.messages import (
     SHARED,
     Call,
+    Calls,
     Cancel,
     Consumed,
     Function,
@@ -25,6 +26,7 @@ from phalanx.protocol.messages import (
     Recall,
     Taken,
     Task,
+    Tasks,
     Unlease,
     Value,
 )
@@ -37,7 +39,7 @@ from phalanx.protocol.node_messages import (
     Unblocked,
     WorkerLeaving,
 )
-from phalanx.worker.assigned import AssignedWork, Connection, Key
+from phalanx.worker.assigned import AssignedWork, Connection, Key, calls_of, tasks_of
 from phalanx.worker.context import LeaseInfo, TaskContext, lease_info
 from phalanx.worker.open_streams import OpenStreams
 from phalanx.worker.references import TaskReferences
@@ -176,6 +178,16 @@ class WorkerCore:
                 self._prefetch(message.inputs)  # type: ignore[union-attr]
             self.tasks.append((connection, message))  # type: ignore[arg-type]
             self._effects.wake()
+            return True
+        if kind is Tasks:
+            for task in tasks_of(message):  # type: ignore[arg-type]
+                self.tasks.append((connection, task))
+            self._effects.wake()
+            return True
+        if kind is Calls:
+            if self.actor is not None:
+                for call in calls_of(message):  # type: ignore[arg-type]
+                    self.actor.receive(connection, call)
             return True
         return self._handle_rare(connection, message)
 

@@ -8,7 +8,7 @@ from phalanx.model.lifecycle import FAILED, FINISHED
 from phalanx.observe.metrics.catalogue import FUNCTIONS, OF_NODES
 from phalanx.observe.metrics.meter import Meter
 from phalanx.observe.metrics.task_counts import count_runs
-from phalanx.observe.task_journal import TASK_ALONE, About, RunFields, TaskJournal
+from phalanx.observe.task_journal import TASK_ALONE, About, RunFields, Runs, TaskJournal
 
 ACTOR = About(actor=b"a")
 
@@ -37,6 +37,17 @@ def test_as_many_as_there_were(meter: Meter, count: int) -> None:
     assert times.value == 2.0 * count
     [waits] = meter.families["phalanx_task_queue_seconds"].samples.values()
     assert (waits.value, waits.labels) == (0.5 * count, ("task",))
+
+
+def test_runs_together_are_counted_as_one_by_one(meter: Meter) -> None:
+    times: dict[str, list[float]] = {"started": [100.5] * 7, "ended": [102.5] * 7}
+    together = Runs(1, "f", TASK_ALONE, b"w", created=[100.0] * 7, parent=None, **times)
+    count_runs(meter, [together, run(), together])
+    assert samples(meter, "phalanx_tasks_finished_total") == {("finished", "f"): 15}
+    [seconds] = meter.families["phalanx_task_run_seconds"].samples.values()
+    assert (sum(seconds.counts or ()), seconds.value) == (15, 30.0)
+    [waits] = meter.families["phalanx_task_queue_seconds"].samples.values()
+    assert (waits.value, waits.labels) == (7.5, ("task",))
 
 
 def test_by_function_result_and_kind(meter: Meter) -> None:

@@ -30,8 +30,10 @@ from phalanx.protocol.messages import (
     Hello,
     Lease,
     Recall,
+    Results,
     Returned,
     Task,
+    Tasks,
     Unlease,
     Value,
 )
@@ -48,6 +50,7 @@ from phalanx.protocol.node_messages import (
 )
 from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.worker.assigned import tasks_of
 
 END = object()
 """Stands in a queue for the end of its connection."""
@@ -137,6 +140,8 @@ class Owner:
 
     def begin(self, template, inputs=None):
         """Submit a task; its reference."""
+        if inputs is None and template.goes_in_bursts:
+            return self.tasks.call(template, b"", None)
         task = self.tasks.new(template, b"", inputs, None)
         self.tasks.submit(task)
         (ref,) = task.refs
@@ -185,6 +190,8 @@ class Worker:
         match message:
             case Task():
                 self.queue.append((owner, message))
+            case Tasks():
+                self.queue.extend((owner, task) for task in tasks_of(message))
             case Recall():
                 self.give_back()
             case Cancel():
@@ -380,11 +387,28 @@ class World:
         (owner, task), worker.running = worker.running, None
         took = 0.05 if task.name == "slow" else 0.00002
         self.clock.time_s += took
-        worker.links[owner][0].post(self.outcome(worker, task, took))
+        self._answer(worker.links[owner][0], self.outcome(worker, task, took))
+
+    def _answer(self, wire, message):
+        """A worker's answer leaves, perhaps together with the one before it."""
+        last = wire.queue[-1] if wire.queue else None
+        if not (_is_plain(message) and self.random.random() < 0.7):
+            wire.post(message)
+        elif isinstance(last, Results) and last.first + len(last.values) == message.number:
+            last.values.append(message.value)
+            last.started.append(message.started)
+            last.ended.append(message.ended)
+        elif not wire.is_cut:
+            one = Results(message.number, [message.value], [message.started], [message.ended])
+            wire.post(one)
 
     def outcome(self, worker, task, took):
         """A worker's report of a task that it ran."""
         return Done(task.number, b"", 0.0, took)
+
+
+def _is_plain(message):
+    return isinstance(message, Done) and isinstance(message.value, bytes) and not message.more
 
 
 class _Out:

@@ -16,13 +16,15 @@ A script is one line. Before the arrow, what happens; after it, the effects in o
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from tests.present import present
 
 from phalanx.model.crash_pauses import LONGEST_PAUSE_S
 from phalanx.owner.tasks.leases import AHEAD_TASKS, TaskMachine
-from phalanx.owner.tasks.records import ClassKey, FunctionRecord, PendingTask, Template
+from phalanx.owner.tasks.records import ClassKey, FunctionRecord, PendingTask, TaskBurst, Template
 
 KEY = ClassKey((("CPU", 1.0),), b"", b"", "", 0, False)
 
@@ -33,7 +35,7 @@ class Script:
     def __init__(self, key=KEY):
         self.machine = TaskMachine(self)
         self.functions = {}
-        self.tasks = {}
+        self.tasks: Any = {}
         self.key = key
         self.now = 0.0
         self.log = []
@@ -86,9 +88,12 @@ class Script:
             function=record, key=self.key, name=name[0], returns=1, max_retries=0 if once else 1
         )
         for _ in range(int(count or 1)):
-            task = PendingTask(len(self.tasks) + 1, template, b"", None, None, [])
-            self.tasks[task.number] = self.machine.pending[task.number] = task
-            self.machine.enqueue(task)
+            self.queue(template)
+
+    def queue(self, template):
+        task = PendingTask(len(self.tasks) + 1, template, b"", None, None, [])
+        self.tasks[task.number] = self.machine.pending[task.number] = task
+        self.machine.enqueue(task)
 
     def worker(self, lease):
         return self.machine.by_lease.get(int(lease))
@@ -229,6 +234,51 @@ not with tasks in it: f; over; grant 1; done 1 -> want 1; send 1:1
 """
 
 
+class BurstScript(Script):
+    """Submits tasks as parts of bursts where that is allowed. The effects are the same."""
+
+    def __init__(self, key=KEY):
+        super().__init__(key)
+        self.count = 0
+        self.tasks: Any = Records(self.machine)
+
+    def send_tasks(self, worker, tasks, urgent):
+        numbers: list[int] = []
+        for task in tasks:
+            assert task.worker is worker
+            count = len(task) if isinstance(task, TaskBurst) else 1
+            numbers += range(task.number, task.number + count)
+        self.log.append(f"send {worker.lease}:{','.join(map(str, numbers))}")
+
+    def queue(self, template):
+        self.count += 1
+        ref: Any = object()
+        if not template.goes_in_bursts or not self.machine.join(
+            template, self.count, (self.count,), ref, 0.0, None
+        ):
+            task = PendingTask(self.count, template, b"", None, None, [ref])
+            self.machine.pending[task.number] = task
+            self.machine.enqueue(task)
+
+    def on_done(self, number):
+        task = present(self.machine.pending.get(int(number)))
+        self.tasks.ended[int(number)] = task
+        worker = present(task.worker)
+        if self.machine.finished_burst(worker, int(number), 1, self.now) is None:
+            assert self.machine.finished(worker, int(number), self.now) is not None
+
+
+class Records:
+    """The records of tasks by number, made when they are asked for."""
+
+    def __init__(self, machine):
+        self.machine = machine
+        self.ended = {}
+
+    def __getitem__(self, number):
+        return self.machine.own(number) or self.ended[number]
+
+
 def cases():
     for line in CASES.replace("\\\n", "").strip().splitlines():
         name, _, rest = line.partition(":")
@@ -236,9 +286,10 @@ def cases():
         yield pytest.param(script.strip(), " ".join(effects.split()), id=name.strip())
 
 
+@pytest.mark.parametrize("kind", [Script, BurstScript])
 @pytest.mark.parametrize(("script", "effects"), list(cases()))
-def test_script(script, effects):
-    assert Script().run(script) == effects
+def test_script(script, effects, kind):
+    assert kind().run(script) == effects
 
 
 def test_a_pipeline_has_a_limit():

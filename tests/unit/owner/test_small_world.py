@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.owner.small_world import World, template
+from tests.unit.owner.small_world import Wire, World, template
+
+from phalanx.protocol.messages import Results
 
 
 def names(world):
@@ -109,3 +111,23 @@ def test_a_worker_that_dies_early_is_replaced(steps):
     world.settle()
     check_rest(world)
     assert owner.results == {number: "done"}
+
+
+@pytest.mark.parametrize("first", [-5, 1, 3, 1 << 40])
+@pytest.mark.parametrize("lengths", [(0, 0, 0), (4, 1, 9), (2, 0, 2), (9, 9, 9)])
+def test_results_that_nobody_expects_change_nothing(first, lengths):
+    """Another process may send any numbers and columns."""
+    world = World(1, owners=1)
+    (owner,) = world.owners
+    kind = template("quick", -1)
+    numbers = [owner.submit(kind) for _ in range(20)]
+    stranger: Any = Wire(bytes(16))
+    values, started, ended = lengths
+    message = Results(first, [b"x"] * values, [0.0] * started, [0.0] * ended)
+    for _ in range(12):
+        owner.receive(stranger, message, 0.0)
+        world.step()
+    world.settle()
+    check_rest(world)
+    assert owner.results == dict.fromkeys(numbers, "done")
+    assert {ref._value for ref in owner.refs.values()} == {b""}

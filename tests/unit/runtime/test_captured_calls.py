@@ -27,8 +27,12 @@ class Tasks:
         return SimpleNamespace(template=template, refs=[make_ref(ME, 1)])
 
     def submit(self, task, parent, stream):
-        strategy = task.template.key.strategy
+        self.call(task.template, (), parent)
+
+    def call(self, template, args, parent):
+        strategy = template.key.strategy
         self.groups.append(msgspec.json.decode(strategy)["group"] if strategy else None)
+        return make_ref(ME, 1)
 
 
 def pack(value):

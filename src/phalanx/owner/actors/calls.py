@@ -22,11 +22,19 @@ from phalanx.model.lifecycle import DEAD, FINISHED
 from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
+from phalanx.objects.serialization import CallArguments, pack_call
 from phalanx.objects.streams import Stream
-from phalanx.observe.task_journal import RunFields, TaskJournal
-from phalanx.owner.actors.client import ENDS_TO_GO_ALONE, ActorClient, CallOptions, PendingCall
+from phalanx.observe.task_journal import RunFields, Runs, TaskJournal
+from phalanx.owner.actors.client import (
+    ENDS_TO_GO_ALONE,
+    ActorClient,
+    CallBurst,
+    CallOptions,
+    PendingCall,
+)
 from phalanx.owner.actors.clients import ActorClients
 from phalanx.owner.actors.unavailable_calls import UnavailableCalls
+from phalanx.owner.bursts import Unfinished
 from phalanx.owner.children import Children, Parent
 from phalanx.owner.objects.inputs import failed_input
 from phalanx.owner.objects.owned import OwnedObjects
@@ -37,7 +45,18 @@ from phalanx.owner.shell import OwnerShell
 from phalanx.owner.tasks.failures import error_kind
 from phalanx.owner.transport import Connection
 from phalanx.owner.work import CANCELLED
-from phalanx.protocol.messages import FAILED, Call, Cancel, Done, Failed, Item, Payload, Value
+from phalanx.protocol.messages import (
+    FAILED,
+    Call,
+    Cancel,
+    Done,
+    Failed,
+    Item,
+    Payload,
+    Results,
+    Value,
+)
+from phalanx.protocol.messages import Calls as CallsMessage
 from phalanx.protocol.node_messages import ActorUnreferenced
 from phalanx.protocol.requests.actors import WatchActor
 from phalanx.protocol.wire_errors import code_of
@@ -80,8 +99,10 @@ class Calls:
         """A function that is called with new references; see `objects.table.NoteMade`."""
         self.clients = ActorClients(peers, self._watch, self._known)
         self.unavailable = UnavailableCalls(self._fail_unavailable)
-        self.by_number: dict[int, PendingCall] = {}
+        self.by_number: Unfinished[PendingCall, CallBurst] = Unfinished()
         """The calls that have not ended, by number."""
+        self.growing: set[ActorClient] = set()
+        """The actors with calls that wait a moment for more calls, to be sent with them."""
         self.released: deque[bytes] = deque()
         """The actors whose last handle is gone. Finalizers append to this queue."""
         self._is_closed = False
@@ -137,11 +158,51 @@ class Calls:
             refs = [make_ref(me, base + i) for i in range(1, returns + 1)]
         call = PendingCall(number, client, method, args, inputs, pins, refs, options)
         call.keep = keep
-        for ref in refs:
-            ref._task = number
         if self.note_made is not None:
             self.note_made(refs, "actor call")
         return call
+
+    def call(
+        self,
+        client: ActorClient,
+        method: str,
+        args: CallArguments,
+        options: CallOptions,
+        keep: Any,
+        parent: Parent | None,
+    ) -> ObjectRef[Any]:
+        """Call a method that has one result, without references among its arguments. Returns the
+        reference to the result.
+        """
+        number = next(self._numbers)
+        ref = make_ref(self._me, (number << INDEX_BITS) + 1)
+        if self.note_made is not None:
+            self.note_made([ref], "actor call")
+        queue = client.queue
+        if queue.last != number - 1 or not client.takes_bursts:
+            packed = pack_call(args)
+            call = PendingCall(number, client, method, packed, None, None, [ref], options)
+            call.keep = keep
+            self.submit(call, parent)
+            return ref
+        if parent is not None:
+            self._children.add(parent, number)
+        burst = queue.open
+        if burst is None or not burst.is_of(method, options, parent):
+            burst = CallBurst(self.by_number, number, parent, client, method, options, keep)
+            self.by_number.add(burst)
+            queue.begin(burst)
+        queue.add(burst, number, args, ref, 0.0)
+        if client.connection is not None:
+            self.growing.add(client)
+            if queue.size >= queue.pump_at:
+                client.pump()
+        return ref
+
+    def pump_growing(self) -> None:
+        """Send the calls that wait for others."""
+        while self.growing:
+            self.growing.pop().pump()
 
     def submit(
         self, call: PendingCall, parent: Parent | None, stream: Stream | None = None
@@ -184,12 +245,28 @@ class Calls:
 
     # ---- effects of the actors' clients ------------------------------------------------------
 
-    def send_calls(self, actor: ActorClient, calls: list[PendingCall], urgent: bool) -> None:
+    def send_calls(
+        self, actor: ActorClient, calls: list[PendingCall | CallBurst], urgent: bool
+    ) -> None:
         """Send these calls to the actor's worker, in order."""
         connection = actor.connection
         assert connection is not None
         for_sending = self._objects.for_sending
         for call in calls:
+            if isinstance(call, CallBurst):
+                urgent = True
+                options = call.options
+                connection.post(
+                    CallsMessage(
+                        call.first,
+                        call.method,
+                        call.packed(),
+                        options.group,
+                        actor.actor,
+                        options.name,
+                    )
+                )
+                continue
             options = call.options
             inputs = [for_sending(ref) for ref in call.inputs] if call.inputs else []
             connection.post(
@@ -259,6 +336,33 @@ class Calls:
         self._record(call, FINISHED, message, connection)
         self._results.deliver(call, call.options.returns, message, connection.peer)
         return True
+
+    def done_together(self, connection: Connection, message: Results, at: int) -> int:
+        """Deliver the results in a message from position `at` on, as far as their calls are part of
+        one burst. Returns their number; 0 if the first call has a record.
+        """
+        first, most = message.first + at, len(message.values) - at
+        burst = self.by_number.burst_of(first)
+        if burst is None or burst.actor.connection is not connection:
+            return 0
+        name, about = burst.actor.listed(burst.view(first))
+        done = burst.actor.finished_burst(first, most)
+        if done is None:
+            return 0
+        part = message.part(at, len(done))
+        runs = Runs(
+            first,
+            name,
+            about,
+            connection.peer,
+            started=part.started,
+            ended=part.ended,
+            created=(),
+            parent=done.parent,
+        )
+        self._journal.add_runs(runs)
+        self._objects.complete_all(done.refs, part.values)
+        return len(done)
 
     def _answered(self, connection: Connection, message: Done | Failed) -> PendingCall | None:
         """Return the call that a message answers, if the message came over the connection of that
@@ -346,7 +450,7 @@ class Calls:
 
     def cancel(self, number: int, recursive: bool) -> None:
         """Cancel a call. Do nothing if the call does not exist or has ended."""
-        call = self.by_number.get(number)
+        call = self._own(number)
         if call is None:
             return
         call.cancelled = CANCELLED
@@ -355,6 +459,17 @@ class Calls:
             self._end(call, self._cancelled(call))
         elif call.actor.connection is not None:
             self._outbox.post(call.actor.connection, Cancel(number, recursive))
+
+    def _own(self, number: int) -> PendingCall | None:
+        """Return the record of a call that has not ended, made now if the call is part of a
+        burst.
+        """
+        burst = self.by_number.burst_of(number)
+        if burst is not None and burst.is_sent:
+            burst.actor.inflight.split(burst, number)
+        elif burst is not None:
+            burst.actor.queue.split(burst, number)
+        return self.by_number.records.get(number)
 
     def is_call(self, object_number: int) -> bool:
         """Whether the object is the result of a call that has not ended."""

@@ -4,10 +4,9 @@ restarts.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +14,8 @@ from msgspec.structs import replace
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
 from phalanx.objects.reference import ObjectRef
 from phalanx.observe.task_journal import UNLISTED, About
+from phalanx.owner.bursts import MOST_CALLS, Burst, Pipeline, Unfinished, WorkQueue
+from phalanx.owner.children import Parent
 from phalanx.owner.transport import Connection
 from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Payload
@@ -112,6 +113,11 @@ class PendingCall(PendingWork):
         self.on_ready = None
 
     @property
+    def is_listed(self) -> bool:
+        """Whether listings show the call."""
+        return self.options.is_listed
+
+    @property
     def connection(self) -> Connection | None:
         """The connection over which the call was sent; None if the actor has no connection."""
         return self.actor.connection
@@ -120,10 +126,70 @@ class PendingCall(PendingWork):
         return CallRecipe(self)
 
 
+class CallBurst(Burst[PendingCall]):
+    """Calls of one method of an actor, with the same options and consecutive numbers."""
+
+    __slots__ = ("actor", "is_sent", "keep", "method", "options")
+
+    missing = 0
+    """The number of arguments that are not here yet, as in a record."""
+    ends = 0
+    """How often the actor has ended while one of the calls ran, as in a record."""
+
+    def __init__(
+        self,
+        unfinished: Unfinished[PendingCall, Any],
+        first: int,
+        parent: Parent | None,
+        actor: ActorClient,
+        method: str,
+        options: CallOptions,
+        keep: Any,
+    ) -> None:
+        """`keep`: an object that keeps the actor alive until the calls have ended."""
+        super().__init__(unfinished, first, parent)
+        self.actor = actor
+        self.method = method
+        self.options = options
+        self.keep = keep
+        self.is_sent = False
+
+    def is_of(self, method: str, options: CallOptions, parent: Parent | None) -> bool:
+        """Whether a call with these properties may be part of the burst."""
+        return self.options is options and self.method == method and self.parent == parent
+
+    @property
+    def is_listed(self) -> bool:
+        return self.options.is_listed
+
+    def _like(self) -> Self:
+        burst = type(self)(
+            self.unfinished,
+            self.first,
+            self.parent,
+            self.actor,
+            self.method,
+            self.options,
+            self.keep,
+        )
+        burst.is_sent = self.is_sent
+        return burst
+
+    def _record(
+        self, number: int, args: Payload, ref: ObjectRef[Any], created: float
+    ) -> PendingCall:
+        options = self.options
+        call = PendingCall(number, self.actor, self.method, args, None, None, [ref], options)
+        call.parent, call.keep = self.parent, self.keep
+        return call
+
+
 class CallEffects(Protocol):
     """Sends and fails calls, for an actor's client."""
 
-    def send_calls(self, actor: ActorClient, calls: list[PendingCall], urgent: bool) -> None:
+    def send_calls(
+        self, actor: ActorClient, calls: list[PendingCall | CallBurst], urgent: bool
+    ) -> None:
         """Send these calls to the actor's worker, in order."""
         ...
 
@@ -180,8 +246,8 @@ class ActorClient:
         self.incarnation = -1
         self.worker = b""
         self.connection: Connection | None = None
-        self.queue: deque[PendingCall] = deque()
-        self.inflight: dict[int, PendingCall] = {}
+        self.queue: WorkQueue[PendingCall, CallBurst] = WorkQueue()
+        self.inflight: Pipeline[PendingCall, CallBurst] = Pipeline()
         self.reason = ""
         self.error = b""
         """The error that the actor's constructor raised, pickled."""
@@ -223,8 +289,18 @@ class ActorClient:
             self.effects.fail_call(call, self)
             return
         self.queue.append(call)
+        self.queue.last = call.number
         if self.state == ALIVE and self.connection is not None:
             self.pump()
+
+    @property
+    def takes_bursts(self) -> bool:
+        """Whether a call that is submitted now may wait a moment for others: the actor has not
+        started yet, or has earlier calls to run.
+        """
+        if self.state != ALIVE or self.connection is None:
+            return self.state == PENDING_CREATION
+        return bool(self.inflight or self.queue) and not self._goes_alone
 
     def pump(self) -> None:
         """Send the calls that may be sent, in order, up to the first call whose inputs are
@@ -233,12 +309,12 @@ class ActorClient:
         if self.state != ALIVE or self.connection is None or not self.queue or self._goes_alone:
             return
         urgent = not self.inflight
-        batch: list[PendingCall] = []
+        batch: list[PendingCall | CallBurst] = []
         queue = self.queue
         if self.out_of_order:
-            later: deque[PendingCall] = deque()
+            later: list[PendingCall | CallBurst] = []
             while queue:
-                call = queue.popleft()
+                call = queue.take(MOST_CALLS)
                 if (
                     call.missing
                     or self._goes_alone
@@ -247,18 +323,23 @@ class ActorClient:
                     later.append(call)
                 else:
                     batch.append(call)
-            self.queue = later
+            queue.put_back(later)
         else:
-            while queue and not (call := queue[0]).missing and not self._goes_alone:
+            while queue and not (call := queue.head).missing and not self._goes_alone:
                 if call.ends >= ENDS_TO_GO_ALONE and not self._admit_alone(batch):
                     break
-                batch.append(queue.popleft())
-        if batch:
-            for call in batch:
+                batch.append(queue.take(MOST_CALLS))
+        for call in batch:
+            if isinstance(call, CallBurst):
+                call.is_sent = True
+                self.inflight.add(call)
+            else:
                 self.inflight[call.number] = call
+        queue.look_later(self.inflight.size)
+        if batch:
             self.effects.send_calls(self, batch, urgent)
 
-    def _admit_alone(self, batch: list[PendingCall]) -> bool:
+    def _admit_alone(self, batch: list[PendingCall | CallBurst]) -> bool:
         """Return whether a call that must run alone may be sent: neither the batch nor the
         unanswered calls have another call. No other call is sent until it is answered.
         """
@@ -276,10 +357,20 @@ class ActorClient:
                 self.pump()
         return call
 
+    def finished_burst(self, first: int, most: int) -> CallBurst | None:
+        """Remove calls from the unanswered calls: call `first` and at most `most` in all that
+        follow it in its burst. Returns None if the first call is in no burst.
+        """
+        burst = self.inflight.finish(first, most)
+        if burst is not None and not self.inflight:
+            self._goes_alone = False
+            if self.queue:
+                self.pump()
+        return burst
+
     def interrupted(self) -> None:
         """Handle the end of the actor's process: unanswered calls fail, or are queued again."""
-        lost = list(self.inflight.values())
-        self.inflight.clear()
+        lost = self.inflight.take_all()
         self._goes_alone = False
         self.connection = None
         again = []
@@ -301,18 +392,18 @@ class ActorClient:
         """
         self.state = RESTARTING
         blamed = self._blame()
-        queued = list(self.queue)
-        self.queue.clear()
+        queued = self.queue.take_all()
         self.interrupted()
         for call in queued:
             if call.retries == 0 and not call.missing and not call.attempt and self.worker:
                 self.effects.fail_call(call, self)
             else:  # the call was not sent, may be sent twice, or comes from `interrupted`
                 self.queue.append(call)
-        alone = [call for call in self.queue if call.ends >= ENDS_TO_GO_ALONE]
-        if alone:
-            others = [call for call in self.queue if call.ends < ENDS_TO_GO_ALONE]
-            self.queue = deque(others + sorted(alone, key=lambda call: call.ends))
+        if any(call.ends >= ENDS_TO_GO_ALONE for call in self.queue):
+            calls = self.queue.take_all()
+            others = [call for call in calls if call.ends < ENDS_TO_GO_ALONE]
+            alone = [call for call in calls if call.ends >= ENDS_TO_GO_ALONE]
+            self.queue.put_back(others + sorted(alone, key=lambda call: call.ends))
         if blamed is not None:
             self.effects.ended_under(blamed, self)
 
@@ -322,7 +413,8 @@ class ActorClient:
         Returns the call if only one can have run; otherwise None.
         """
         runs_one = self.concurrency == 1 and not self.out_of_order
-        charged = list(islice(self.inflight.values(), 1 if runs_one else None))
+        begun = list(islice(self.inflight, 1 if runs_one else None))
+        charged = [self.inflight[number] for number in begun]
         for call in charged:
             call.ends += 1
         if len(charged) != 1:
@@ -335,8 +427,7 @@ class ActorClient:
         """Fail all calls, because none of them will be answered."""
         self.state = DEAD
         self.interrupted()
-        queue, self.queue = self.queue, deque()
-        for call in queue:
+        for call in self.queue.take_all():
             self.effects.fail_call(call, self)
 
     def retry(self, call: PendingCall) -> None:

@@ -165,9 +165,7 @@ class Awaited:
     def __init__(self, ref: ObjectRef[Any]) -> None:
         self._ref: ObjectRef[Any] | None = ref
         self._source: Source = Whole(ref)
-        if ref._waiters is None:
-            ref._waiters = []
-        ref._waiters.append(self)
+        ref._waiters = [*(ref._waiters or ()), self]
 
     def notify(self, failed: bool = False) -> None:
         """Note that the object is ready. The object calls this method, because this source is one
@@ -401,7 +399,6 @@ class Remembered:
         lost.
         """
         ref = make_ref(self.owner, number)
-        ref._task = self.number
         ref._hold = LostHold(self)
         self.made(ref)
         return ref

@@ -51,7 +51,6 @@ class Streams:
         """
         base = work.number << INDEX_BITS
         completion = make_ref(self._me, base)
-        completion._task = work.number
         stream.number = work.number
         stream.first = base + (1 if work.refs else 0)
         stream.completion = completion

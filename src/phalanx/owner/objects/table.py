@@ -153,6 +153,32 @@ class ObjectTable:
             for waiter in waiters:
                 waiter.notify(failed)
 
+    def complete_all(self, refs: list[ObjectRef[Any]], values: list[bytes]) -> None:
+        """Set the values of objects of this process that are plain pickles, and notify their
+        waiters: each waiter once for all its objects.
+        """
+        shared: Any = None
+        count = 0
+        for ref, value in zip(refs, values, strict=True):
+            if ref._value is not None:
+                continue
+            ref._value = value
+            waiters = ref._waiters
+            if waiters is None:
+                continue
+            ref._waiters = None
+            if type(waiters) is not tuple:
+                for waiter in waiters:
+                    waiter.notify(False)
+            elif waiters is shared:
+                count += 1
+            else:
+                if count:
+                    shared[0].notify_of(count)
+                shared, count = waiters, 1
+        if count:
+            shared[0].notify_of(count)
+
     def _take_file(
         self, ref: ObjectRef[Any], payload: Value, source: bytes, maker: Maker | None
     ) -> None:
@@ -190,10 +216,7 @@ class ObjectTable:
 
     def add_waiter(self, ref: ObjectRef[Any], waiter: Any) -> None:
         """Call `waiter.notify(failed)` once the object is ready."""
-        if ref._waiters is None:
-            ref._waiters = [waiter]
-        else:
-            ref._waiters.append(waiter)
+        ref._waiters = [waiter] if ref._waiters is None else [*ref._waiters, waiter]
 
     # ---- values are asked for ----------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import msgspec
 from phalanx.owner.peers.connections import Peers
 from phalanx.owner.peers.redialling import GIVE_UP_S
 from phalanx.owner.tasks.leases import TaskMachine
-from phalanx.owner.tasks.records import LeasedWorker, PendingTask, SchedulingClass
+from phalanx.owner.tasks.records import LeasedWorker, PendingTask, SchedulingClass, TaskBurst
 from phalanx.owner.transport import Connection, NodeLink, Outbox
 from phalanx.protocol.messages import Unlease
 from phalanx.protocol.node_messages import (
@@ -122,6 +122,20 @@ class LeasedWorkers:
                 if self._unreached_since:
                     self._unreached_since.pop(worker.scheduling_class.number, None)
                 return self._machine.finished(worker, number, now)
+        return None
+
+    def finished_burst(
+        self, connection: Connection, first: int, most: int, now: float
+    ) -> TaskBurst | None:
+        """Remove tasks that have ended from their worker: task `first` and at most `most` in all
+        that follow it in its burst. Returns None if the first task is in no burst.
+        """
+        for worker in self._by_connection.get(connection, ()):
+            burst = self._machine.finished_burst(worker, first, most, now)
+            if burst is not None:
+                if self._unreached_since:
+                    self._unreached_since.pop(worker.scheduling_class.number, None)
+                return burst
         return None
 
     def returned(self, connection: Connection, numbers: list[int]) -> list[int]:

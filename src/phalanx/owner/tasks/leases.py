@@ -10,13 +10,25 @@ behind a slow one while another worker is free.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from phalanx.model.crash_pauses import LONGEST_PAUSE_S, pause_s
 from phalanx.model.lifecycle import PENDING_NODE
+from phalanx.objects.reference import ObjectRef
+from phalanx.objects.serialization import CallArguments
+from phalanx.owner.bursts import Unfinished
+from phalanx.owner.children import Parent
 from phalanx.owner.peers.redialling import DIAL_AGAIN_S
 from phalanx.owner.tasks.node_deaths import NodeDeaths
-from phalanx.owner.tasks.records import ClassKey, LeasedWorker, PendingTask, SchedulingClass
+from phalanx.owner.tasks.records import (
+    ClassKey,
+    FunctionRecord,
+    LeasedWorker,
+    PendingTask,
+    SchedulingClass,
+    TaskBurst,
+    Template,
+)
 from phalanx.owner.work import CANCELLED, TIMED_OUT
 from phalanx.protocol.node_messages import OVER, PARENT
 
@@ -49,6 +61,14 @@ SLOW_HEAD_S = 0.02
 """Seconds for which a worker's first task may run before the tasks behind it are recalled."""
 WORTH_A_WORKER_S = 0.001
 """The seconds of queued work for which one more worker is requested."""
+FEW = 8
+"""The number of tasks from which on a worker is sure not to run dry soon, or a send is worth its
+cost.
+"""
+ASK_AFTER = 64
+"""The number of new tasks of a class without workers after which workers are requested again; a
+power of two.
+"""
 FEWER_MATTER_FROM = 16
 """If at least this number of workers was requested, the node is told when half of them are no
 longer wanted.
@@ -60,7 +80,9 @@ The node needs to know, because it tells other nodes how much work waits here.
 class Effects(Protocol):
     """Carries out the task machine's decisions, in the owner."""
 
-    def send_tasks(self, worker: LeasedWorker, tasks: list[PendingTask], urgent: bool) -> None:
+    def send_tasks(
+        self, worker: LeasedWorker, tasks: list[PendingTask | TaskBurst], urgent: bool
+    ) -> None:
         """Send these tasks, in order: with `urgent` at once, otherwise with the next flush."""
         ...
 
@@ -106,7 +128,7 @@ class TaskMachine:
         other resources.
         """
         self.by_lease: dict[int, LeasedWorker] = {}
-        self.pending: dict[int, PendingTask] = {}
+        self.pending: Unfinished[PendingTask, TaskBurst] = Unfinished()
         self.dirty: set[int] = set()
         """The numbers of the classes with queued tasks that `pump_dirty` must look at."""
         self.resting: list[tuple[float, PendingTask]] = []
@@ -114,6 +136,8 @@ class TaskMachine:
         attempt.
         """
         self.node_deaths = NodeDeaths(self._decided)
+        self._latest: tuple[ClassKey, SchedulingClass] | None = None
+        """The key and class of the last call that came without a record."""
         self._now = 0.0
         """The time of the last tick or grant."""
         self.idle_return_s: float | None = None
@@ -142,6 +166,7 @@ class TaskMachine:
             return
         found.is_over = True
         if not found.workers:
+            self._latest = None
             del self.classes[key], self._numbered[found.number]
             self.dirty.discard(found.number)
             found.announced = 0
@@ -152,13 +177,64 @@ class TaskMachine:
         scheduling_class = self.classes.get(task.key) or self.class_of(task.key)
         queue = scheduling_class.queue
         queue.append(task)
-        nobody_asked = not scheduling_class.workers and not scheduling_class.announced
-        if scheduling_class.idle or nobody_asked:
+        queue.last = task.number
+        self._queued(scheduling_class)
+
+    def join(
+        self,
+        template: Template,
+        number: int,
+        args: CallArguments,
+        ref: ObjectRef[Any],
+        created: float,
+        parent: Parent | None,
+    ) -> bool:
+        """Queue a call as part of a burst. Returns False if the call needs a record.
+
+        A call joins a burst if it follows directly on another call of its class. A burst begins
+        only if no worker can run the call now.
+        """
+        key = template.key
+        if self._latest is None or self._latest[0] is not key:
+            self._latest = key, self.class_of(key)
+        scheduling_class = self._latest[1]
+        queue = scheduling_class.queue
+        burst = queue.open
+        if queue.last != number - 1:
+            return False
+        if burst is None or burst.template is not template or burst.parent != parent:
+            nobody_asked = not scheduling_class.workers and not scheduling_class.announced
+            if scheduling_class.idle or nobody_asked:
+                return False
+            burst = TaskBurst(self.pending, number, parent, template)
+            self.pending.add(burst)
+            queue.begin(burst)
+        queue.add(burst, number, args, ref, created)
+        if queue.size >= queue.pump_at or scheduling_class.idle:
+            self.pump(scheduling_class)
+        self.dirty.add(scheduling_class.number)
+        return True
+
+    def _queued(self, scheduling_class: SchedulingClass) -> None:
+        """Look at a queue that has got one more task, if a worker is idle or if it is time."""
+        if scheduling_class.idle or not (scheduling_class.workers or scheduling_class.announced):
             self.pump(scheduling_class)
         else:
             self.dirty.add(scheduling_class.number)
-            if len(queue) & 63 == 0:
+            if scheduling_class.queue.size >= scheduling_class.queue.pump_at:
                 self.pump(scheduling_class)
+
+    def own(self, number: int) -> PendingTask | None:
+        """Return the record of a task that has not ended, made now if the task is part of a
+        burst.
+        """
+        burst = self.pending.burst_of(number)
+        if burst is not None:
+            if burst.worker is not None:
+                burst.worker.inflight.split(burst, number)
+            else:
+                self.class_of(burst.key).queue.split(burst, number)
+        return self.pending.records.get(number)
 
     def pump_dirty(self) -> None:
         """Send the tasks that may be sent in advance, and request workers for the others."""
@@ -179,6 +255,10 @@ class TaskMachine:
                 self._send_ahead(scheduling_class)
         if queue or scheduling_class.announced:
             self._announce(scheduling_class)
+        if scheduling_class.workers:
+            queue.look_later(sum(worker.inflight.size for worker in scheduling_class.workers))
+        else:
+            queue.pump_at = (queue.size | (ASK_AFTER - 1)) + 1
 
     def _send_ahead(self, scheduling_class: SchedulingClass) -> None:
         queue = scheduling_class.queue
@@ -193,11 +273,14 @@ class TaskMachine:
                 # This worker is busy with a slow task, so it gets no more tasks until that task is
                 # done.
                 continue
-            room = self._room(queue[0], worker)
-            if room > 0:
-                self._give(worker, min(room, share), urgent=len(worker.inflight) < 8)
+            room = self._room(queue.head, worker)
+            count = min(room, share)
+            if count > 0:
+                # Small additions to a long pipeline wait for the next flush.
+                is_urgent = count >= FEW or len(worker.inflight) < FEW
+                self._give(worker, count, urgent=is_urgent)
 
-    def _room(self, task: PendingTask, worker: LeasedWorker) -> int:
+    def _room(self, task: PendingTask | TaskBurst, worker: LeasedWorker) -> int:
         function = task.template.function
         mean = function.mean_s
         if mean is None or function.failed or task.retries == 0:
@@ -208,18 +291,25 @@ class TaskMachine:
     def _give(self, worker: LeasedWorker, count: int, *, urgent: bool) -> None:
         queue = worker.scheduling_class.queue
         inflight = worker.inflight
-        batch: list[PendingTask] = []
-        function = queue[0].template.function
-        while queue and len(batch) < count:
-            task = queue[0]
-            alone = task.template.function is not function or task.retries == 0
-            if inflight and alone:
+        batch: list[PendingTask | TaskBurst] = []
+        function: FunctionRecord | None = None
+        left = count
+        while queue and left:
+            head = queue.head
+            if function is None:
+                function = head.template.function
+            if inflight and (head.template.function is not function or head.retries == 0):
                 # the mean of another function does not apply; a task without retries is sent alone
                 break
-            queue.popleft()
-            task.worker = worker
-            inflight[task.number] = task
-            batch.append(task)
+            taken = queue.popleft() if count == 1 else queue.take(left)
+            taken.worker = worker
+            if isinstance(taken, TaskBurst):
+                inflight.add(taken)
+                left -= len(taken)
+            else:
+                inflight[taken.number] = taken
+                left -= 1
+            batch.append(taken)
         if batch:
             self._effects.send_tasks(worker, batch, urgent)
 
@@ -227,7 +317,7 @@ class TaskMachine:
         queue = scheduling_class.queue
         count = len(queue)
         if count:
-            mean = queue[0].template.function.mean_s
+            mean = queue.head.template.function.mean_s
             moving = [w for w in scheduling_class.workers if not (w.recalled or w.is_stopping)]
             if mean is not None and moving and not scheduling_class.key.each:
                 # Workers that make progress will get to most of the tasks anyway.
@@ -248,6 +338,20 @@ class TaskMachine:
         task.worker = None
         self._moved(worker, now)
         return task
+
+    def finished_burst(
+        self, worker: LeasedWorker, first: int, most: int, now: float
+    ) -> TaskBurst | None:
+        """Remove tasks whose results have come from their worker's pipeline: task `first` and at
+        most `most` in all that follow it in its burst. Returns None if the first task is in no
+        burst.
+        """
+        burst = worker.inflight.finish(first, most)
+        if burst is None:
+            return None
+        burst.worker = None
+        self._moved(worker, now)
+        return burst
 
     def _moved(self, worker: LeasedWorker, now: float) -> None:
         worker.sent_at = now
@@ -371,7 +475,7 @@ class TaskMachine:
         scheduling_class.granted += 1
         return scheduling_class
 
-    def refused(self, class_number: int, reason: str, fatal: bool) -> list[PendingTask]:
+    def refused(self, class_number: int, reason: str, fatal: bool) -> list[PendingTask | TaskBurst]:
         """Handle the node's refusal of this class. With `fatal` its tasks fail; otherwise they
         wait.
 
@@ -382,10 +486,11 @@ class TaskMachine:
             return []  # the class no longer exists
         scheduling_class.refusal = reason
         if not fatal:
-            return [task for task in scheduling_class.queue if task.state == PENDING_NODE]
+            queue = scheduling_class.queue
+            queue.open = None  # tasks that come later are in another state
+            return [entry for entry in queue if entry.state == PENDING_NODE]
         scheduling_class.announced = 0
-        while scheduling_class.queue:
-            task = scheduling_class.queue.popleft()
+        for task in scheduling_class.queue.take_all():
             self.pending.pop(task.number, None)
             self._effects.fail(task, "refused", reason)
         return []
@@ -433,8 +538,7 @@ class TaskMachine:
         No attempt is counted, because none of the tasks has started.
         """
         self._forget(worker)
-        tasks = list(worker.inflight.values())
-        worker.inflight.clear()
+        tasks = worker.inflight.take_all()
         again = [task for task in tasks if not task.cancelled]
         self._take_back([task for task in tasks if task.cancelled])
         for task in again:
@@ -451,8 +555,7 @@ class TaskMachine:
         started.
         """
         self._forget(worker)
-        tasks = list(worker.inflight.values())
-        worker.inflight.clear()
+        tasks = worker.inflight.take_all()
         if not tasks:
             return
         head, rest = tasks[0], tasks[1:]

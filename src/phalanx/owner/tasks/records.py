@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import msgspec
 
 from phalanx.model.lifecycle import PENDING_ARGS, PENDING_NODE
 from phalanx.objects.reference import ObjectRef
 from phalanx.observe.task_journal import TASK_ALONE, About
+from phalanx.owner.bursts import Burst, Pipeline, Unfinished, WorkQueue
+from phalanx.owner.children import Parent
 from phalanx.owner.transport import Connection
 from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Payload
@@ -51,6 +53,19 @@ class FunctionRecord:
             self.mean_s = seconds
         else:
             self.mean_s = mean + _WEIGHT * (seconds - mean)
+
+    def observe_all(self, started: Sequence[float], ended: Sequence[float]) -> None:
+        """Add runs that began and ended at these times, in order. The result is that of `observe`
+        for each run.
+        """
+        mean = self.mean_s
+        for begin, end in zip(started, ended, strict=True):
+            seconds = end - begin
+            if mean is None or seconds > 4 * mean:
+                mean = seconds
+            else:
+                mean += _WEIGHT * (seconds - mean)
+        self.mean_s = mean
 
 
 _USUAL = frozenset({"CPU", "GPU", "memory"})
@@ -108,6 +123,15 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float | None = None
     backpressure: int = -1
     about: About = TASK_ALONE
+
+    @property
+    def goes_in_bursts(self) -> bool:
+        """Whether calls with plain arguments may be submitted as bursts: each has one result, and
+        many of them may be sent to a worker in advance.
+        """
+        key = self.key
+        alone = key.single or key.each or key.once or self.timeout_s is not None
+        return self.returns == 1 and self.max_retries != 0 and not alone
 
 
 class TaskRecipe:
@@ -177,8 +201,58 @@ class PendingTask(PendingWork):
         """The connection to the worker that has the task; None if no worker has it."""
         return None if self.worker is None else self.worker.connection
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether listings show the task."""
+        return self.template.about.is_listed
+
     def recipe(self) -> TaskRecipe:
         return TaskRecipe(self.template)
+
+
+class TaskBurst(Burst[PendingTask]):
+    """Tasks of one template with consecutive numbers, in the same state."""
+
+    __slots__ = ("state", "template", "worker")
+
+    def __init__(
+        self,
+        unfinished: Unfinished[PendingTask, Any],
+        first: int,
+        parent: Parent | None,
+        template: Template,
+    ) -> None:
+        super().__init__(unfinished, first, parent)
+        self.template = template
+        self.state = PENDING_NODE
+        self.worker: LeasedWorker | None = None
+
+    @property
+    def key(self) -> ClassKey:
+        """The scheduling class of the tasks."""
+        return self.template.key
+
+    @property
+    def retries(self) -> int:
+        """How often each task may be retried."""
+        return self.template.max_retries
+
+    @property
+    def is_listed(self) -> bool:
+        return self.template.about.is_listed
+
+    def _like(self) -> Self:
+        burst = type(self)(self.unfinished, self.first, self.parent, self.template)
+        burst.state, burst.worker = self.state, self.worker
+        return burst
+
+    def _record(
+        self, number: int, args: Payload, ref: ObjectRef[Any], created: float
+    ) -> PendingTask:
+        task = PendingTask(number, self.template, args, None, None, [ref])
+        task.state, task.worker = self.state, self.worker
+        task.created, task.parent = created, self.parent
+        return task
 
 
 class LeasedWorker:
@@ -208,7 +282,7 @@ class LeasedWorker:
         key = scheduling_class.key
         self.once = key.once or not worker.startswith(key.near)
         """Whether the worker is returned as soon as there is no task for it."""
-        self.inflight: dict[int, PendingTask] = {}
+        self.inflight: Pipeline[PendingTask, TaskBurst] = Pipeline()
         self.connection: Connection | None = None
         self.functions_sent: set[bytes] = set()
         """The keys of the functions that were sent over the worker's connection."""
@@ -243,7 +317,7 @@ class SchedulingClass:
     def __init__(self, number: int, key: ClassKey) -> None:
         self.number = number
         self.key = key
-        self.queue: deque[PendingTask] = deque()
+        self.queue: WorkQueue[PendingTask, TaskBurst] = WorkQueue()
         self.workers: list[LeasedWorker] = []
         self.idle: list[LeasedWorker] = []
         self.announced = 0

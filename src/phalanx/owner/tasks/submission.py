@@ -17,8 +17,9 @@ from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.model.lifecycle import INFEASIBLE, PENDING_ARGS, PENDING_NODE, SUBMITTED
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
+from phalanx.objects.serialization import CallArguments, pack_call
 from phalanx.objects.streams import Stream
-from phalanx.observe.task_journal import TaskJournal
+from phalanx.observe.task_journal import Runs, TaskJournal
 from phalanx.owner.children import Children, Parent
 from phalanx.owner.objects.owned import OwnedObjects
 from phalanx.owner.objects.table import NoteMade
@@ -28,7 +29,13 @@ from phalanx.owner.tasks.failures import error_kind, error_of
 from phalanx.owner.tasks.leased_workers import LeasedWorkers, read_strategy
 from phalanx.owner.tasks.leases import TaskMachine
 from phalanx.owner.tasks.locality import Locality
-from phalanx.owner.tasks.records import LeasedWorker, PendingTask, SchedulingClass, Template
+from phalanx.owner.tasks.records import (
+    LeasedWorker,
+    PendingTask,
+    SchedulingClass,
+    TaskBurst,
+    Template,
+)
 from phalanx.owner.tasks.timeouts import Timeouts
 from phalanx.owner.transport import Connection
 from phalanx.owner.work import CANCELLED
@@ -42,7 +49,9 @@ from phalanx.protocol.messages import (
     Lease,
     Payload,
     Recall,
+    Results,
     Task,
+    Tasks,
     Value,
 )
 from phalanx.protocol.node_messages import Granted, Refused
@@ -116,6 +125,24 @@ class Submission:
         else:
             self.start(task)
 
+    def call(
+        self, template: Template, args: CallArguments, parent: Parent | None
+    ) -> ObjectRef[Any]:
+        """Run a function that `goes_in_bursts`, without references among its arguments. Returns the
+        reference to the result.
+        """
+        number = next(self._numbers)
+        ref = make_ref(self._me, (number << INDEX_BITS) + 1)
+        if self.note_made is not None:
+            self.note_made([ref], "task call")
+        now = self._wall()
+        if self._is_closed or not self.machine.join(template, number, args, ref, now, parent):
+            task = PendingTask(number, template, pack_call(args), None, None, [ref])
+            self.submit(task, parent)
+        elif parent is not None:
+            self._children.add(parent, number)
+        return ref
+
     def hold_back(self, task: PendingTask) -> None:
         """Keep a new task back until another part starts or fails it."""
         self.journal.begin(task, self._wall())
@@ -141,8 +168,6 @@ class Submission:
             refs = [make_ref(me, base + 1)]
         else:
             refs = [make_ref(me, base + i) for i in range(1, returns + 1)]
-        for ref in refs:
-            ref._task = number
         if self.note_made is not None:
             self.note_made(refs, "task call")
         return PendingTask(number, template, args, inputs, pins, refs)
@@ -193,30 +218,38 @@ class Submission:
 
     def waited_for(self, refs: list[ObjectRef[Any]]) -> None:
         """Record that a reader waits for these objects, if their tasks run near their arguments."""
-        pending = self.machine.pending
+        pending = self.machine.pending.records  # tasks in bursts have no references as arguments
         mine = (pending.get(r._number >> INDEX_BITS) for r in refs if r._owner == self._me)
         self.locality.waited_for(task for task in mine if task is not None)
 
     # ---- effects of the machine --------------------------------------------------------------
 
-    def send_tasks(self, worker: LeasedWorker, tasks: list[PendingTask], urgent: bool) -> None:
+    def send_tasks(
+        self, worker: LeasedWorker, tasks: list[PendingTask | TaskBurst], urgent: bool
+    ) -> None:
         """Send these tasks, in order: with `urgent` at once, otherwise with the next flush."""
         connection = worker.connection
         assert connection is not None
         sent = worker.functions_sent
         for_sending = self._objects.for_sending
-        if len(worker.inflight) == len(tasks):
+        if worker.inflight.size == sum(map(_count, tasks)):
             worker.sent_at = self._clock()
         when = self._wall()
         for task in tasks:
             template = task.template
             function = template.function
-            self.journal.move(task, SUBMITTED, when)
+            if isinstance(task, TaskBurst):
+                self.journal.move_all(task, len(task), SUBMITTED, when)
+            else:
+                self.journal.move(task, SUBMITTED, when)
             if function.key not in sent:
                 sent.add(function.key)
                 connection.post(
                     Function(function.key, function.pickle, function.name, function.max_calls)
                 )
+            if isinstance(task, TaskBurst):
+                connection.post(Tasks(task.first, function.key, task.packed(), template.name))
+                continue
             inputs = [for_sending(ref) for ref in task.inputs] if task.inputs else []
             connection.post(
                 Task(
@@ -299,7 +332,11 @@ class Submission:
             for task in self.machine.refused(
                 message.scheduling_class, message.reason, message.fatal
             ):
-                self.journal.move(task, INFEASIBLE, self._wall(), message.reason)
+                if isinstance(task, TaskBurst):
+                    count, when = len(task), self._wall()
+                    self.journal.move_all(task, count, INFEASIBLE, when, message.reason)
+                else:
+                    self.journal.move(task, INFEASIBLE, self._wall(), message.reason)
         if not message.fatal and message.reason not in self._warned:
             self._warned.add(message.reason)
             waiting = "Tasks wait that no node can run: " if message.scheduling_class else ""
@@ -324,6 +361,33 @@ class Submission:
         if task.inputs:
             self.locality.note_reads(task.inputs, connection.peer)
         self._results.deliver(task, template.returns, message, connection.peer)
+
+    def done_together(self, connection: Connection, message: Results, at: int, now: float) -> int:
+        """Deliver the results in a message from position `at` on, as far as their tasks are part of
+        one burst. Returns their number; 0 if the first task has a record.
+        """
+        first, most = message.first + at, len(message.values) - at
+        burst = self.workers.finished_burst(connection, first, most, now)
+        if burst is None:
+            return 0
+        part = message.part(at, len(burst))
+        template = burst.template
+        function = template.function
+        function.observe_all(part.started, part.ended)
+        function.failed = False
+        runs = Runs(
+            burst.first,
+            template.name,
+            template.about,
+            connection.peer,
+            started=part.started,
+            ended=part.ended,
+            created=burst.created,
+            parent=burst.parent,
+        )
+        self.journal.ran_all(burst, runs)
+        self._objects.complete_all(burst.refs, part.values)
+        return len(burst)
 
     def failed(self, connection: Connection, message: Failed, now: float) -> None:
         """Handle a task that raised an error, or that stopped because it was asked to."""
@@ -420,8 +484,7 @@ class Submission:
         """Fail all tasks: the node's process has ended, or this process leaves its node."""
         self._is_closed = True
         error = failures.failed(LocalNodeDiedError("The node process is gone."))
-        pending, self.machine.pending = self.machine.pending, {}
-        for task in pending.values():
+        for task in self.machine.pending.clear():
             self.end(task, error)
 
     def record_left(self) -> None:
@@ -452,3 +515,7 @@ class Submission:
             self._record_failure(task, kind or "TASK_EXECUTION_EXCEPTION")
             self.journal.move(task, STATE_FAILED, self._wall())
         self._results.fail(task, error)
+
+
+def _count(task: PendingTask | TaskBurst) -> int:
+    return len(task) if isinstance(task, TaskBurst) else 1

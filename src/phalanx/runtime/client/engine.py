@@ -111,7 +111,12 @@ class ClientRuntime:
         self.waiting = ClientWaiting(self.hooks, conversation)
         self.reactor = SimpleNamespace(kick=_nothing)
         self.caller = ClientCaller(
-            me, self.lock, cast(Any, self.owner.calls), self.packer.pack, cast(Any, self.hooks)
+            me,
+            self.lock,
+            cast(Any, self.owner.calls),
+            self.packer.pack,
+            cast(Any, self.hooks),
+            _nothing,
         )
         conversation.before_sending = self.hooks.left_streams
         conversation.on_lost = self._lost

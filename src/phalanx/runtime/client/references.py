@@ -66,7 +66,6 @@ class ClientReferences:
     def made(self, number: int, index: int) -> ObjectRef[Any]:
         """Return a new reference, which this client has named: a result of its work."""
         ref = make_ref(self._me, (number << INDEX_BITS) + index)
-        ref._task = number
         self._keep(ref, 1)
         return ref
 

@@ -252,10 +252,7 @@ class Submitting:
 
     def _results(self, number: int, returns: int) -> list[ObjectRef[Any]]:
         count = 1 if returns == -2 else returns
-        refs = [make_ref(self._me, (number << INDEX_BITS) + i) for i in range(1, count + 1)]
-        for ref in refs:
-            ref._task = number
-        return refs
+        return [make_ref(self._me, (number << INDEX_BITS) + i) for i in range(1, count + 1)]
 
     def _keep(self, refs: Any, stream: Stream | None) -> None:
         """Hold results for the client, which has made their names."""

@@ -17,7 +17,13 @@ from phalanx.model.ids import INDEX_BITS, GangId
 from phalanx.model.lifecycle import PENDING_CREATION
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef
-from phalanx.objects.serialization import Pickled, dumps_whole, serialize
+from phalanx.objects.serialization import (
+    CallArguments,
+    Pickled,
+    dumps_whole,
+    pack_call,
+    serialize,
+)
 from phalanx.objects.streams import Stream
 from phalanx.owner.actors.client import CallOptions
 from phalanx.owner.tasks.records import Template
@@ -93,6 +99,12 @@ class ClientTasks:
         return Work(
             number=number, template=template, args=args, inputs=inputs, pins=pins, refs=refs
         )
+
+    def call(self, template: Template, args: CallArguments, parent: Any) -> ObjectRef[Any]:
+        """Run a function that `goes_in_bursts`. Returns the reference to the result."""
+        task = self.new(template, pack_call(args), None, None)
+        self.submit(task)
+        return task.refs[0]
 
     def submit(self, task: Work, parent: Any = None, stream: Stream | None = None) -> None:
         """Send a new task to the driver."""
@@ -199,6 +211,9 @@ class ClientActor:
 class ClientCalls:
     """The calls of actors by a client."""
 
+    growing = ()
+    """No call waits for others."""
+
     def __init__(
         self, references: ClientReferences, conversation: Conversation, numbers: Iterator[int]
     ) -> None:
@@ -227,6 +242,20 @@ class ClientCalls:
             number=number, client=client, method=method, args=args, inputs=inputs, pins=pins,
             refs=refs, keep=keep, options=options,
         )  # fmt: skip
+
+    def call(
+        self,
+        client: ClientActor,
+        method: str,
+        args: CallArguments,
+        options: CallOptions,
+        keep: ObjectRef[Any] | None,
+        parent: Any,
+    ) -> ObjectRef[Any]:
+        """Call a method that has one result. Returns the reference to the result."""
+        call = self.new(client, method, pack_call(args), None, None, options, keep)
+        self.submit(call, parent)
+        return call.refs[0]
 
     def submit(self, call: Work, parent: Any, stream: Stream | None = None) -> None:
         """Send a new call to the driver."""
@@ -316,7 +345,6 @@ class ClientObjects:
     def put(self, number: int, payload: Payload, hold: None, inner: Any) -> ObjectRef[Any]:
         """Send a value to the driver. Returns its reference."""
         ref = self._references.made(number >> INDEX_BITS, number & ((1 << INDEX_BITS) - 1))
-        ref._task = None
         self._conversation.tell(m.PutObject(ref._number, payload))
         return ref
 

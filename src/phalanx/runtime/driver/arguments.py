@@ -18,6 +18,21 @@ ends).
 """
 
 
+TOGETHER_BYTES = 1 << 14
+"""The largest size in bytes of the arguments of a call that shares a message with other calls."""
+
+
+def shareable(
+    payload: Payload, inputs: list[ObjectRef[Any]] | None, pins: list[Any] | None
+) -> bytes | None:
+    """Return packed arguments that may share a message with those of other calls; None if they
+    contain references or are large.
+    """
+    if inputs is None and pins is None and isinstance(payload, bytes):
+        return payload if len(payload) <= TOGETHER_BYTES else None
+    return None
+
+
 def pack_arguments(
     pack: Callable[[Any], PackedValue], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Packed:

@@ -17,7 +17,7 @@ from phalanx.model.options import DEFAULT_RETRIES, required_resources
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.signatures import count_of
 from phalanx.objects.reference import ObjectRef
-from phalanx.objects.serialization import dumps_definition
+from phalanx.objects.serialization import CallArguments, are_plain, dumps_definition
 from phalanx.objects.streams import ObjectRefGenerator, Stream
 from phalanx.observe.task_journal import About
 from phalanx.owner.tasks.gangs import OwnedGangs
@@ -26,7 +26,7 @@ from phalanx.owner.tasks.submission import Submission
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.node import ExplainTask
 from phalanx.protocol.requests.request import Request
-from phalanx.runtime.driver.arguments import pack_arguments
+from phalanx.runtime.driver.arguments import pack_arguments, shareable
 from phalanx.runtime.driver.job_settings import JobSettings
 from phalanx.runtime.driver.reference_hooks import ReferenceHooks
 from phalanx.runtime.driver.strategies import (
@@ -35,7 +35,7 @@ from phalanx.runtime.driver.strategies import (
     strategy_of,
 )
 from phalanx.runtime.driver.values import Packed
-from phalanx.runtime.engine import dialect
+from phalanx.runtime.engine import dialect, tracing
 from phalanx.runtime.engine.definitions import FunctionDefinition
 from phalanx.scheduler.placement.strategies import WHOLE_GROUP
 from phalanx.worker import launch_hooks
@@ -57,11 +57,12 @@ class BoundFunction:
         """Templates by placement group. They are for calls by tasks that pass their own placement
         group on.
         """
+        self._goes_in_bursts = self._template.goes_in_bursts
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         submitter = self._submitter
+        tasks = submitter.tasks
         template = self._template
-        payload, inputs, pins = pack_arguments(submitter.pack, self._name, args, kwargs)
         context = current.get()
         parent = None
         if context is not None:
@@ -69,9 +70,23 @@ class BoundFunction:
         lease = of_process.actor if context is None else context.lease
         if lease is not None and lease.capture and lease.group is not None:
             template = self._in_group(lease.group)
+        goes_in_bursts = self._goes_in_bursts
+        if template is not self._template:
+            goes_in_bursts = template.goes_in_bursts
+        packed: CallArguments | None
+        if goes_in_bursts and not kwargs and tracing.active is None and are_plain(args):
+            packed = args
+        else:
+            payload, inputs, pins = pack_arguments(submitter.pack, self._name, args, kwargs)
+            packed = shareable(payload, inputs, pins) if goes_in_bursts else None
+        if packed is not None:
+            with submitter.lock:
+                ref = tasks.call(template, packed, parent)
+            if tasks.machine.dirty:
+                submitter.kick()
+            return ref
         returns = template.returns
         stream = Stream(submitter.me) if returns < 0 else None
-        tasks = submitter.tasks
         task = tasks.new(template, payload, inputs, pins)
         with submitter.lock:
             tasks.submit(task, parent, stream)

@@ -18,12 +18,14 @@ from phalanx.model.raw_bytes import encoded
 from phalanx.model.signatures import ANYTHING, ActorShape, MethodShape, count_of
 from phalanx.objects.handle import ActorHandle, ActorMethod
 from phalanx.objects.reference import ObjectRef
+from phalanx.objects.serialization import CallArguments, are_plain
 from phalanx.objects.streams import ObjectRefGenerator, Stream
 from phalanx.owner.actors.calls import Calls
 from phalanx.owner.actors.client import ActorClient, CallOptions
-from phalanx.runtime.driver.arguments import pack_arguments
+from phalanx.runtime.driver.arguments import pack_arguments, shareable
 from phalanx.runtime.driver.reference_hooks import ReferenceHooks
 from phalanx.runtime.driver.values import Packed
+from phalanx.runtime.engine import tracing
 from phalanx.worker.context import current
 
 T = TypeVar("T")
@@ -34,7 +36,7 @@ _BUILT_IN = ("__ray_ready__", "__ray_call__", "__ray_terminate__")
 class EmbeddedMethod(ActorMethod):
     """A method of an actor. It keeps the actor alive, but not the handle from which it came."""
 
-    __slots__ = ("_client", "_name", "_options", "_ref", "_settled", "_shape", "_whole")
+    __slots__ = ("_client", "_exact", "_name", "_options", "_ref", "_settled", "_shape", "_whole")
 
     def __init__(
         self,
@@ -51,6 +53,7 @@ class EmbeddedMethod(ActorMethod):
         self._shape = shape
         self._whole = whole
         self._options = options
+        self._exact = shape.arity.exact
         self._settled: CallOptions | None = None
         """The options that all calls of the method share; None before the first call."""
 
@@ -78,23 +81,35 @@ class EmbeddedMethod(ActorMethod):
                 f"This handle is of an actor of an earlier session ({self._whole.class_name}). It "
                 "might be dead or it's from a different cluster: make the actor again."
             )
-        self._shape.arity.check(self._name, args, kwargs)
+        if kwargs or len(args) != self._exact:
+            self._shape.arity.check(self._name, args, kwargs)
         limit = self._whole.max_pending_calls
         if 0 < limit <= client.pending:
             raise PendingCallsLimitExceeded(
                 f"The actor {self._whole.class_name} already has {client.pending} pending calls "
                 f"from this handle; max_pending_calls={limit}. Wait for some of them first."
             )
-        payload, inputs, pins = pack_arguments(caller.pack, self._name, args, kwargs)
-        settled = self._settled
-        if settled is None:
-            settled = self._settled = self._settle()
-        returns = settled.returns
-        stream = Stream(caller.me) if returns < 0 else None
+        options = self._settled
+        if options is None:
+            options = self._settled = self._settle()
         context = current.get()
         parent = None if context is None else (context.owner, context.number)
-        calls = caller.calls
-        call = calls.new(client, self._name, payload, inputs, pins, settled, self._ref)
+        calls, name, ref = caller.calls, self._name, self._ref
+        returns = options.returns
+        packed: CallArguments | None
+        if returns == 1 and not kwargs and tracing.active is None and are_plain(args):
+            packed = args
+        else:
+            payload, inputs, pins = pack_arguments(caller.pack, name, args, kwargs)
+            packed = shareable(payload, inputs, pins) if returns == 1 else None
+        if packed is not None:
+            with caller.lock:
+                result = calls.call(client, name, packed, options, ref, parent)
+            if calls.growing:
+                caller.kick()
+            return result
+        stream = Stream(caller.me) if returns < 0 else None
+        call = calls.new(client, name, payload, inputs, pins, options, ref)
         with caller.lock:
             calls.submit(call, parent, stream)
         refs = call.refs
@@ -218,7 +233,10 @@ class Caller:
         calls: Calls,
         pack: Callable[[Any], Packed],
         hooks: ReferenceHooks,
+        kick: Callable[[], None],
     ) -> None:
+        """`kick` makes posted messages leave soon."""
+        self.kick = kick
         self.me = me
         self.lock = lock
         self.calls = calls

@@ -11,7 +11,7 @@ from phalanx.errors import ProtocolError
 from phalanx.owner.core import OwnerCore
 from phalanx.protocol.asking import Reply
 from phalanx.protocol.cluster_messages import NodeDied
-from phalanx.protocol.messages import Done, Hello, Message
+from phalanx.protocol.messages import Done, Hello, Message, Results
 from phalanx.protocol.node_messages import (
     ActorUpdate,
     CreateActor,
@@ -123,6 +123,11 @@ class Incoming:
                     while type(message) is Done:
                         owner.done(connection, message, now)
                         message = next(messages, None)
+                continue
+            if isinstance(message, Results):
+                with lock:
+                    owner.done_together(connection, message, now)
+                message = next(messages, None)
                 continue
             if executor is None or not executor.handle(connection, message):
                 with lock:

@@ -58,6 +58,11 @@ class Waiter:
             if self.event is not None:
                 self.event.set()
 
+    def notify_of(self, count: int) -> None:
+        """Count this number of the awaited objects as ready."""
+        self.needed -= count - 1
+        self.notify()
+
     def finish(self) -> None:
         """End the wait."""
         self.done = True

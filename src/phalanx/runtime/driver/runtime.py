@@ -157,7 +157,7 @@ class Runtime:
             self.reactor.kick,
         )
         self.caller = handles.Caller(
-            process_id, self.lock, owner.calls, self.packer.pack, self.hooks
+            process_id, self.lock, owner.calls, self.packer.pack, self.hooks, self.reactor.kick
         )
         self._incoming = Incoming(owner, node, self.lock, self._on_other, self._drop)
         # without a function call between these statements

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol
 
 from phalanx.errors import GetTimeoutError
 from phalanx.objects.reference import ObjectRef, Vanished, ended_processes
-from phalanx.objects.serialization import deserialize
+from phalanx.objects.serialization import deserialize, deserialize_all
 from phalanx.objects.streams import Stream
 from phalanx.owner.objects.references import References
 from phalanx.owner.objects.table import ObjectTable
@@ -98,14 +98,13 @@ class Waiting:
             self._raise_first(refs, deadline)
         if missing and not self._wait(missing, len(missing), timeout_s, fail_fast=True):
             self._raise_late(refs, timeout_s)
+        values = [ref._value for ref in refs]
+        if set(map(type, values)) == {bytes}:
+            return deserialize_all(values)  # type: ignore[arg-type]
         if missing:
             self._raise_first(refs, deadline)
-        read = self._read
         try:
-            return [
-                deserialize(value) if type(value := ref._value) is bytes else read(ref, deadline)
-                for ref in refs
-            ]
+            return [self._value_of(ref, deadline) for ref in refs]
         except BaseException:
             for ref in refs:  # one error is raised for all objects
                 mark_read(ref)
@@ -169,10 +168,11 @@ class Waiting:
             raise GetTimeoutError(
                 f"Get timed out: {self._tell(ref, f' was not ready after {timeout_s} s')}."
             )
+        return self._value_of(ref, deadline)
+
+    def _value_of(self, ref: ObjectRef[Any], deadline: float | None) -> Any:
         value = ref._value
-        if type(value) is bytes:
-            return deserialize(value)
-        return self._read(ref, deadline)
+        return deserialize(value) if type(value) is bytes else self._read(ref, deadline)
 
     def _read(self, ref: ObjectRef[Any], deadline: float | None) -> Any:
         """Return the value of a ready object. If the object was lost, wait for it again."""
@@ -296,23 +296,10 @@ class Waiting:
         if timeout_s is not None and timeout_s <= 0:
             return self._poll(missing, needed)
         waiter = Waiter(needed, fail_fast)
-        fetch = self._objects.fetch
-        me = self._me
         if ended_processes:
             check_session(missing)
-        has_own = False
         with self._lock:
-            for ref in missing:
-                is_own = ref._owner == me
-                has_own = has_own or is_own
-                if ref._value is not None:
-                    waiter.notify()
-                elif ref._waiters is None:
-                    ref._waiters = [waiter]
-                else:
-                    ref._waiters.append(waiter)
-                if not is_own or ref._hold is not None:
-                    fetch(ref)
+            has_own = self._await(missing, waiter)
         try:
             self._flush()
             if waiter.done:
@@ -325,6 +312,26 @@ class Waiting:
         finally:
             if not waiter.done or len(missing) > needed:
                 self._forget(missing, waiter)
+
+    def _await(self, missing: list[ObjectRef[Any]], waiter: Waiter) -> bool:
+        """Let `waiter` be told of these objects, and fetch them. Returns whether any of them is
+        this process's own.
+        """
+        fetch, me = self._objects.fetch, self._me
+        has_own = False
+        alone = (waiter,)
+        for ref in missing:
+            if ref._value is not None:
+                waiter.notify()
+            elif ref._waiters is None:
+                ref._waiters = alone
+            else:
+                ref._waiters = [*ref._waiters, waiter]
+            is_own = ref._owner == me
+            has_own = has_own or is_own
+            if not is_own or ref._hold is not None:
+                fetch(ref)
+        return has_own
 
     def _wait_in_task(
         self, waiter: Waiter, deadline: float | None, patience_s: float = _PATIENCE_S
@@ -369,7 +376,8 @@ class Waiting:
         with self._lock:
             for ref in refs:
                 if ref._waiters is not None and waiter in ref._waiters:
-                    ref._waiters.remove(waiter)
+                    others = [one for one in ref._waiters if one is not waiter]
+                    ref._waiters = others or None
 
 
 def check_session(refs: list[ObjectRef[Any]]) -> None:

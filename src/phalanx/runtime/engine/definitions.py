@@ -24,6 +24,7 @@ class FunctionDefinition:
         self.function = function
         self.name = f"{function.__module__}.{function.__qualname__}"
         self.arity = arity_of(function)
+        self.exact = self.arity.exact
         self.record: Any = None
         """The function in the form in which the runtime sends it. It is set at the first use."""
 

@@ -10,13 +10,13 @@ import sys
 import threading
 import time
 from collections.abc import Coroutine
-from time import monotonic
+from types import GeneratorType
 from typing import Any, NoReturn
 
 from phalanx.errors import AsyncioActorExit, RuntimeEnvSetupError, WorkerExit
 from phalanx.objects import failures
 from phalanx.protocol.actor_creation import Creation
-from phalanx.protocol.messages import Call, Done, Failed, Message
+from phalanx.protocol.messages import Call, Done, Failed, Message, Payload
 from phalanx.protocol.node_messages import ActorFailed, ActorLeaving, ActorReady, CreateActor
 from phalanx.runtime.driver.reactor import Waiter
 from phalanx.runtime.driver.runtime import Runtime
@@ -89,6 +89,8 @@ class ActorHost:
         """Whether the actor has ended and all its results were sent."""
         self._draining = False
         self._means: dict[str, float] = {}
+        self._names: dict[str, str] = {}
+        """The names of methods in listings and errors."""
         self._methods = ActorMethods(None)
         self.setup_error: RuntimeEnvSetupError | None = None
         """The error of the job's setup hook, because of which the actor is not constructed; None if
@@ -247,11 +249,8 @@ class ActorHost:
                 connection, call = parts_of(entry)
                 mean = self._means.get(call.method, 1.0)
                 outbox.flush_before(mean)
-                before = monotonic()
-                message = self._run(connection, call)
-                self._means[call.method] = mean + 0.2 * (monotonic() - before - mean)
-                if message is not None:
-                    outbox.post(connection, message)
+                seconds = self._run(connection, call)
+                self._means[call.method] = mean + 0.2 * (seconds - mean)
                 continue
             outbox.flush()
             if self._draining:
@@ -265,27 +264,35 @@ class ActorHost:
             self._waiter = None
 
     def _context(self, connection: Connection, call: Call) -> TaskContext:
-        name = call.name or f"{self._creation.class_name}.{call.method}"
-        context = TaskContext(connection.peer, call.number, name, call.attempt, self._lease, True)
-        context.method = call.method
+        method = call.method
+        name = call.name or self._names.get(method)
+        if name is None:
+            name = self._names[method] = f"{self._creation.class_name}.{method}"
+        context = TaskContext(
+            connection.peer, call.number, name, call.attempt, self._lease, True, None, method
+        )
         of_process.task = context
         self._calls.contexts[(connection.peer, call.number)] = context
         return context
 
     def _ended(self, key: Key) -> None:
         self._calls.contexts.pop(key, None)
-        self._children.forget(key)
+        if self._children.by_parent:
+            self._children.forget(key)
 
-    def _run(self, connection: Connection, call: Call) -> Message | None:
-        """Run a call. Returns the call's answer if the caller of this method must send it."""
+    def _run(self, connection: Connection, call: Call) -> float:
+        """Run a call, and post its answer. Returns the seconds that it took."""
         context = self._context(connection, call)
         token = current.set(context)
         started = Began()
         values = self._values
+        value: Payload | None = None
+        message: Message | None = None
         try:
-            self._calls.check_group(call, self._creation.class_name)
+            if call.group:
+                self._calls.check_group(call, self._creation.class_name)
             method = self._methods.find(call.method)
-            args, kwargs = values.arguments(call.args, call.inputs, context)
+            args, kwargs = values.of(call, context)
             run = watched(method, context.name, kwargs, context)
             result = run(*args, **kwargs)
             del args, kwargs
@@ -295,9 +302,8 @@ class ActorHost:
             # used.
             if context.is_cancelled:
                 raise KeyboardInterrupt
-            if call.returns == 1 and not inspect.isgenerator(result):
+            if call.returns == 1 and not isinstance(result, GeneratorType):
                 value = values.pack(result, connection, call.number, context.name)
-                message: Message | None = Done(call.number, value, started.wall, started.ended())
             else:
                 message = self._results.pack_many(connection, call, result, context, started)
         except SystemExit as error:
@@ -307,9 +313,17 @@ class ActorHost:
         finally:
             current.reset(token)
             self._ended((connection.peer, call.number))
+        seconds = started.seconds()
         if context.adopted is not None:
             values.settle_borrows(context, connection)
-        return message
+        if type(value) is bytes:
+            ended = started.wall + seconds
+            self._outbox.done(connection, call.number, value, started.wall, ended)
+        elif value is not None:
+            message = Done(call.number, value, started.wall, started.wall + seconds)
+        if message is not None:
+            self._outbox.post(connection, message)
+        return seconds
 
     def _failure(
         self, call: Call, error: BaseException, context: TaskContext, started: Began
@@ -418,9 +432,7 @@ class ActorHost:
         entry: Entry | None = first
         while entry is not None:
             connection, call = parts_of(entry)
-            message = self._run(connection, call)
-            if message is not None:
-                self._outbox.post(connection, message)
+            self._run(connection, call)
             with self._admitting:
                 entry = self._following(entry)
             if entry is None or self._exit_reason:

@@ -133,7 +133,7 @@ class AsyncActorHost(ActorHost):
         try:
             self._check(call, context)
             method = self._methods.find(call.method)
-            args, kwargs = values.arguments(call.args, call.inputs, context)
+            args, kwargs = values.of(call, context)
             run = watched(method, context.name, kwargs, context)
             result = run(*args, **kwargs)
             # The reference is dropped, so that an ending actor releases its instance at once.

@@ -8,7 +8,6 @@ more to do, and at least every millisecond.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import pickle
 import signal
@@ -17,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing.process import current_process
-from types import FrameType
+from types import FrameType, GeneratorType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -46,8 +45,8 @@ from phalanx.runtime.worker.run_times import Began
 from phalanx.runtime.worker.task_results import TaskResults
 from phalanx.runtime.worker.task_values import TaskValues
 from phalanx.runtime.worker.traced import traced
-from phalanx.worker.assigned import Key
-from phalanx.worker.context import TaskContext, current, of_process
+from phalanx.worker.assigned import Entry, Key
+from phalanx.worker.context import LeaseInfo, TaskContext, current, of_process
 from phalanx.worker.core import SPENT, Definition, WorkerCore
 from phalanx.worker.references import TaskReferences
 
@@ -260,10 +259,15 @@ class WorkerExecutor:
             self._reactor.wait(waiter, own_time() + _LOOK_AGAIN_S)
 
     def _run_next(self) -> None:
-        core = self.core
-        entry = core.tasks.take()
-        if entry is None:
-            return
+        entry = self.core.tasks.take()
+        while entry is not None:
+            entry = self._run_alike(entry)
+
+    def _run_alike(self, entry: Entry) -> Entry | None:
+        """Run a task, and the tasks of the same function that follow on it directly. Returns the
+        next task, if it was taken and is another one.
+        """
+        core, outbox = self.core, self._outbox
         connection, task = entry
         assert isinstance(connection, Connection)
         assert isinstance(task, Task)
@@ -271,38 +275,66 @@ class WorkerExecutor:
         if definition is None:
             error = RuntimeError(f"the message had no function for task {task.name or task.number}")
             failure = self._results.failure(task.number, error, task.name, Began())
-            self._outbox.post(connection, failure)
-            return
-        self._outbox.flush_before(definition.mean_s)
+            outbox.post(connection, failure)
+            return None
+        outbox.flush_before(definition.mean_s)
         lease = core.lease_of(connection)
-        context = TaskContext(
-            connection.peer, task.number, task.name, task.attempt, lease, is_actor=False
-        )
-        of_process.lease, of_process.task = lease, context
+        of_process.lease = lease
         gang = lease.gang.env if lease.gang is not None else {}
-        if lease.devices or definition.calls == 0 or gang or self._devices.shows_gang:
+        shows_each = bool(lease.devices or gang)
+        if shows_each or definition.calls == 0 or self._devices.shows_gang:
             cpus = lease.resources.get("CPU", 1)
             self._devices.show(lease.devices, cpus, gang, lease.variables)
         else:
             self._devices.show_cpus(lease.resources.get("CPU", 1))
-        token = current.set(context)
+        token = current.set(None)
         core.running_for = connection
+        try:
+            while True:
+                self._run_task(connection, task, definition, lease)
+                if core.stopping or not core.tasks or (taken := core.tasks.take()) is None:
+                    return None
+                again, following = taken
+                assert isinstance(following, Task)
+                is_alike = again is connection and following.function == task.function
+                if not is_alike or shows_each or core.lease_of(connection) is not lease:
+                    return taken
+                outbox.flush_before(definition.mean_s)
+                task = following
+        finally:
+            core.running = None
+            current.reset(token)
+
+    def _run_task(
+        self,
+        connection: Connection,
+        task: Task,
+        definition: Definition,
+        lease: LeaseInfo,
+    ) -> None:
+        core, number = self.core, task.number
+        context = TaskContext(connection.peer, number, task.name, task.attempt, lease, False)
+        of_process.task = context
+        current.set(context)
         core.running = context
         self.interrupt_due = False
         started = Began()
         try:
-            message = self._run(connection, task, definition, context, started)
+            outcome = self._run(connection, task, definition, context, started)
         finally:
             core.running = None
-            current.reset(token)
         seconds = started.seconds()
         if context.adopted is not None:
             self._values.settle_borrows(context, connection)
         # This comes before the result is sent: an owner that has the result gives the lease back,
         # and others may then get it while this code still runs.
         core.ended(connection, definition, seconds)
-        self._outbox.post(connection, message)
-        self._children.forget((connection.peer, task.number))
+        if isinstance(outcome, bytes):
+            self._outbox.done(connection, number, outcome, started.wall, started.wall + seconds)
+        else:
+            self._outbox.post(connection, outcome)
+        if self._children.by_parent:
+            self._children.forget((connection.peer, number))
 
     @interruptible
     def _run(
@@ -312,7 +344,8 @@ class WorkerExecutor:
         definition: Definition,
         context: TaskContext,
         started: Began,
-    ) -> Done | Failed:
+    ) -> bytes | Done | Failed:
+        """Run a task. Returns its answer, or only its result if that is a single pickle."""
         result: Any = None
         try:
             if definition.function is None:
@@ -320,7 +353,7 @@ class WorkerExecutor:
                     raise self._setup_error
                 definition.function = _load(definition)
             context.function = definition.function
-            args, kwargs = self._values.arguments(task.args, task.inputs, context)
+            args, kwargs = self._values.of(task, context)
             function = definition.function
             if CARRIED in kwargs:
                 function = traced(function, definition.name, kwargs, context)
@@ -331,10 +364,12 @@ class WorkerExecutor:
                 if context.is_cancelled:
                     raise KeyboardInterrupt
                 result = function(*args, **kwargs)
-                if task.returns == 1 and not inspect.isgenerator(result):
+                if task.returns == 1 and not isinstance(result, GeneratorType):
                     self._interruptible = False
                     del args, kwargs
                     value = self._values.pack(result, connection, task.number, definition.name)
+                    if type(value) is bytes:
+                        return value
                     return Done(task.number, value, started.wall, started.ended())
                 return self._results.pack_many(connection, task, result, context, started)
             finally:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
-from phalanx.protocol.messages import Message
+from phalanx.protocol.messages import Done, Message, Results
 from phalanx.runtime.os.connection import Connection
 
 SHORT_S = 0.0005
 """Seconds: if the next task is expected to take at most this long, results wait for it."""
 FLUSH_S = 0.001
 """The longest time, in seconds, for which results wait."""
+TOGETHER_BYTES = 1 << 14
+"""The largest size in bytes of a value that shares a message with other values."""
 
 
 class ResultOutbox:
@@ -22,10 +25,64 @@ class ResultOutbox:
         self._flush_others = flush_others
         self._posted: set[Connection] = set()
         self._last_flush = 0.0
+        self._lock = threading.RLock()
+        """Guards the results that wait to share a message."""
+        self._to: Connection | None = None
+        self._first = 0
+        """The number of the first task or call whose result waits."""
+        self._values: list[bytes] = []
+        self._started: list[float] = []
+        self._ended: list[float] = []
 
     def post(self, connection: Connection, message: Message) -> None:
         """Post a result, which will be sent soon."""
+        if type(message) is Done and type(message.value) is bytes and not message.more:
+            number, value = message.number, message.value
+            self.done(connection, number, value, message.started, message.ended)
+            return
+        if self._values:
+            self._post_together()
         connection.post(message)
+        self._posted.add(connection)
+
+    def done(
+        self, connection: Connection, number: int, value: bytes, started: float, ended: float
+    ) -> None:
+        """Post a result that is a single pickle. Results with consecutive numbers share a
+        message.
+        """
+        with self._lock:
+            values = self._values
+            if number != self._first + len(values) or connection is not self._to:
+                if values:
+                    self._pass_on()
+                    values = self._values
+                self._to, self._first = connection, number
+            values.append(value)
+            self._started.append(started)
+            self._ended.append(ended)
+            if len(value) > TOGETHER_BYTES:
+                self._pass_on()
+
+    def _post_together(self) -> None:
+        with self._lock:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Post the results that share a message. The caller holds the lock."""
+        # Finalizers may run where a list is made, and may post results of this thread, so nothing
+        # is read before that.
+        empty: tuple[list[bytes], list[float], list[float]] = [], [], []
+        connection, first = self._to, self._first
+        values, started, ended = self._values, self._started, self._ended
+        self._values, self._started, self._ended = empty
+        self._first += len(values)
+        if connection is None or not values:
+            return
+        if len(values) == 1:
+            connection.post(Done(first, values[0], started[0], ended[0]))
+        else:
+            connection.post(Results(first, values, started, ended))
         self._posted.add(connection)
 
     def flush(self) -> None:
@@ -35,6 +92,8 @@ class ResultOutbox:
         self._flush_others()
 
     def _send(self) -> None:
+        if self._values:
+            self._post_together()
         while self._posted:
             try:
                 self._posted.pop().flush()
@@ -45,8 +104,10 @@ class ResultOutbox:
         """Send the results before work that is expected to take this number of seconds, unless that
         is short.
         """
-        if self._posted and (expected_s > SHORT_S or time.monotonic() - self._last_flush > FLUSH_S):
-            self.flush()
+        if self._posted or self._values:
+            is_late = time.monotonic() - self._last_flush > FLUSH_S
+            if expected_s > SHORT_S or is_late:
+                self.flush()
 
     def flush_if_late(self) -> None:
         """Send results that have waited long enough."""
@@ -58,5 +119,5 @@ class ResultOutbox:
 
         A task that was expected to be short may take long.
         """
-        if self._posted and time.monotonic() - self._last_flush > FLUSH_S:
+        if (self._posted or self._values) and time.monotonic() - self._last_flush > FLUSH_S:
             self._send()

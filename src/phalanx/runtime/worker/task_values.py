@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pickle import dumps
 from typing import Any
 
 from phalanx.errors import (
@@ -14,16 +15,21 @@ from phalanx.errors import (
     PhalanxError,
     TaskError,
 )
-from phalanx.objects.serialization import NONE_PICKLE, blame, deserialize
+from phalanx.objects.serialization import NONE_PICKLE, blame, deserialize, is_plain
 from phalanx.owner.objects.references import References
 from phalanx.owner.objects.table import ObjectTable
 from phalanx.protocol.actor_creation import Creation
-from phalanx.protocol.messages import Payload, Value
+from phalanx.protocol.messages import Call, Payload, Task, Value
 from phalanx.runtime.driver.values import FileGone, Packed, Values
 from phalanx.runtime.driver.waiting import Waiting
 from phalanx.runtime.os.connection import Connection
+from phalanx.worker.assigned import PlainCall, PlainTask
 from phalanx.worker.context import TaskContext
 from phalanx.worker.references import TaskReferences
+
+_SMALL_BYTES = 4096
+"""The size in bytes up to which a value is sent in a message, whatever the cluster's settings are.
+"""
 
 
 class InputsLost(Exception):
@@ -56,6 +62,13 @@ class TaskValues:
         self._objects = objects
         self._references = references
         self._task_references = task_references
+
+    def of(self, work: Task | Call, context: TaskContext) -> tuple[Any, Any]:
+        """Return (args, kwargs) of a task or call. Raises InputsLost."""
+        kind = type(work)
+        if kind is PlainTask or kind is PlainCall:
+            return work.plain, {}  # type: ignore[union-attr]
+        return self.arguments(work.args, work.inputs, context)
 
     def arguments(
         self, payload: Payload, inputs: list[Payload], context: TaskContext
@@ -148,6 +161,8 @@ class TaskValues:
         """
         if result is None:
             return NONE_PICKLE
+        if is_plain(result) and len(data := dumps(result, 5)) <= _SMALL_BYTES:
+            return data
         if isinstance(result, TaskError):
             raise result  # as in Ray, a failure that is returned is raised for the reader
         try:
