@@ -33,6 +33,11 @@ class NodeNames:
         )
         self._with_ids = with_ids
 
+    @property
+    def known(self) -> Mapping[str, str]:
+        """The names by id, without those that several nodes share."""
+        return self._names
+
     def __call__(self, node_id: str) -> str:
         short = node_id if self._with_ids else node_id[:SHORT]
         return self._names.get(node_id, short)

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from typing import Annotated
 
-from phalanx.cli.node_names import SHORT
+from phalanx.cli.node_names import names_of
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import NOT_FOUND, fail
 from phalanx.cli.state import TIMEOUT_S, Address, Json, Timeout, echo_data, query_state
@@ -53,8 +53,9 @@ def stack(
         data = {"format": "phalanx-stack/1", "silent": found.silent, "rows": rows, "py_spy": seen}
         echo_data(data, "json")
         return
+    name = names_of(address, [row["node_id"] for row in rows], with_ids=False, with_programs=True)
     for row in rows:
-        where = f"{row['type'].lower()} {row['pid']} of node {row['node_id'][:SHORT]}"
+        where = f"{row['type'].lower()} {row['pid']} of node {name(row['node_id'])}"
         say(f"==== {where}, {row['thread']}\n{row['stack'].rstrip()}")
     for process, text in seen.items():
         say(f"==== process {process}, by py-spy\n{text.rstrip()}")

@@ -23,6 +23,7 @@ from phalanx.observe.state.query import (
     StateQuery,
     Value,
     check_query,
+    with_names,
 )
 from phalanx.observe.state.summaries import SUMMARIES, leaked_suspects, summary, summary_query
 from phalanx.protocol.requests.state import QueryState
@@ -89,8 +90,11 @@ def query_state(address: str | None, query: StateQuery) -> StateAnswer:
     except ValueError as error:
         fail(str(error), USAGE)
     found = ask(address, QueryState(query), query.timeout_s + SLACK_S, with_programs=True)
-    for one in found.silent[:_NAMED_SILENT]:
-        say(f"warning: {one} gave no answer: its {query.kind} are left out.", err=True)
+    shown = found.silent[:_NAMED_SILENT]
+    name = _names(address, [{"node_id": text} for text in shown], ids=False)
+    for one in shown:
+        said = with_names(one, name.known)
+        say(f"warning: {said} gave no answer: its {query.kind} are left out.", err=True)
     if len(found.silent) > _NAMED_SILENT:
         say(f"warning: {len(found.silent) - _NAMED_SILENT} more gave no answer.", err=True)
     return found

@@ -39,7 +39,7 @@ from phalanx.head.jobs.what_if import with_ids
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobDescription
 from phalanx.observe.health import health
-from phalanx.observe.state.query import StateAnswer, StateQuery
+from phalanx.observe.state.query import StateAnswer, StateQuery, with_names
 from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 from phalanx.protocol.requests.cluster import GetHealth
@@ -269,7 +269,12 @@ class Views:
         return View("objects.html", "Objects", "phalanx memory", page, {"names": _names(snapshot)})
 
     async def _state(self, query: StateQuery, snapshot: ClusterSnapshot) -> StateAnswer:
-        return await self._watch.shared(QueryState(query), snapshot.version)
+        answer = await self._watch.shared(QueryState(query), snapshot.version)
+        if not answer.silent:
+            return answer
+        names = _names(snapshot)
+        silent = [with_names(text, names) for text in answer.silent]
+        return StateAnswer(answer.part, silent)
 
     async def _decisions(
         self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]

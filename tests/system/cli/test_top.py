@@ -84,7 +84,8 @@ def test_it_says_what_there_is() -> None:
     assert "#.  busy 50% mem 25% 51C 600W" in line_of(lines, "n0000")
     assert line_of(lines, "lab").split()[:5] == ["lab", "open", "1", "2", "1"]
     assert line_of(lines, "g1").split() == [
-        *("g1", "lab", "-", "1", "1m30s", "1", "busy", "50%", "mem", "25%", "50C", "300W")
+        *("g1", "lab", "-", "1", "1m30s", "1", "n0000:0"),
+        *("busy", "50%", "mem", "25%", "50C", "300W"),
     ]
     assert "no room" in line_of(lines, "w2")
     assert not any(sign in "".join(lines) for sign in ("\x1b", "\n"))

@@ -7,17 +7,19 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from phalanx.dashboard import watch as watching
+from phalanx.dashboard.views import Views
 from phalanx.dashboard.watch import Watch
-from phalanx.observe.state.query import StateQuery
+from phalanx.observe.state.query import StateAnswer, StateQuery
 from phalanx.protocol.requests.gangs import ShowPlan
 from phalanx.protocol.requests.jobs import GetJob
 from phalanx.protocol.requests.request import Request
 from phalanx.protocol.requests.state import QueryState
 
-from .world import Head
+from .world import Head, node
 
 PATIENCE_S = 120.0
 
@@ -107,3 +109,33 @@ def test_a_question_that_nodes_answer_delays_no_other_question(
 
     asyncio.run(run())
     assert (asked[3:] == [second]) == is_asked
+
+
+def test_processes_that_gave_no_answer_are_named_with_the_names_of_their_nodes() -> None:
+    head = Head()
+    here, other = node(1, hostname="gpu-1").node_id, "ab" * 28
+    rows = [node(1, hostname="gpu-1")]
+    status = msgspec.structs.replace(head.snapshot.status, nodes=rows)
+    head.snapshot = msgspec.structs.replace(head.snapshot, status=status)
+    silent = [
+        f"worker 41 of node {here}",
+        f"driver 7 of node {other}",
+        f"node {here} (gpu-1): it is away",
+    ]
+
+    def ask(request: Request[Any]) -> Any:
+        answer = head.ask(request)
+        if isinstance(request, QueryState):
+            return StateAnswer(answer.part, silent)
+        return answer
+
+    async def run() -> list[str]:
+        watch = Watch(ask)
+        await watch._look()
+        assert watch.snapshot is not None
+        view = await Views(watch).build("/objects", {}, watch.snapshot)
+        return view.page.silent
+
+    assert asyncio.run(run()) == [
+        f"driver 7 of node {other}", "node gpu-1: it is away", "worker 41 of node gpu-1",
+    ]  # fmt: skip

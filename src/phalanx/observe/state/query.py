@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -64,6 +64,17 @@ class StateAnswer(msgspec.Struct, array_like=True):
 
     part: StatePart
     silent: list[str]
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """Return the description of a silent source with the names of nodes instead of their ids.
+    `names` has the names by id.
+    """
+    for word in text.split(" "):
+        name = names.get(word)
+        if name is not None:
+            text = text.replace(f"{word} ({name})", name).replace(word, name)
+    return text
 
 
 def check_query(query: StateQuery) -> None:
