@@ -15,7 +15,7 @@ from phalanx.runtime.daemons.personal_token import new_token
 from phalanx.runtime.daemons.trust import Trust
 
 
-class Client(ClientOf):
+class Client(ClientOf, frozen=True):
     """A client whose head gives these answers, by the type of the request."""
 
     answers: dict[type[Request[Any]], Any]
@@ -28,7 +28,7 @@ class Client(ClientOf):
 
 
 def client(jobs: Any, detail: Any = None, log: Any = None) -> Client:
-    answers = {ListJobs: jobs, GetJob: detail, ReadJobLog: log}
+    answers: dict[type[Request[Any]], Any] = {ListJobs: jobs, GetJob: detail, ReadJobLog: log}
     return Client(
         address="lab:6380", token=new_token(), trust=Trust(), job="default/client-1", secret=b"",
         reconnect_s=1.0, answers=answers,
