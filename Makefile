@@ -15,7 +15,7 @@ CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_w
 CORE := $(addprefix --cov=phalanx.,head node owner scheduler)
 TESTS_OF_CORE := $(addprefix tests/,unit/head unit/node unit/owner unit/objects unit/protocol unit/scheduler simulation)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run integrations test test-versions test-gpu test-browser pictures fuzz conformance conformance-libraries test-ray test-ray-slow test-slow docs man changelog release cover check hooks fmt bench reproduce beside explore clean mpi
+.PHONY: help setup redis run integrations test test-versions test-gpu test-browser pictures fuzz conformance conformance-libraries test-ray test-ray-slow test-slow docs man changelog release cover check hooks fmt bench reproduce beside explore lab clean mpi
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -165,6 +165,12 @@ beside: setup ## Phalanx beside a real system, started here: SYSTEM=slurm (CASES
 explore: setup ## simulated clusters under faults from random seeds, for SECONDS (60)
 	@$(BIN)/python -m phalanx_research.chaos.explore --seconds $(or $(SECONDS),60) \
 	  --found tests/simulation/chaos/seeds.txt
+
+lab: setup ## six machines in network namespaces: phalanx up, an upgrade, a lost head; writes docs/tutorials/lab.md (root only)
+	@test -x /usr/sbin/sshd || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || { \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+	    apt-get install -y -qq --no-install-recommends openssh-server iproute2 redis-server >/dev/null; }
+	@$(BIN)/python tools/lab/run.py $(if $(BEFORE),--before $(BEFORE))
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .venv-ray* .venv-newest .venv-lowest .venv-hosts .venv-release .mypy_cache .ruff_cache .pytest_cache .hypothesis
