@@ -133,11 +133,12 @@ def share(lab: Lab) -> None:
     wait(lambda: is_running(lab, "alpha", "train", "bobs"), "alice's and bob's jobs start")
     lab.on("alpha", "alice", "phalanx jobs")
     wait(lambda: lab.jobs("alpha")["sweep"]["state"] == "Completed", "the array ends")
-    said = lab.on("alpha", "alice", "phalanx logs sweep", shown=False)
+    each = f'for one in $(seq 1 {TASKS}); do phalanx logs "sweep[$one]"; done'
+    said = lab.on("alpha", "alice", each, shown=False)
     check(said.count("done") == TASKS, said)
     page.say(
-        "Alice reads the output of the array with `phalanx logs sweep` now. The output of a job "
-        "that has ended is lost when a node on which no command runs starts again."
+        "Alice reads the outputs of the array now, such as `phalanx logs 'sweep[7]'`. The output "
+        "of a job that has ended is lost when a node on which no command runs starts again."
     )
 
 
