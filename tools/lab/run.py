@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -105,6 +106,7 @@ def main() -> None:
     if reason := why_not():
         print(f"make lab is skipped: {reason}.")
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("the lab was ended"))  # and its hosts
     network = Network(Path(tempfile.gettempdir()) / f"phx-lab-{os.getpid()}")
     page = Page()
     packages = given.packages or network.directory.with_suffix(".packages")
