@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,8 @@ from phalanx_benchmarks.beside.fading import (
     LOOK_S,
     MAX_AGE_S,
     NODES,
+    FadingHistory,
+    WaitingJob,
     drawn_fading,
     expected_use,
     use_here,
@@ -22,6 +26,11 @@ from phalanx_benchmarks.beside.histories import ShortJob
 from phalanx_benchmarks.beside.history_rows import WEIGHT, Listed
 from phalanx_benchmarks.beside.history_runs import Span
 
+FACTORS = Path(__file__).with_name("slurm_factors.txt").read_text().split("\n\n")[1:]
+LINE = (
+    r"(?P<user>\w+) shares=(?P<shares>\d+) use=(?P<use>\d+) nodes=(?P<nodes>\d) cpus=(?P<cpus>\d)"
+    r" nice=(?P<nice>\d+) waited=(?P<waited>\d+): (?P<factors>[\d ]+)"
+)
 JOB = ShortJob("j", "a", "x", 1, 10, 10.0)
 KEY = ("a", "x")
 LEFT = 1 - 0.693 / HALF_LIFE_S
@@ -79,3 +88,37 @@ def test_use_by_our_rule_lies_between_two_bounds() -> None:
     least, most = use_here([JOB], {"j": Span(10, 100)}, (160.0, 161.0))
     assert least[KEY] < JOB.rate * 10 * 2 ** (-65 / 60) < most[KEY]
     assert most[KEY] < 1.2 * least[KEY]
+
+
+@pytest.mark.parametrize("text", FACTORS)
+def test_our_rule_gives_the_priorities_that_real_slurm_printed(text) -> None:
+    *lines, order = text.strip().splitlines()
+    read = [re.match(LINE, line) for line in lines]
+    found = {one["user"]: one for one in read if one is not None}
+    assert len(found) == len(lines) > 3
+    waiting = [
+        WaitingJob(
+            name=f"j-{user}",
+            user=user,
+            nodes=int(one["nodes"]),
+            cpus=int(one["cpus"]),
+            minutes=1,
+            at_s=0.0,
+            is_held=False,
+            nice=int(one["nice"]),
+        )
+        for user, one in found.items()
+    ]
+    history = FadingHistory(
+        "f", {user: int(one["shares"]) for user, one in found.items()}, [], [], waiting
+    )
+    users = {
+        ("f", user): Listed(one["shares"], "", float(one["use"]), 0, 0, 0, 0)
+        for user, one in found.items()
+    }
+    ours = ruled(history, users, {user: float(one["waited"]) for user, one in found.items()})
+    assert order_text(ours, whole_jobs(history)) == order
+    for job in waiting:
+        mine = ours[job.user]
+        printed = [*mine] if job.is_whole else [mine.age, mine.fairshare]
+        assert " ".join(printed) == found[job.user]["factors"]
