@@ -134,7 +134,7 @@ def test_processes_that_gave_no_answer_are_named_with_the_names_of_their_nodes()
         await watch._look()
         assert watch.snapshot is not None
         view = await Views(watch).build("/objects", {}, watch.snapshot)
-        return view.page.silent
+        return list(view.page.silent)
 
     assert asyncio.run(run()) == [
         f"driver 7 of node {other}", "node gpu-1: it is away", "worker 41 of node gpu-1",
