@@ -47,6 +47,14 @@ def test_an_idle_node_offers_as_much_after_its_restart(machine):
     assert after["total"]["memory"] == before["total"]["memory"]
 
 
+def test_the_output_of_finished_jobs_outlives_the_restart_of_an_idle_node(machine):
+    machine.start_head()
+    assert machine.done("run", "--name", "early", "--", "echo", "kept") == "kept\n"
+    machine.done("restart")
+    assert machine.done("run", "--", "echo", "new") == "new\n"
+    assert "kept" in machine.done("logs", "early")
+
+
 def test_there_is_no_node_to_restart(machine):
     said = machine.phalanx("restart")
     assert said.returncode == 1

@@ -83,9 +83,11 @@ def main() -> NoReturn:
     finally:
         if node is not None and node.has_lost_fork_server:
             end_orphans(tuple)
-        sessions.leave(config.session, is_over, config.keeps_commands)
+        goes_on = node is not None and node.goes_on and os.path.isdir(config.session.kept)
+        if not goes_on:  # the next process continues with the session, and the output in it
+            sessions.leave(config.session, is_over, config.keeps_commands)
     if node is not None and (node.is_stale or node.is_restarting):
-        come_back(config)
+        come_back(config, goes_on=goes_on)
     os._exit(code)
 
 
@@ -133,11 +135,14 @@ def begin_keeping(config: NodeConfig, fork_server: int) -> None:
     config.member.formers = list(dict.fromkeys([*config.member.formers, *formers]))
 
 
-def come_back(config: NodeConfig) -> NoReturn:
+def come_back(config: NodeConfig, *, goes_on: bool) -> NoReturn:
     """Start this process again as another node, which continues with the members. Call this if the
     head has declared the present node dead, or if somebody has asked for a restart.
+
+    `goes_on`: whether the next process continues with the session also without members, because
+    the output of finished jobs is in it.
     """
-    if has_members(config.session.kept):
+    if goes_on or has_members(config.session.kept):
         session = kept_sessions.go_on(config.session)
     else:
         root = os.path.dirname(config.session.directory)
