@@ -162,7 +162,7 @@ class TaskMachine:
         Once its last worker was returned, the class is forgotten, by the node, too.
         """
         found = self.classes.get(key)
-        if found is None or found.queue:
+        if found is None or found.queue.size:
             return
         found.is_over = True
         if not found.workers:
@@ -244,16 +244,16 @@ class TaskMachine:
     def pump(self, scheduling_class: SchedulingClass) -> None:
         """Distribute the queue over the class's workers, as far as their pipelines have room."""
         queue = scheduling_class.queue
-        if queue and scheduling_class.workers:
+        if queue.size and scheduling_class.workers:
             idle = scheduling_class.idle
-            while queue and idle:
+            while queue.size and idle:
                 worker = idle.pop()
                 if worker.is_stopping:
                     continue
                 self._give(worker, 1, urgent=True)
-            if queue and not (scheduling_class.key.single or scheduling_class.key.each):
+            if queue.size and not (scheduling_class.key.single or scheduling_class.key.each):
                 self._send_ahead(scheduling_class)
-        if queue or scheduling_class.announced:
+        if queue.size or scheduling_class.announced:
             self._announce(scheduling_class)
         if scheduling_class.workers:
             queue.look_later(sum(worker.inflight.size for worker in scheduling_class.workers))
@@ -265,9 +265,9 @@ class TaskMachine:
         workers = [w for w in scheduling_class.workers if w.inflight and not w.is_stopping]
         if not workers:
             return
-        share = -(-len(queue) // len(workers))
+        share = -(-queue.size // len(workers))
         for worker in workers:
-            if not queue:
+            if not queue.size:
                 return
             if worker.recalled:
                 # This worker is busy with a slow task, so it gets no more tasks until that task is
@@ -294,7 +294,7 @@ class TaskMachine:
         batch: list[PendingTask | TaskBurst] = []
         function: FunctionRecord | None = None
         left = count
-        while queue and left:
+        while queue.size and left:
             head = queue.head
             if function is None:
                 function = head.template.function
@@ -315,7 +315,7 @@ class TaskMachine:
 
     def _announce(self, scheduling_class: SchedulingClass) -> None:
         queue = scheduling_class.queue
-        count = len(queue)
+        count = queue.size
         if count:
             mean = queue.head.template.function.mean_s
             moving = [w for w in scheduling_class.workers if not (w.recalled or w.is_stopping)]
@@ -359,13 +359,13 @@ class TaskMachine:
         scheduling_class = worker.scheduling_class
         if not worker.inflight:
             goes_at_once = worker.once or self.idle_return_s == 0
-            is_over = goes_at_once and not scheduling_class.queue
+            is_over = goes_at_once and not scheduling_class.queue.size
             if is_over or scheduling_class.key.each or worker.is_stopping:
                 self._give_back(worker)
                 return
             worker.idle_since = now
             scheduling_class.idle.append(worker)
-        if scheduling_class.queue:
+        if scheduling_class.queue.size:
             self.dirty.add(scheduling_class.number)
 
     def retry(self, task: PendingTask, reason: str) -> None:
@@ -449,7 +449,7 @@ class TaskMachine:
         self.by_lease[lease] = worker
         scheduling_class.workers.append(worker)
         scheduling_class.idle.append(worker)
-        if not scheduling_class.queue:
+        if not scheduling_class.queue.size:
             self._give_back(worker)
             return None
         return worker
@@ -625,7 +625,7 @@ class TaskMachine:
         scheduling_class.workers.remove(worker)
         if worker in scheduling_class.idle:
             scheduling_class.idle.remove(worker)
-        if scheduling_class.queue:
+        if scheduling_class.queue.size:
             self.dirty.add(scheduling_class.number)
         elif scheduling_class.is_over:
             self.forget(scheduling_class.key)
