@@ -306,14 +306,14 @@ class ActorClient:
         """Send the calls that may be sent, in order, up to the first call whose inputs are
         missing.
         """
-        if self.state != ALIVE or self.connection is None or not self.queue or self._goes_alone:
+        if self.state != ALIVE or self.connection is None or not self.queue.size or self._goes_alone:
             return
-        urgent = not self.inflight
+        urgent = not self.inflight.size
         batch: list[PendingCall | CallBurst] = []
         queue = self.queue
         if self.out_of_order:
             later: list[PendingCall | CallBurst] = []
-            while queue:
+            while queue.size:
                 call = queue.take(MOST_CALLS)
                 if (
                     call.missing
@@ -325,7 +325,7 @@ class ActorClient:
                     batch.append(call)
             queue.put_back(later)
         else:
-            while queue and not (call := queue.head).missing and not self._goes_alone:
+            while queue.size and not (call := queue.head).missing and not self._goes_alone:
                 if call.ends >= ENDS_TO_GO_ALONE and not self._admit_alone(batch):
                     break
                 batch.append(queue.take(MOST_CALLS))
@@ -351,9 +351,9 @@ class ActorClient:
         if it is not one of them.
         """
         call = self.inflight.pop(number, None)
-        if not self.inflight:
+        if not self.inflight.size:
             self._goes_alone = False
-            if self.queue:  # calls that must be sent alone, or that waited for such a call
+            if self.queue.size:  # calls that must be sent alone, or that waited for such a call
                 self.pump()
         return call
 
@@ -362,9 +362,9 @@ class ActorClient:
         follow it in its burst. Returns None if the first call is in no burst.
         """
         burst = self.inflight.finish(first, most)
-        if burst is not None and not self.inflight:
+        if burst is not None and not self.inflight.size:
             self._goes_alone = False
-            if self.queue:
+            if self.queue.size:
                 self.pump()
         return burst
 

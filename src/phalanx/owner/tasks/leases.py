@@ -357,7 +357,7 @@ class TaskMachine:
         worker.sent_at = now
         worker.recalled = False
         scheduling_class = worker.scheduling_class
-        if not worker.inflight:
+        if not worker.inflight.size:
             goes_at_once = worker.once or self.idle_return_s == 0
             is_over = goes_at_once and not scheduling_class.queue.size
             if is_over or scheduling_class.key.each or worker.is_stopping:
@@ -501,23 +501,23 @@ class TaskMachine:
         if worker is None:
             return
         worker.is_stopping = True
-        if not worker.inflight:
+        if not worker.inflight.size:
             self._give_back(worker)
-        elif len(worker.inflight) > 1:
+        elif worker.inflight.size > 1:
             worker.recalled = True
             self._effects.recall(worker)
 
     def leaving(self, worker: LeasedWorker) -> None:
         """Give no more tasks to a worker that will end as planned."""
         worker.leaving = worker.is_stopping = True
-        if not worker.inflight:
+        if not worker.inflight.size:
             self._give_back(worker)
 
     def returned(self, worker: LeasedWorker, numbers: list[int]) -> None:
         """Queue the tasks again that the worker did not start."""
         back = [t for n in numbers if (t := worker.inflight.pop(n, None)) is not None]
         self._take_back(back)
-        if not worker.inflight:
+        if not worker.inflight.size:
             self._moved(worker, worker.sent_at)
 
     def _take_back(self, tasks: list[PendingTask]) -> None:
