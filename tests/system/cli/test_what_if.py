@@ -50,7 +50,8 @@ def manifest(tmp_path):
 
 def rows(shown):
     assert shown.exit_code == 0, shown.output
-    return [line.split() for line in shown.stdout.splitlines()[1:] if line and not line.startswith((" ", "Would"))]
+    lines = shown.stdout.splitlines()[1:]
+    return [line.split() for line in lines if line and not line.startswith((" ", "Would"))]
 
 
 def test_more_nodes(ask):

@@ -306,7 +306,12 @@ class ActorClient:
         """Send the calls that may be sent, in order, up to the first call whose inputs are
         missing.
         """
-        if self.state != ALIVE or self.connection is None or not self.queue.size or self._goes_alone:
+        if (
+            self.state != ALIVE
+            or self.connection is None
+            or not self.queue.size
+            or self._goes_alone
+        ):
             return
         urgent = not self.inflight.size
         batch: list[PendingCall | CallBurst] = []
