@@ -83,12 +83,20 @@ def main() -> NoReturn:
     finally:
         if node is not None and node.has_lost_fork_server:
             end_orphans(tuple)
-        goes_on = node is not None and node.goes_on and os.path.isdir(config.session.kept)
-        if not goes_on:  # the next process continues with the session, and the output in it
-            sessions.leave(config.session, is_over, config.keeps_commands)
+        goes_on = leave(config, node, is_over)
     if node is not None and (node.is_stale or node.is_restarting):
         come_back(config, goes_on=goes_on)
     os._exit(code)
+
+
+def leave(config: NodeConfig, node: EmbeddedNode | None, is_over: bool) -> bool:
+    """Delete the session, unless the node's next process continues with it and with the output in
+    it. Returns whether it does. `is_over`: whether no member continues.
+    """
+    if node is not None and node.goes_on and os.path.isdir(config.session.kept):
+        return True
+    sessions.leave(config.session, is_over, config.keeps_commands)
+    return False
 
 
 def own(config: NodeConfig, node: EmbeddedNode) -> None:
