@@ -28,7 +28,7 @@ from phalanx.runtime.daemons.personal_token import own_token, parse
 from phalanx.runtime.daemons.remote import ask_remote
 from phalanx.runtime.daemons.trust import Trust
 from phalanx.runtime.engine import dialect
-from phalanx.runtime.engine.interface import Engine, EngineOptions, Output
+from phalanx.runtime.engine.interface import Engine, EngineOptions, Output, check_connecting
 
 R = TypeVar("R")
 
@@ -52,7 +52,7 @@ def connect(where: str, options: EngineOptions, output: Output) -> Engine:
     Raises ConnectionError and AuthenticationError if the head cannot be reached with a login or
     token of this user, and SystemFailureError if the driver ends before it serves.
     """
-    _check(options)
+    check_connecting(options)
     address, token, trust = way_to(where)
 
     def ask(request: Request[R]) -> R:
@@ -143,18 +143,6 @@ def way_to(address: str) -> tuple[str, Any, Trust]:
             f"phalanx login {where}"
         )
     return where, token, Trust()
-
-
-def _check(options: EngineOptions) -> None:
-    amounts = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "placement")
-    given = [name for name in amounts if getattr(options, name) is not None]
-    if options.more.get("_system_config"):
-        given.append("_system_config")
-    if given:
-        raise ValueError(
-            f"When connecting to a running cluster, {' and '.join(given)} must not be provided: "
-            "its nodes were started with their own."
-        )
 
 
 def reconnect_s() -> float:

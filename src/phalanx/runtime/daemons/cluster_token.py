@@ -14,9 +14,9 @@ import contextlib
 import os
 import re
 import secrets
-import stat
 
 from phalanx.errors import AuthenticationError
+from phalanx.runtime.os.private_files import NotPrivateError, read_private, write_draft
 
 TOKEN_FILE = "PHALANX_TOKEN_FILE"
 _TOKEN_BYTES = 32
@@ -130,20 +130,13 @@ def _replace(path: str, lines: list[str]) -> None:
 
 def _draft(path: str, lines: list[str]) -> str:
     """Write tokens to a new private file next to `path`. Returns its name."""
-    directory = os.path.dirname(os.path.abspath(path))
-    draft = os.path.join(directory, f".token-{secrets.token_hex(8)}")
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "w") as file:
-        file.write("".join(f"{line}\n" for line in lines))
-        file.flush()
-        os.fsync(fd)
-    return draft
+    return write_draft(path, "".join(f"{line}\n" for line in lines).encode())
 
 
 def read_text(path: str) -> str:
     """Return the text of a private file with a token. Raises AuthenticationError as `read` does."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return read_private(path, _MAX_BYTES).decode("ascii", "replace").strip()
     except FileNotFoundError:
         raise AuthenticationError(
             f"there is no token at {path}: copy the head's there (mode 0600), or name its file in "
@@ -153,18 +146,13 @@ def read_text(path: str) -> str:
         raise AuthenticationError(
             f"the token at {path} cannot be read: {error.strerror}. It must be a file, not a link."
         ) from None
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
-            raise AuthenticationError(f"the token at {path} must be a file of this user.")
-        if found.st_mode & 0o077:
-            raise AuthenticationError(
-                f"the token at {path} is open to other users (mode {found.st_mode & 0o777:04o}): "
-                "make a new one, since this one may be known; the mode must be 0600."
-            )
-        return os.read(fd, _MAX_BYTES).decode("ascii", "replace").strip()
-    finally:
-        os.close(fd)
+    except NotPrivateError as error:
+        if error.mode is None:
+            raise AuthenticationError(f"the token at {path} must be a file of this user.") from None
+        raise AuthenticationError(
+            f"the token at {path} is open to other users (mode {error.mode:04o}): make a new one, "
+            "since this one may be known; the mode must be 0600."
+        ) from None
 
 
 def redact(text: str) -> str:

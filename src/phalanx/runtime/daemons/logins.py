@@ -7,16 +7,14 @@ They are in one file of mode 0600 below the user's configuration directory, whic
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
-import stat
 
 import msgspec
 
 from phalanx.errors import AuthenticationError
 from phalanx.runtime.daemons.personal_token import PersonalToken, parse
 from phalanx.runtime.daemons.trust import Trust
+from phalanx.runtime.os.private_files import NotPrivateError, read_private, write_draft
 
 JOB = "PHALANX_JOB"
 """The variable of commands of jobs. They belong to the cluster that runs them, whatever their user
@@ -95,26 +93,20 @@ def read() -> Logins:
     """Return the logins. Raises AuthenticationError for a file that others could read or make."""
     where = path()
     try:
-        fd = os.open(where, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        text = read_private(where, _MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return Logins()
     except OSError as error:
         raise AuthenticationError(
             f"the logins in {where} cannot be read: {error.strerror}. It must be a file, not a link"
         ) from None
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
-            raise AuthenticationError(f"{where} must be a file of this user")
-        if found.st_mode & 0o077:
-            raise AuthenticationError(
-                f"{where} is open to other users (mode {found.st_mode & 0o777:04o}): its tokens "
-                "may be known, so let them be rotated; then remove the file and log in again"
-            )
-        with open(fd, "rb", closefd=False) as file:
-            text = file.read(_MAX_BYTES)
-    finally:
-        os.close(fd)
+    except NotPrivateError as error:
+        if error.mode is None:
+            raise AuthenticationError(f"{where} must be a file of this user") from None
+        raise AuthenticationError(
+            f"{where} is open to other users (mode {error.mode:04o}): its tokens may be known, so "
+            "let them be rotated; then remove the file and log in again"
+        ) from None
     try:
         return msgspec.json.decode(text, type=Logins)
     except msgspec.MsgspecError as error:
@@ -126,19 +118,12 @@ def read() -> Logins:
 def save(logins: Logins) -> None:
     """Replace the file with the logins. Raises OSError."""
     where = path()
-    directory = os.path.dirname(where)
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    draft = os.path.join(directory, f".logins-{secrets.token_hex(8)}")
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    os.makedirs(os.path.dirname(where), mode=0o700, exist_ok=True)
+    draft = write_draft(where, msgspec.json.format(msgspec.json.encode(logins), indent=1) + b"\n")
     try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(logins), indent=1) + b"\n")
-            file.flush()
-            os.fsync(fd)
         os.rename(draft, where)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(draft)
+    except OSError:
+        os.unlink(draft)
         raise
 
 

@@ -27,7 +27,7 @@ from phalanx.runtime.daemons.local import (
 from phalanx.runtime.daemons.starting import PRIVATE_ADDRESS
 from phalanx.runtime.driver.own_node import OwnNode, StartOptions
 from phalanx.runtime.engine import dialect
-from phalanx.runtime.engine.interface import Engine, EngineOptions, Output
+from phalanx.runtime.engine.interface import Engine, EngineOptions, Output, check_connecting
 from phalanx.runtime.os.node_amounts import node_amounts
 from phalanx.runtime.os.session import Session
 from phalanx.scheduler.placement.memory_pressure import MEMORY_LIMIT
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _PROBE_S = 2.0
 _MAX_PRESTARTED = 8
 _FILES = 65536
+_OWN = ' address="local" starts a runtime of its own.'
 
 
 def start(options: EngineOptions, output: Output) -> Engine:
@@ -52,13 +53,13 @@ def start(options: EngineOptions, output: Output) -> Engine:
     if (head := head_to_visit(options.address, options.more.get("_temp_dir"))) is not None:
         from phalanx.runtime.driver.visiting import visit
 
-        _check_connecting(options)
+        check_connecting(options, _OWN)
         return visit(head, options)
     found = find_node(options.address, options.more.get("_temp_dir"))
     hook = b"" if options.hook is None else _exported(options.hook)
     _allow_files()
     if found is not None:
-        _check_connecting(options)
+        check_connecting(options, _OWN)
         return _join(found, _connect(found), None, options, hook, output)
     own = OwnNode(_start_options(options))
     # Imported only now, because a new node starts while this process imports the modules that talk
@@ -284,19 +285,6 @@ def _exported(hook: Callable[[], None]) -> bytes:
             f"Failed to export the setup function. worker_process_setup_hook: {error}"
         ) from error
     return data
-
-
-def _check_connecting(options: EngineOptions) -> None:
-    amounts = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "placement")
-    given = [name for name in amounts if getattr(options, name) is not None]
-    if options.more.get("_system_config"):
-        given.append("_system_config")
-    if given:
-        raise ValueError(
-            f"When connecting to a running cluster, {' and '.join(given)} must not be provided: "
-            "its nodes were started with their own. "
-            'address="local" starts a runtime of its own.'
-        )
 
 
 def _allow_files() -> None:

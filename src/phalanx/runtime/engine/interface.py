@@ -72,6 +72,21 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of Ray's `init` for which this class has no field."""
 
 
+def check_connecting(options: EngineOptions, hint: str = "") -> None:
+    """Check that no option is given that only a new cluster can have. Raises ValueError, whose text
+    ends with `hint`.
+    """
+    amounts = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "placement")
+    given = [name for name in amounts if getattr(options, name) is not None]
+    if options.more.get("_system_config"):
+        given.append("_system_config")
+    if given:
+        raise ValueError(
+            f"When connecting to a running cluster, {' and '.join(given)} must not be provided: "
+            f"its nodes were started with their own.{hint}"
+        )
+
+
 class Output(Protocol):
     """Shows the program the output of its workers, and warnings."""
 

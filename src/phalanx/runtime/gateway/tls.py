@@ -11,11 +11,10 @@ import contextlib
 import datetime
 import hashlib
 import os
-import secrets
 import ssl
-import stat
 
 from phalanx.errors import AuthenticationError
+from phalanx.runtime.os.private_files import NotPrivateError, read_private, write_draft
 
 _VALID_DAYS = 3650
 _MAX_BYTES = 1 << 20
@@ -50,17 +49,11 @@ class Identity:
 def _certificate(path: str) -> bytes:
     """Return the first certificate in a private file, as DER."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        text = read_private(path, _MAX_BYTES).decode("ascii", "replace")
     except OSError as error:
         raise AuthenticationError(f"{path} cannot be read: {error.strerror}") from None
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise AuthenticationError(f"{path} must be a file of this user, with mode 0600")
-        with open(fd, encoding="ascii", errors="replace", closefd=False) as file:
-            text = file.read(_MAX_BYTES)
-    finally:
-        os.close(fd)
+    except NotPrivateError:
+        raise AuthenticationError(f"{path} must be a file of this user, with mode 0600") from None
     at = text.find(_BEGIN)
     end = text.find("-----END CERTIFICATE-----", at)
     if at < 0 or end < 0:
@@ -73,12 +66,7 @@ def _certificate(path: str) -> bytes:
 
 def _make(path: str, name: str) -> None:
     """Write a new key and its certificate. Of several processes that do so, one wins."""
-    draft = f"{path}.{secrets.token_hex(8)}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
-        file.write(_self_signed(name))
-        file.flush()
-        os.fsync(file.fileno())
+    draft = write_draft(path, _self_signed(name))
     try:
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
