@@ -503,7 +503,7 @@ class Unfinished(Generic[W, B]):
     def get(self, number: int) -> W | None:
         """Return a record, or a passing record of a call in a burst; None if the work has ended."""
         found = self.records.get(number)
-        if found is None and (burst := self.burst_of(number)) is not None:
+        if found is None and self.bursts and (burst := self.burst_of(number)) is not None:
             return burst.view(number)  # type: ignore[no-any-return]
         return found
 

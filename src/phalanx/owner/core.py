@@ -253,7 +253,7 @@ class OwnerCore:
 
     def done(self, connection: Connection, message: Done, now: float) -> None:
         """Handle the results of a task or call. Most messages are of this kind."""
-        if message.number not in self.calls.by_number or not self.calls.done(connection, message):
+        if not self.calls.done(connection, message):
             self.tasks.done(connection, message, now)
 
     def done_together(self, connection: Connection, message: Results, now: float) -> None:

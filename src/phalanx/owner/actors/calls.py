@@ -180,10 +180,14 @@ class Calls:
             self.note_made([ref], "actor call")
         queue = client.queue
         if queue.last != number - 1 or not client.takes_bursts:
-            packed = pack_call(args)
+            packed = pack_call(args) if args else b""
             call = PendingCall(number, client, method, packed, None, None, [ref], options)
             call.keep = keep
-            self.submit(call, parent)
+            if parent is not None:
+                call.parent = parent
+                self._children.add(parent, number)
+            self.by_number.records[number] = call
+            client.submit(call)
             return ref
         if parent is not None:
             self._children.add(parent, number)
@@ -332,8 +336,9 @@ class Calls:
         call = self._answered(connection, message)
         if call is None:
             return False
-        del self.by_number[message.number]
-        self._record(call, FINISHED, message, connection)
+        del self.by_number.records[message.number]
+        run = _run(call, FINISHED, message.started, message.ended, connection.peer, "")
+        self._journal.add_run(run)
         self._results.deliver(call, call.options.returns, message, connection.peer)
         return True
 
@@ -373,14 +378,11 @@ class Calls:
             return None
         return call.actor.finished(message.number)
 
-    def _record(
-        self, call: PendingCall, state: str, message: Done | Failed, connection: Connection
-    ) -> None:
-        error = "" if state == FINISHED else error_kind(message)
-        run = _run(call, state, message.started, message.ended, connection.peer, error)
-        if isinstance(message, Failed):
-            run = (*run[:-1], message.summary)
-        self._journal.add_run(run)
+    def _record_error(self, call: PendingCall, message: Failed, connection: Connection) -> None:
+        """Record a call that ran and failed."""
+        error = error_kind(message)
+        run = _run(call, STATE_FAILED, message.started, message.ended, connection.peer, error)
+        self._journal.add_run((*run[:-1], message.summary))
 
     def _record_failure(self, call: PendingCall, kind: str) -> None:
         """Record a call that failed without running or answering. `kind`: the kind of failure; a
@@ -399,7 +401,7 @@ class Calls:
             return False
         has_begun = message.kind != "cancelled" or message.ended > message.started
         if has_begun and message.kind not in ("lost", "exit"):
-            self._record(call, STATE_FAILED, message, connection)
+            self._record_error(call, message, connection)
         elif message.kind == "cancelled":
             self._record_failure(call, "TASK_CANCELLED")
         if message.kind == "cancelled":

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
 from phalanx.objects.reference import ObjectRef
 from phalanx.observe.task_journal import UNLISTED, About
-from phalanx.owner.bursts import MOST_CALLS, Burst, Pipeline, Unfinished, WorkQueue
+from phalanx.owner.bursts import LOOK_AFTER, MOST_CALLS, Burst, Pipeline, Unfinished, WorkQueue
 from phalanx.owner.children import Parent
 from phalanx.owner.transport import Connection
 from phalanx.owner.work import PendingWork
@@ -288,10 +288,20 @@ class ActorClient:
             # it.
             self.effects.fail_call(call, self)
             return
-        self.queue.append(call)
-        self.queue.last = call.number
-        if self.state == ALIVE and self.connection is not None:
+        queue = self.queue
+        queue.last = call.number
+        if self.state != ALIVE or self.connection is None:
+            queue.append(call)
+        elif (
+            queue.size or self.inflight.size or call.missing or call.ends >= ENDS_TO_GO_ALONE
+        ):
+            queue.append(call)
             self.pump()
+        else:
+            # the same with less work, because most calls that are waited for come here
+            self.inflight[call.number] = call
+            queue.pump_at = LOOK_AFTER
+            self.effects.send_calls(self, [call], True)
 
     @property
     def takes_bursts(self) -> bool:
@@ -300,7 +310,7 @@ class ActorClient:
         """
         if self.state != ALIVE or self.connection is None:
             return self.state == PENDING_CREATION
-        return bool(self.inflight or self.queue) and not self._goes_alone
+        return (self.inflight.size > 0 or self.queue.size > 0) and not self._goes_alone
 
     def pump(self) -> None:
         """Send the calls that may be sent, in order, up to the first call whose inputs are

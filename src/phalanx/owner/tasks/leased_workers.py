@@ -118,10 +118,11 @@ class LeasedWorkers:
         connection had the task.
         """
         for worker in self._by_connection.get(connection, ()):
-            if number in worker.inflight:
+            task = self._machine.finished(worker, number, now)
+            if task is not None:
                 if self._unreached_since:
                     self._unreached_since.pop(worker.scheduling_class.number, None)
-                return self._machine.finished(worker, number, now)
+                return task
         return None
 
     def finished_burst(

@@ -120,7 +120,7 @@ class Submission:
             task.parent = parent
             self._children.add(parent, task.number)
         if task.inputs is None and not self._is_closed:  # the same as `start`, but without a call
-            self.machine.pending[task.number] = task
+            self.machine.pending.records[task.number] = task
             self.machine.enqueue(task)
         else:
             self.start(task)
@@ -137,7 +137,8 @@ class Submission:
             self.note_made([ref], "task call")
         now = self._wall()
         if self._is_closed or not self.machine.join(template, number, args, ref, now, parent):
-            task = PendingTask(number, template, pack_call(args), None, None, [ref])
+            packed = pack_call(args) if args else b""
+            task = PendingTask(number, template, packed, None, None, [ref])
             self.submit(task, parent)
         elif parent is not None:
             self._children.add(parent, number)
@@ -232,24 +233,23 @@ class Submission:
         assert connection is not None
         sent = worker.functions_sent
         for_sending = self._objects.for_sending
-        if worker.inflight.size == sum(map(_count, tasks)):
+        size = worker.inflight.size
+        if size == 1 or size == sum(map(_count, tasks)):
             worker.sent_at = self._clock()
         when = self._wall()
         for task in tasks:
             template = task.template
             function = template.function
-            if isinstance(task, TaskBurst):
-                self.journal.move_all(task, len(task), SUBMITTED, when)
-            else:
-                self.journal.move(task, SUBMITTED, when)
             if function.key not in sent:
                 sent.add(function.key)
                 connection.post(
                     Function(function.key, function.pickle, function.name, function.max_calls)
                 )
             if isinstance(task, TaskBurst):
+                self.journal.move_all(task, len(task), SUBMITTED, when)
                 connection.post(Tasks(task.first, function.key, task.packed(), template.name))
                 continue
+            self.journal.move(task, SUBMITTED, when)
             inputs = [for_sending(ref) for ref in task.inputs] if task.inputs else []
             connection.post(
                 Task(

@@ -74,7 +74,8 @@ class BoundFunction:
         if template is not self._template:
             goes_in_bursts = template.goes_in_bursts
         packed: CallArguments | None
-        if goes_in_bursts and not kwargs and tracing.active is None and are_plain(args):
+        is_plain = goes_in_bursts and not kwargs and tracing.active is None
+        if is_plain and (not args or are_plain(args)):
             packed = args
         else:
             payload, inputs, pins = pack_arguments(submitter.pack, self._name, args, kwargs)

@@ -97,7 +97,8 @@ class EmbeddedMethod(ActorMethod):
         calls, name, ref = caller.calls, self._name, self._ref
         returns = options.returns
         packed: CallArguments | None
-        if returns == 1 and not kwargs and tracing.active is None and are_plain(args):
+        is_plain = returns == 1 and not kwargs and tracing.active is None
+        if is_plain and (not args or are_plain(args)):
             packed = args
         else:
             payload, inputs, pins = pack_arguments(caller.pack, name, args, kwargs)
