@@ -292,9 +292,7 @@ class ActorClient:
         queue.last = call.number
         if self.state != ALIVE or self.connection is None:
             queue.append(call)
-        elif (
-            queue.size or self.inflight.size or call.missing or call.ends >= ENDS_TO_GO_ALONE
-        ):
+        elif queue.size or self.inflight.size or call.missing or call.ends >= ENDS_TO_GO_ALONE:
             queue.append(call)
             self.pump()
         else:

@@ -41,7 +41,8 @@ class ResultOutbox:
             self.done(connection, number, value, message.started, message.ended)
             return
         if self._values:
-            self._post_together()
+            with self._lock:
+                self._pass_on()
         connection.post(message)
         self._posted.add(connection)
 
@@ -64,25 +65,25 @@ class ResultOutbox:
             if len(value) > TOGETHER_BYTES:
                 self._pass_on()
 
-    def _post_together(self) -> None:
-        with self._lock:
-            self._pass_on()
-
     def _pass_on(self) -> None:
         """Post the results that share a message. The caller holds the lock."""
+        if len(self._values) == 1 and self._to is not None:
+            connection, number = self._to, self._first
+            self._first = number + 1
+            started, ended = self._started.pop(), self._ended.pop()
+            connection.post(Done(number, self._values.pop(), started, ended))
+            self._posted.add(connection)
+            return
         # Finalizers may run where a list is made, and may post results of this thread, so nothing
         # is read before that.
         empty: tuple[list[bytes], list[float], list[float]] = [], [], []
         connection, first = self._to, self._first
-        values, started, ended = self._values, self._started, self._ended
+        values, starts, ends = self._values, self._started, self._ended
         self._values, self._started, self._ended = empty
         self._first += len(values)
         if connection is None or not values:
             return
-        if len(values) == 1:
-            connection.post(Done(first, values[0], started[0], ended[0]))
-        else:
-            connection.post(Results(first, values, started, ended))
+        connection.post(Results(first, values, starts, ends))
         self._posted.add(connection)
 
     def flush(self) -> None:
@@ -93,7 +94,8 @@ class ResultOutbox:
 
     def _send(self) -> None:
         if self._values:
-            self._post_together()
+            with self._lock:
+                self._pass_on()
         while self._posted:
             try:
                 self._posted.pop().flush()
