@@ -1,6 +1,5 @@
-"""Answers requests to the head. An answer leaves once the changes that the request made are
-written. While the store has no room, queries are answered and new work is refused
-(`full_store.py`).
+"""Answers requests to the head. An answer is sent once the changes of its request are stored. While
+the store has no room, queries are answered and new work is refused (`full_store.py`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Lets clients on other machines reach their drivers.
 
 A client submits a job whose command is its driver. The driver joins its node as any other does, so
-the head knows where it is and in which job it runs. The client then asks the head, and the head's
-gateway gets a permission for the client's token, which is good for one connection.
+the head knows where it is and in which job it runs. The client then asks the head for its driver,
+and the head permits its gateway one connection with the client's token.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The time as the shell gives it to a head, and steps of the clock."""
+"""The clocks that the shell gives to a head, and steps of the wall clock."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class WatchedClock:
     def __init__(
         self, clock: MachineClock, boot: str = "", before: ClockAnchor | None = None
     ) -> None:
-        """`boot` names the machine's boot, or is "" if unknown. `before`: the anchor of an earlier
-        head. If the boot is still the same, the anchor shows whether the clock was stepped while no
-        head ran.
+        """`boot`: the id of the machine's present boot; "" if unknown. `before`: the anchor of an
+        earlier head. If the boot is still the same, the anchor shows whether the clock was stepped
+        while no head ran.
         """
         self._clock = clock
         self._boot = boot

@@ -101,8 +101,8 @@ class Deaths:
             head.drivers.driver_gone(process)
 
     def finish_earlier(self, now: float) -> None:
-        """Finish the deaths of nodes that an earlier head recorded, because that head may have
-        ended before it wrote all consequences.
+        """Handle the deaths of nodes that an earlier head recorded once more, because that head may
+        have ended before it stored all consequences.
         """
         head = self._head
         for dead in head.nodes.all():

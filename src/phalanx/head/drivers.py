@@ -103,8 +103,8 @@ class Drivers:
         return None if known is None else known.principal
 
     def in_job(self, job: str) -> bytes | None:
-        """Return the id of the driver, if there is one, that runs in a submitted job and was
-        introduced last.
+        """Return the id of the driver that runs in a submitted job; among several, of the driver
+        that came last. None if no driver does.
         """
         found = [
             known.driver

@@ -441,8 +441,7 @@ class Head:
         self.gangs.node_changed(record)
 
     def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """Record that a draining node has one more reason for its hold or one reason less (an
-        effect of the directory).
+        """Record that one more drain holds a node, or one drain less (an effect of the directory).
         """
         self._node_recorder.held(record, kind, hold)
 

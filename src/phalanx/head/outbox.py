@@ -65,7 +65,9 @@ class Outbox:
         return self._connected.keys()
 
     def reported(self, prefix: bytes, number: int, is_asking: bool) -> None:
-        """Note the number of a node's report, and name it to the node if the report asks."""
+        """Note the number of a node's report, and confirm the number to the node if the report asks
+        for that.
+        """
         if number and prefix in self._connected:
             self._heard[prefix] = number
             if is_asking:

@@ -22,8 +22,8 @@ class PackageFiles(Protocol):
     """The files of packages."""
 
     def length(self, sha256: str) -> int:
-        """Return how many bytes of a package are here; those of an unfinished upload count. -1: no
-        packages are kept.
+        """Return how many bytes of a package are here; those of an unfinished upload count. -1 if
+        this head keeps no packages.
         """
         ...
 
@@ -36,7 +36,9 @@ class PackageFiles(Protocol):
         ...
 
     def read(self, sha256: str, offset: int, limit: int) -> tuple[bytes, int]:
-        """Return (a part of a package, the package's length); the length is -1 without one."""
+        """Return (a part of a package, the package's length); the length is -1 if there is no such
+        package.
+        """
         ...
 
     def make_room(self, wanted: int, kept: Collection[str]) -> None:
@@ -70,8 +72,8 @@ class NoPackageFiles:
 
 
 class Packages:
-    """Takes uploads, and answers nodes and workers. `kept` returns the packages that jobs and
-    drivers need, which are not over.
+    """Takes uploads, and answers nodes and workers. `kept` returns the packages of jobs and drivers
+    that are not over.
     """
 
     def __init__(

@@ -18,8 +18,8 @@ class Ledger(Protocol):
     """
 
     def add(self, rows: Sequence[LedgerRow], kept: Callable[[], None]) -> None:
-        """Add these rows; a key that is stored already is not stored again. `kept` is called when
-        the rows are durable.
+        """Add these rows, except those whose key is stored already. `kept` is called when the rows
+        are durable.
         """
         ...
 

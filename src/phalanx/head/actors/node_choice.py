@@ -95,7 +95,7 @@ class ActorNodeChoice:
         self, record: ActorRecord, owner_node: str, now: float, full: frozenset[str] = frozenset()
     ) -> Choice:
         """Return the node where the actor goes now. The actor counts as waiting until `placed` or
-        `gone` is called. `owner_node`: "" if the owner's node is unknown. `full`: nodes that
+        `forget` is called. `owner_node`: "" if the owner's node is unknown. `full`: nodes that
         already run as many actors as they can.
         """
         self.forget(record.actor)

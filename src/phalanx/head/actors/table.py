@@ -386,10 +386,10 @@ class ActorTable:
     def _go_to(self, record: ActorRecord, node: str) -> None:
         """Move the actor from its node to another node, or to none, as another incarnation.
 
-        The incarnation must change because the old node may already have created the actor, and
-        callers may know of it, while the head that handled this died before it was stored. The next
-        process must not be mistaken for the old one. Likewise, a late creation by the old node must
-        not be mistaken for the answer to a later order to that node, which may not be stored yet.
+        The incarnation must change, because the old node may have created the actor and told
+        callers, although the head died before it stored this. Callers must not mistake the next
+        process for the old one. The head must not mistake a late report of the old node for the
+        answer to a later order.
         """
         if record.node and record.node != node:
             record.incarnation += 1

@@ -88,9 +88,7 @@ class NodeRecorder:
         self._note("node-refused", record, why)
 
     def held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """Note that a draining node has one more reason for its hold or, if `hold` is None, one
-        reason less.
-        """
+        """Note that one more drain holds a node or, if `hold` is None, one drain less."""
         if hold is None:
             if record.holds:
                 self._note("node-released", record, kind)

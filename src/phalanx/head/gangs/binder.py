@@ -3,9 +3,8 @@ plan gives it, or none.
 
 Every path is one transition of `member_lifecycle`: members are refused, lost on the way, evicted or
 ended while they are being placed, called off with the whole gang, or restored by the next head.
-Bundles are given back only while no member of their gang is on its way. Otherwise the later number
-of the new attempt would end earlier bundles, because a node takes a later number as the end of all
-earlier ones.
+Bundles are given back only while no attempt for their gang is in progress. A node that gets a
+request of an attempt ends the bundles of all earlier attempts of the gang.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ _NAMED = 4
 
 
 def because_of_closed(because: Sequence[Reason], closed: Sequence[str]) -> list[Reason]:
-    """Return the main reasons. A sentence about closed devices stands in place of the reasons that
-    the closed devices cause.
+    """Return the main reasons, with one sentence about closed devices in place of all reasons that
+    these devices cause.
 
     `closed`: each device's name and the reason why it is closed, in words.
     """

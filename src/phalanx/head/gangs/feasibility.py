@@ -103,7 +103,7 @@ def check_sum(
     limits: Amounts,
     nodes: Sequence[Amounts],
 ) -> None:
-    """Raise GangInfeasibleError if the sum of `needs`, which differ, exceeds the totals of these
+    """Raise GangInfeasibleError if the sum of the different `needs` exceeds the totals of these
     nodes or the limits of the queue. The members could then never be placed at the same time.
     """
     for name in sorted({name for need in needs for name in need} - TERMS):

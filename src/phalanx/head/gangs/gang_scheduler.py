@@ -328,7 +328,9 @@ class GangScheduler:
     # ---- events that the head reports ----------------------------------------------------------
 
     def node_answered(self, message: LogRead | MemberUseRead | StepStarted) -> None:
-        """Pass a node's answer about a member to its readers, and the start of a step to Steps."""
+        """Pass a node's answer about a member to the clients that asked, and the start of a step to
+        `Steps`.
+        """
         if isinstance(message, StepStarted):
             self.steps.started(message)
         else:

@@ -54,8 +54,8 @@ class Share:
 
 
 class KeptReasons(Generic[Found]):
-    """The last answer, which is reused while a new computation would delay other requests too
-    much, or would find the same.
+    """The last answer, which is used again while a new computation would delay other requests too
+    much or could find nothing new.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class KeptReasons(Generic[Found]):
         work_out: Callable[[], Mapping[str, Found]],
         changes: Callable[[], int],
     ) -> None:
-        """`changes` counts the changes after which the answer may be another one."""
+        """`changes` counts the changes after which the answer may differ."""
         self._clock = clock
         self._share = Share(clock)
         self._work_out = work_out

@@ -212,7 +212,7 @@ class Move(NamedTuple):
 
 
 class Follower(Protocol):
-    """Keeps data up to date that depend on the states of members."""
+    """Data that depend on the states of members, and are kept up to date."""
 
     def members_moved(self, gang: Gang, move: Move) -> None:
         """Update whatever depends on the states of these members, which have just changed."""

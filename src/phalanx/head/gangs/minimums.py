@@ -14,7 +14,7 @@ class GangSpecs(Protocol):
     """Answers questions about gangs that depend on their jobs."""
 
     def min_member(self, gang: Gang) -> int:
-        """Return how many members must have places now, without those that have ended."""
+        """Return how many members must have places now; members that have ended are not counted."""
         ...
 
     def is_live(self, gang: Gang, index: int) -> bool:

@@ -140,9 +140,9 @@ class PlanApplier:
     def _withdraw_promises(self, plan: Plan) -> None:
         """Withdraw the promise of each gang that a cycle considered but did not place.
 
-        An exception: the gang keeps its promise while another gang of its queue, with a higher
-        priority, waits for room that is being freed: the other gang takes the room that evictions
-        free for this gang.
+        Exception: a gang keeps its promise while a gang of higher priority in its queue waits for
+        room that is being freed, because that gang takes the room that evictions freed for this
+        one.
         """
         if not self._promised:
             return

@@ -213,8 +213,8 @@ class SchedulerCache:
 
     def _leave_out_plugin(self, snapshot: Snapshot, now: float, error: Exception) -> bool:
         """Leave the plugin that raised the error out until the head restarts, if the plugin only
-        expresses preferences among nodes. Returns False if another plugin raised the error, and if
-        the error does not occur a second time, because its cause is then unknown.
+        expresses preferences among nodes. Returns False if another plugin raised the error. Also
+        returns False if the error does not occur a second time, because its cause is then unknown.
         """
         gangs = self._living()
         if not self._fails(snapshot, gangs, now):
@@ -259,8 +259,8 @@ class SchedulerCache:
     def columns_to_try(
         self, also: Gang, now: float, wall: float
     ) -> tuple[Snapshot, KeptCluster] | None:
-        """Return a snapshot and columns of its own, for a cycle that is only tried. In it no gang
-        rests, and `also` takes part. Returns None if the columns cannot be patched.
+        """Return a snapshot, and columns for it alone, for a trial cycle. In that cycle no gang
+        rests, and the gang `also` takes part. Returns None if the columns cannot be patched.
         """
         kept = self.cluster(now, wall)
         if not isinstance(kept, KeptCluster):

@@ -239,7 +239,9 @@ class GroupTable:
         self._try_all(now, at_once=True)
 
     def node_gone(self, node_id: str, now: float) -> None:
-        """Place the bundles of a dead node again. The node must already be gone from the view."""
+        """Place the bundles of a dead node again. The node must already be removed from the head's
+        view of the nodes.
+        """
         for group_id in self.give_backs.node_gone(node_id):
             self._freed(group_id)
         for group in list(self._groups.values()):

@@ -282,7 +282,7 @@ class ArrayRuns:
         self._arrays.run_returned(array, [i for i in indices if i not in gone], gone)
 
     def looked_at(self, gang: Gang) -> None:
-        """Handle that the job in a place is gone, so that only the run still needs the place."""
+        """Handle the end of the job in a place: from now on only the run needs the place."""
         run = self._runs.get(gang.gang_id)
         array = None if run is None else self._job_of(run.array)
         if run is not None and array is not None:

@@ -298,7 +298,7 @@ class Arrays:
     # ---- tasks that wait for tasks of other arrays -------------------------------------------
 
     def ended_of(self, task: JobRecord) -> None:
-        """Notify tasks of other arrays, which wait for this task, that it has ended."""
+        """Notify those tasks of other arrays that wait for this task that the task has ended."""
         assert task.spec.element is not None
         job = self._job_of(task.spec.element.array)
         if job is not None and job.uid in self._arrays:
@@ -316,7 +316,7 @@ class Arrays:
 
     def _unblock_all(self, job: JobRecord, tasks: ArrayTasks) -> None:
         """Check all blocked tasks of an array, if that was not done yet or if an array for which
-        they wait is over. Tasks of an array that is over and that have not begun will never begin.
+        they wait is over. Tasks that had not begun when their array ended will never begin.
         """
         others = [self._job_of(uid) for uid in dependencies.paired(job)]
         are_over = any(other is None or other.is_finished for other in others)

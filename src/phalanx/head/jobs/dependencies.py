@@ -93,8 +93,8 @@ def look(job: JobRecord, jobs: DependencyJobs, now: float) -> None:
 
 
 def clock_set_back(job: JobRecord, now: float) -> None:
-    """Shorten waits after the clock was set back. A delay after another job's start then ends, at
-    the latest, its full length from now.
+    """Shorten waits after the clock was set back: the rest of a delay after another job's start is
+    never longer than the whole delay.
     """
     for number, need in enumerate(job.spec.after.needs if job.spec.after is not None else ()):
         one = job.outcomes[number]

@@ -1,6 +1,7 @@
-"""The commands that prepare a member, and that begin its commands in what was prepared.
+"""The commands that prepare the environment of a member, and that start the member's commands in
+it.
 
-The shell looks whether an environment is ready, so a start in a ready environment takes no longer
+The shell checks whether an environment is ready, so a start in a ready environment takes no longer
 than a start without one.
 """
 
@@ -65,9 +66,9 @@ _FILE = f"{FILES}/{DESCRIPTION}"
 
 
 def preparation(job: JobSpec, group: Template, variables: Mapping[str, str], umask: int) -> Command:
-    """Return the command that prepares a member of this job and group.
+    """Return the command that prepares the environment of a member of this job and group.
 
-    It has the variables of the member, which may name indexes of packages and proxies.
+    The command has the variables of the member, which may name package indexes and proxies.
     """
     keys = keys_of(job, group) or "-"
     argv = ["sh", "-c", _PREPARE, "prepare", keys, _FILE, mark_of(job.packages)]
@@ -114,8 +115,8 @@ def environment_for(job: JobSpec, process: Process) -> Environment | None:
 def inside(
     job: JobSpec, process: Process, argv: Sequence[str], variables: Collection[str]
 ) -> list[str]:
-    """Return the words of a command that runs in what was prepared for its process. `variables`:
-    the names of the command's variables.
+    """Return the words of a command that runs in the environment of its process. `variables`: the
+    names of the command's variables.
     """
     environment = environment_for(job, process)
     if environment is None and not job.packages:

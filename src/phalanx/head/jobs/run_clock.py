@@ -98,8 +98,8 @@ class RunClocks:
                 member.asked_s = 0.0
 
     def heard(self, job: JobRecord, member: MemberRecord, ran_s: float, now: float) -> None:
-        """Raise the measured time to the time for which, by its node's report, a running member has
-        run. Call this right after `look`.
+        """Raise the measured time to the run time of a member, as the member's node reports it.
+        Call this right after `look`.
         """
         least_s = member.asked_s + ran_s
         if job.uid in self._since and least_s > job.ran_s:

@@ -158,8 +158,8 @@ def must_warn(job: JobRecord, now: float) -> bool:
 
 
 def next_look_s(job: JobRecord, now: float, is_going: bool) -> float | None:
-    """Return the seconds after which one of these answers may change; None if time alone changes
-    none of them. `is_going`: whether the gang's clock is running.
+    """Return the seconds until one of the answers above may change; None if time alone changes none
+    of them. `is_going`: whether the gang's clock is running.
     """
     if job.state not in WITH_DEADLINE:
         return None

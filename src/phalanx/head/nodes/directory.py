@@ -48,8 +48,8 @@ class NodeEffects(Protocol):
         ...
 
     def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """Record that a draining node has one more reason for its hold or, if `hold` is None, one
-        reason less.
+        """Record that a node has one more hold, which is a reason to start no new work there or, if
+        `hold` is None, one hold less.
         """
         ...
 

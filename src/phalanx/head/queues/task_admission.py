@@ -1,9 +1,10 @@
 """Admits ordinary tasks of queues to an engine that does its own scheduling.
 
 Tasks come in batches of equal tasks. Waiting batches are ordered by priority, then by what their
-queue has had in relation to its weight (the smallest first), then by age. A queue has had its share
-of the cluster, summed over time; its share is the largest of its shares of single resources. A
-queue that was idle continues at the level of the others, as in start-time fair queueing.
+queue has had in relation to its weight (the smallest first), then by age. The amount that a queue
+has had is the sum of its share of the cluster over time, where its share is the largest of its
+shares of single resources. A queue that was idle continues at the level of the others, as in
+start-time fair queueing.
 
 Batches are admitted while the admitted tasks request less than twice the cluster's resources. So
 the engine does not run out of work while ends of tasks are being reported, and an urgent task does

@@ -1,9 +1,9 @@
 """Decides which messages the head accepts from nodes that have their own keys.
 
-A node with the cluster's token may send every message, and the head believes it about the identity
-of the people who ask through it. A node with a key of its own can join and report only as itself.
-It may report on the work that the head has given it, but the head believes it about no other node
-and no person.
+A node with the cluster's token may send every message, and the head accepts the identity that the
+node states for the people who ask through it. A node with a key of its own can join and report only
+as itself. The head accepts its reports about the work that it was given, but no statement about
+another node or a person.
 """
 
 from __future__ import annotations
