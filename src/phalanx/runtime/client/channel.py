@@ -1,7 +1,7 @@
 """One end of the stream between a client and its driver, over one socket at a time.
 
 Any thread may send. One thread serves a socket until it breaks, and then the next one. The stream
-(`protocol.resumable`) sees to it that nothing is lost or doubled in between.
+(`protocol.resumable`) ensures that no message is lost or arrives twice when the socket changes.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Channel:
     def __init__(
         self, on_message: Callable[[bytes], None], is_full: Callable[[], bool] = lambda: False
     ) -> None:
-        """`on_message` handles each message, on the thread that serves. Its errors end the socket.
-        While `is_full` returns True, nothing is read, so that the other side stops sending.
+        """`on_message` handles each message, on the thread that serves. An error in it ends the
+        socket. While `is_full` returns True, nothing is read, so that the other side stops sending.
         """
         self._on_message = on_message
         self._is_full = is_full
@@ -55,7 +55,7 @@ class Channel:
 
     @property
     def received(self) -> int:
-        """The number up to which the parts of the other side are here."""
+        """The number of the last part that has arrived from the other side."""
         return self._stream.received
 
     @property
@@ -65,13 +65,13 @@ class Channel:
 
     @property
     def kept_bytes(self) -> int:
-        """The bytes that the other side may not have."""
+        """The bytes of the parts whose arrival the other side has not confirmed."""
         return self._stream.kept_bytes
 
     def send(self, *messages: Any, may_wait: bool = False) -> None:
-        """Send messages, in this order. With `may_wait`, wait while much is on its way. Raises
-        ProtocolError for a message that is too large, and ConnectionError once the channel is
-        closed.
+        """Send messages, in this order. With `may_wait`, wait while many bytes are unconfirmed.
+        Raises ProtocolError for a message that is too large, and ConnectionError once the channel
+        is closed.
         """
         bodies = [encode(message) for message in messages]
         with self._lock:
@@ -90,24 +90,26 @@ class Channel:
             self._is_dropped = False
 
     def wait_over(self, timeout_s: float) -> bool:
-        """Wait until the other side has everything. Returns False after `timeout_s` seconds."""
+        """Wait until the other side has received all messages. Returns False after `timeout_s`
+        seconds.
+        """
         with self._lock:
             return self._room.wait_for(lambda: self._stream.is_over or self._is_closed, timeout_s)
 
     def drop(self) -> None:
-        """End the socket that is served now. Another one may follow."""
+        """End the socket that is in use now. The channel may continue with another one."""
         self._is_dropped = True
         self._wake()
 
     def close(self) -> None:
-        """End the stream. The socket that is served ends, and nothing can be sent any more."""
+        """End the stream. The socket that is in use ends, and nothing can be sent any more."""
         with self._lock:
             self._is_closed = True
             self._room.notify_all()
         self._wake()
 
     def forget(self) -> None:
-        """Close the descriptors of a closed channel that no thread serves any more."""
+        """Close the descriptors of a closed channel that no thread uses any more."""
         with self._lock:
             os.close(self._wake_read)
             os.close(self._wake_write)
@@ -188,7 +190,9 @@ class Channel:
         return isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
 
     def _read(self, sock: socket.socket, reader: FrameReader) -> bool:
-        """Handle what has arrived. Returns whether anything has. Raises OSError at the end."""
+        """Handle the bytes that have arrived. Returns whether there were any. Raises OSError at the
+        end of the socket.
+        """
         is_anything = False
         for _ in range(_READS):
             try:

@@ -1,4 +1,6 @@
-"""The client's side of the messages: what it sends, waits for, and hears."""
+"""The client's side of the conversation with its driver: it sends messages, and waits for
+answers.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ class NotYetError(Exception):
 
 
 class Expected:
-    """An answer that was asked for and may not have come."""
+    """An answer that was requested and may not have come yet."""
 
     def __init__(self) -> None:
         self._came = threading.Event()
@@ -99,7 +101,9 @@ class Conversation:
             ) from None
 
     def ask(self, make: Callable[[int], Any]) -> Expected:
-        """Send the message that `make` returns for a token. Its answer comes later."""
+        """Send the message that `make` returns for a token. The answer comes later, with the same
+        token.
+        """
         token, expected = next(self._tokens), Expected()
         self._expected[token] = expected
         try:

@@ -1,8 +1,8 @@
 """The socket at which a driver waits for its client, and the check of each client that comes.
 
-A connection reaches this socket through gateways alone, which have checked a token (or comes from a
-process of the same user). Before any message is read, the client must know the secret of its
-session: so a program cannot take over the session of another one of its user.
+A connection comes through gateways, which have checked a token, or from a process of the same user.
+The client must also prove that it knows the secret of its session before any message is read. So a
+program cannot take over the session of another program of its user.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ _HANDED_BYTES = 4096
 
 
 def python_release() -> str:
-    """Return the release of this Python. Pickled functions can be read only by the same one."""
+    """Return the release of this Python. A pickled function can be read only by the same
+    release.
+    """
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -102,7 +104,7 @@ class Door:
             threading.Thread(target=self._greet, args=(sock,), daemon=True).start()
 
     def _greet(self, sock: socket.socket) -> None:
-        """Check a client, and let it in, in the place of its earlier connection."""
+        """Check a client, and accept its connection in place of its earlier one."""
         client: socket.socket | None = None
         try:
             sock.settimeout(_GREETING_S)

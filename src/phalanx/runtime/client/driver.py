@@ -1,8 +1,8 @@
 """The program that runs on the cluster as the driver of a client: it owns the client's work.
 
-It is the command of a job of the client's user, and joins the node on which it runs as any driver.
-It serves one client, waits a bounded time for a client whose connection is lost, and ends its work
-when the client leaves or does not come back.
+The program is the command of a job of the client's user. It joins the node on which it runs, as
+every driver does. It serves one client. If the connection is lost, it waits a limited time for the
+client. It ends the client's work when the client leaves or does not come back.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class ClientDriver:
             self._send(m.Answer(token, result, error))
 
     def _apart(self, token: int, work: Callable[[], msgspec.Raw]) -> None:
-        """Do work that may wait on a thread of its own, as in a client that waits for it."""
+        """Do work that may wait, on a thread of its own."""
         threading.Thread(target=self._answer, args=(token, work), daemon=True).start()
 
     def _create(self, message: m.CreateActor) -> None:

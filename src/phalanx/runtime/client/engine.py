@@ -1,8 +1,8 @@
 """The engine of a program that has no node: its work belongs to a driver process on the cluster.
 
-It is the engine of the runtime (`runtime.driver.engine`), whose owner is elsewhere. Options are
-read, functions and arguments are pickled, and tasks and objects are named here; from there on, the
-driver does what it does for its own work.
+This engine is that of the runtime (`runtime.driver.engine`) with an owner in another process. It
+reads options, pickles functions and arguments, and names tasks and objects. The driver does the
+rest, as for its own work.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class ClientRuntime:
         conversation.on_lost = self._lost
 
     def open(self) -> None:
-        """Let references and handles of this process use this client."""
+        """Make references and handles of this process use this client."""
         reference.process.hooks = self.hooks
         handles.process.caller = self.caller
 
@@ -132,10 +132,10 @@ class ClientRuntime:
         return bool(self.conversation.lost_because)
 
     def flush(self) -> None:
-        """Do nothing: messages leave at once."""
+        """Do nothing: messages are sent at once."""
 
     def leave(self) -> None:
-        """Forget this client in the process."""
+        """Remove this client from the process."""
         if reference.process.hooks is self.hooks:
             reference.process.hooks = None
         if handles.process.caller is self.caller:
@@ -257,9 +257,7 @@ class ClientEngine(RuntimeEngine):
         return self._inquired("timeline")
 
     def cluster_events(self) -> list[dict[str, Any]]:
-        """Return the events that nodes, and processes that own tasks, have recorded about each
-        other.
-        """
+        """Return the events that nodes and owners of tasks have recorded about each other."""
         return self._inquired("events")
 
     def _inquired(self, what: str) -> list[dict[str, Any]]:

@@ -15,10 +15,11 @@ from phalanx.protocol.messages import Payload, Value
 
 
 class HeldReferences:
-    """References by their names, each with how often its name went to the client or was made there.
+    """References by their names, each with the number of times that the client got the name or made
+    it.
 
-    The client reports how often it had a name when its last reference is gone. So a name that is on
-    its way to the client at that moment keeps its object.
+    When the client has dropped its last reference, it reports how many times it had the name. If
+    the numbers differ, the name is on its way to the client, and the object is kept.
     """
 
     def __init__(self, references: References, lock: AbstractContextManager[Any]) -> None:
@@ -57,7 +58,7 @@ class HeldReferences:
             return self._references.adopt(owner, number)
 
     def leaving(self, names: Iterable[Name]) -> list[ObjectRef[Any]]:
-        """Return references that the client has put into a value, which leaves this process."""
+        """Return the references that the client has put into a value that leaves this process."""
         refs = [self.of(name) for name in names]
         with self._lock:
             for ref in refs:
@@ -65,7 +66,9 @@ class HeldReferences:
         return refs
 
     def going(self, ref: ObjectRef[Any], value: Payload) -> Payload:
-        """Return a value that goes to the client. The references in it are held from now on."""
+        """Return a value in the form in which it goes to the client. References in the value are
+        held from now on.
+        """
         if type(value) is Value:
             for inner in ref._inner or ():
                 self.hold(inner)

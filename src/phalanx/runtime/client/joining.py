@@ -40,8 +40,8 @@ class ClientOf(msgspec.Struct, frozen=True, kw_only=True):
     reconnect_s: float
 
     def reach(self) -> socket.socket:
-        """Return a connection to the driver. Raises OSError if that may pass, and PhalanxError if
-        it may not.
+        """Return a connection to the driver. Raises OSError for a failure after which the caller
+        may try again, and PhalanxError for a final one.
         """
         try:
             target = self._ask(EnterDriver(self.job))

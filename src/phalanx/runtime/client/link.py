@@ -41,8 +41,9 @@ class Link:
         lost: Callable[[str], None],
         warn: Callable[[str], None],
     ) -> None:
-        """`reach` returns a connection to the driver. Its PhalanxErrors are final, and its OSErrors
-        may pass. `lost` is called with the reason when there will be no further connection.
+        """`reach` returns a connection to the driver. After an OSError it is called again; a
+        PhalanxError is final. `lost` is called with the reason when there will be no further
+        connection.
         """
         self._reach = reach
         self._channel = channel
@@ -61,7 +62,9 @@ class Link:
         return welcome
 
     def _greet(self, sock: socket.socket) -> Welcome:
-        """Say who this client is, and take the stream up. Closes the socket if that fails."""
+        """Introduce this client to the driver, and continue the stream. Closes the socket if that
+        fails.
+        """
         try:
             sock.settimeout(_GREETING_S)
             have = self._channel.received

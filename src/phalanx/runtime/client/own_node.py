@@ -1,4 +1,4 @@
-"""The node on which a job's command runs, as the command finds it."""
+"""The node on which a command of a job runs, as that command finds it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def node_of_this_job() -> Session:
 
 
 def _nodes(files: str) -> list[tuple[Session, Announcement]]:
-    """Return the nodes of this machine. Those of a private cluster are beside their files."""
+    """Return the nodes of this machine. Nodes of a private cluster are found beside its files."""
     found = daemons(sessions.runtime_root())
     found += [(one.session, one.daemon) for one in registered()]
     for above in Path(files).parents:

@@ -26,7 +26,7 @@ from phalanx.runtime.driver.alignment import aligned
 
 
 class NameHold:
-    """Counts how often the client had a name: it made the name, or the name came."""
+    """Counts how often the client had a name: how often it made the name or received it."""
 
     __slots__ = ("count", "dropped", "number", "owner")
 
@@ -64,13 +64,13 @@ class ClientReferences:
     # ---- names -------------------------------------------------------------------------------
 
     def made(self, number: int, index: int) -> ObjectRef[Any]:
-        """Return a new reference, which this client has named: a result of its work."""
+        """Return a new reference to a result of this client's work. The client chooses the name."""
         ref = make_ref(self._me, (number << INDEX_BITS) + index)
         self._keep(ref, 1)
         return ref
 
     def came(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return the only reference for a name that has come from the driver."""
+        """Return the only reference for a name that the driver has sent."""
         with self._lock:
             ref = self._known.get((owner, number))
             if ref is None:
@@ -86,13 +86,13 @@ class ClientReferences:
             self._known[ref._owner, ref._number] = ref
 
     def inner_of(self, value: Payload) -> list[ObjectRef[Any]]:
-        """Return the references in a value that has come."""
+        """Return the references in a value that has arrived."""
         return [self.came(*name) for name in value.refs] if type(value) is Value else []
 
     # ---- values ------------------------------------------------------------------------------
 
     def read(self, value: Payload, inner: list[ObjectRef[Any]]) -> Any:
-        """Return a value that has come. Raises its error."""
+        """Return a value that has arrived. Raises the error if it is one."""
         if type(value) is bytes:
             return deserialize(value)
         assert type(value) is Value

@@ -74,7 +74,7 @@ class Submitting:
         )
 
     def task(self, message: SubmitTask) -> Stream | None:
-        """Run a task. Returns the stream that the client reads, if there is one."""
+        """Run a task. Returns the stream of its results that the client reads, if there is one."""
         template = self._templates[message.template]
         try:
             task = self._new_task(message.number, template, message)
@@ -117,7 +117,9 @@ class Submitting:
     # ---- actors ------------------------------------------------------------------------------
 
     def call(self, message: SubmitCall) -> Stream | None:
-        """Call a method. Returns the stream that the client reads, if there is one."""
+        """Call a method. Returns the stream of its results that the client reads, if there is
+        one.
+        """
         try:
             args, inputs, pins = self._arguments(message.args, message.inputs)
         except PhalanxError as error:
@@ -156,7 +158,7 @@ class Submitting:
         return stream
 
     def create(self, message: CreateActor) -> KnownActor:
-        """Create an actor. With a token, wait until it has its name. Raises
+        """Create an actor. With a token, wait until the actor's name is registered. Raises
         ActorAlreadyExistsError.
         """
         spec, creation, runtime = message.spec, message.creation, self._runtime
@@ -228,7 +230,7 @@ class Submitting:
         self._held.hold(ref)
 
     def _stored(self, value: Payload) -> tuple[Payload, Any, list[ObjectRef[Any]] | None]:
-        """Return a value of the client as this process packs its own."""
+        """Return a value of the client in the form in which this process packs its own values."""
         packer = self._runtime.packer
         if type(value) is bytes:
             if len(value) <= packer.inline_bytes:
@@ -255,7 +257,7 @@ class Submitting:
         return [make_ref(self._me, (number << INDEX_BITS) + i) for i in range(1, count + 1)]
 
     def _keep(self, refs: Any, stream: Stream | None) -> None:
-        """Hold results for the client, which has made their names."""
+        """Keep results for the client, which has chosen their names."""
         for ref in refs:
             self._held.hold(ref)
         if stream is not None and stream.completion is not None:

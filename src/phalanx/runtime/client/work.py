@@ -63,7 +63,9 @@ def _exceptions(wanted: Any) -> bytes:
 
 
 class Work(SimpleNamespace):
-    """A task or call that was named and not sent. It keeps what its arguments refer to."""
+    """A task or call that has a name and was not sent yet. It keeps the objects to which its
+    arguments refer.
+    """
 
     number: int
     refs: list[ObjectRef[Any]]
@@ -139,7 +141,9 @@ class ClientTasks:
         return tasks
 
     def _number_of(self, template: Template) -> int:
-        """Return the number under which the driver knows a template. A new one is sent."""
+        """Return the number under which the driver knows a template. A new template is sent
+        first.
+        """
         latest, number = self._latest.get(id(template), (None, 0))
         if latest is template:
             return number
@@ -305,7 +309,7 @@ class ClientRegistration:
         return self._calls.client(actor)
 
     def say_released(self) -> None:
-        """Send what was dropped, so that a released actor is not found by its name."""
+        """Report the dropped references, so that a released actor is not found by its name."""
         self._conversation.tell()
 
     def register_when_ready(
@@ -318,7 +322,7 @@ class ClientRegistration:
     def register(
         self, creation: Creation, inputs: Any, spec: ActorSpec, get_if_exists: bool
     ) -> KnownActor:
-        """Send a new actor to the driver, and wait until it has its name."""
+        """Send a new actor to the driver, and wait until its name is registered."""
         with self._lock:  # a class goes first with its first actor
             expected = self._conversation.ask(
                 lambda token: self._creation(creation, inputs, spec, token, get_if_exists)
@@ -350,7 +354,7 @@ class ClientObjects:
 
 
 class ClientOwner:
-    """All of the above, under the names that an engine uses."""
+    """The parts of this module, under the names that an engine uses."""
 
     def __init__(self, references: ClientReferences, conversation: Conversation) -> None:
         numbers = itertools.count(m.FIRST_NUMBER)

@@ -29,7 +29,9 @@ def name_of(pid: int) -> str:
 
 @contextlib.contextmanager
 def noted(name: str, tool: str) -> Iterator[None]:
-    """Note a container, which the tool at this path makes, until the block ends."""
+    """Note the name of a container in a file until the block ends. The tool at this path makes the
+    container.
+    """
     os.makedirs(_directory(), mode=0o700, exist_ok=True)
     path = os.path.join(_directory(), name)
     with open(path, "w", encoding="utf-8") as file:
@@ -39,7 +41,7 @@ def noted(name: str, tool: str) -> Iterator[None]:
 
 
 def remove(name: str, tool: str) -> bool:
-    """End and remove a container, if it exists. Returns whether it does not exist any more."""
+    """End and remove a container, if it exists. Returns whether the container is gone."""
     quiet = subprocess.DEVNULL
     try:
         done = subprocess.run(

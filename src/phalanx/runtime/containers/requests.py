@@ -23,8 +23,8 @@ class User(NamedTuple):
 
 
 class ContainerRequest(NamedTuple):
-    """A command in an image. It has the network of the machine, shares its memory with other
-    commands there, and has the rights of its account.
+    """A command in an image. The command uses the network of the machine, can share memory with
+    other commands there, and has the rights of its account.
     """
 
     image: str

@@ -1,8 +1,8 @@
 """The program that runs a command of a job in its image, by the tool of the node.
 
-It is a process of the member, with the account and the variables of the member. A node sends its
-signals to this process and to the tool, which passes them on to the container. So this process
-itself ignores them, waits for the tool, and returns the exit code of the command.
+This process belongs to the member, and has the member's account and variables. The node sends its
+signals both to this process and to the tool, and the tool passes them on to the container. So this
+process ignores signals, waits for the tool, and returns the exit code of the command.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _SIGNALS = (
 
 def names_of(given: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names of the variables that a container gets: those of its job, those that
-    describe the member, and those of the terminal and the language. The others are about programs
-    of the node.
+    describe the member, and those of the terminal and the language. All other variables concern
+    programs of the node.
     """
     others = (name for name in variables if name in _KNOWN or name.startswith(_PASSED_ON))
     return tuple(sorted({*others, *(name for name in given if name in variables)}))
@@ -58,8 +58,8 @@ def gpus_of(variables: Mapping[str, str], *, has_nvidia: bool, has_amd: bool) ->
 
 
 def _limits() -> tuple[tuple[str, int, int], ...]:
-    """Return the limits of this process: without words about them, tools set the largest ones that
-    the kernel allows.
+    """Return the limits of this process as options of a tool. Without these options, the tool would
+    set the largest limits that the kernel allows.
     """
     files = resource.getrlimit(resource.RLIMIT_NOFILE)
     with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
@@ -102,8 +102,9 @@ def request_for(
 
 
 def _end_in_time(kill: Sequence[str]) -> None:
-    """Ignore all signals, which the tool passes on, from now on. After SIGTERM, kill the container
-    with these words shortly before the node kills everything: then nobody would remove it.
+    """Ignore all signals from now on, because the tool passes them on. After SIGTERM, kill the
+    container with this command shortly before the node kills all processes, because afterwards no
+    process could remove it.
     """
     has_ended = False
 
@@ -134,8 +135,8 @@ def _run(tool: Tool, argv: list[str], variables: dict[str, str], name: str) -> i
 def main() -> int:
     """Run a command in an image. Returns the exit code.
 
-    The arguments are the directory of the prepared environment, the names of the job's variables,
-    separated by commas, and the words of the command.
+    The first argument is the directory of the prepared environment. The second has the names of the
+    job's variables, separated by commas. The others are the command.
     """
     place, given, *argv = sys.argv[1:]
     with open(os.path.join(place, DESCRIPTION), "rb") as file:

@@ -58,8 +58,8 @@ def line_for(tool: str, path: str, request: ContainerRequest, values: Mapping[st
 
 
 def reference(tool: str, image: str) -> str:
-    """Return the name of an image in the form of a tool. Names without a registry are those of
-    Docker Hub, for each tool.
+    """Return the name of an image in the form of a tool. A name without a registry means an image
+    of Docker Hub, whatever the tool.
     """
     if is_file(image):
         return image
@@ -74,7 +74,7 @@ def reference(tool: str, image: str) -> str:
 
 
 def is_file(image: str) -> bool:
-    """Whether an image is a file or a directory of the nodes."""
+    """Whether the name of an image is the path of a file or directory."""
     return _FILES.match(image) is not None
 
 
@@ -119,7 +119,9 @@ def _amd(request: ContainerRequest) -> list[str]:
 
 
 def _renumbered(request: ContainerRequest, values: Mapping[str, str]) -> list[str]:
-    """Return the words that give a container, which has only its own GPUs, their numbers there."""
+    """Return the options that number the GPUs of a container anew, because the container has only
+    its own GPUs.
+    """
     gpus = request.gpus.nvidia
     if not gpus or not all(map(_NUMBERS.match, gpus)):
         return []

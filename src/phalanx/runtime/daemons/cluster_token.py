@@ -52,8 +52,8 @@ def read(path: str) -> bytes:
     """Return the 32 secret bytes of the token at `path`; during a rotation, those of the first
     token.
 
-    Raises AuthenticationError with the file's name, if the file is missing, malformed, a link,
-    another user's, or open to others.
+    Raises AuthenticationError with the file's name, if the file is missing, malformed or a link,
+    belongs to another user, or is open to others.
     """
     return read_all(path)[0]
 

@@ -12,8 +12,8 @@ from phalanx.runtime.daemons.trust import Trust
 def credentials_of(daemon: Announcement) -> tuple[PersonalToken, Trust]:
     """Return the token for a remote head, and the certificate that the head must show.
 
-    They are those of the login that the announcement names, else the token of this user. Raises
-    AuthenticationError if there is none.
+    Both come from the login that the announcement names. Without a login, the token is that of this
+    user. Raises AuthenticationError if there is no token.
     """
     if daemon.name:
         login = logins.read().named(daemon.name)

@@ -113,8 +113,8 @@ def remote_head(address: str, login: str = "") -> tuple[Session, Announcement]:
 
 
 def _shared(address: str) -> Found:
-    """Return the head with this socket, of whichever user. Raises NoClusterError if there is
-    none.
+    """Return the head with this socket, which may belong to any user. Raises NoClusterError if
+    there is none.
     """
     from phalanx.runtime.daemons.shared_sockets import shared_heads
 

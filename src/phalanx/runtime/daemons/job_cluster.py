@@ -215,7 +215,7 @@ def run_in_cluster(member: Member, argv: Sequence[str], object_store_bytes: int 
 
 
 def _run(argv: Sequence[str], variables: Mapping[str, str]) -> int:
-    """Run the program. Pass SIGTERM on to it, and wait for its end in that case, too."""
+    """Run the program. After a SIGTERM, pass the signal on to the program, and wait for its end."""
     with subprocess.Popen(argv, env=variables) as program:
         signal.signal(signal.SIGTERM, lambda *_: program.terminate())
         code = program.wait()

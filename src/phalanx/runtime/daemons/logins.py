@@ -67,18 +67,22 @@ class Logins(msgspec.Struct, frozen=True, kw_only=True):
         return next((one for one in self.logins if one.name == name), None)
 
     def at(self, address: str) -> Login | None:
-        """Return a login at this address, the current one before others."""
+        """Return a login at this address: the current login if it is one of them."""
         there = [one for one in self.logins if one.address == address]
         there.sort(key=lambda one: one.name != self.current)
         return there[0] if there else None
 
     def adding(self, login: Login) -> Logins:
-        """Return these logins and one more, which is now current. It replaces one of its name."""
+        """Return these logins and one more, which is now current. It replaces a login of the same
+        name.
+        """
         others = (one for one in self.logins if one.name != login.name)
         return Logins(current=login.name, logins=(*others, login))
 
     def without(self, name: str) -> Logins:
-        """Return these logins without one of them. If it was current, none is."""
+        """Return these logins without one of them. If that one was current, no login is current any
+        more.
+        """
         kept = tuple(one for one in self.logins if one.name != name)
         return Logins(current="" if self.current == name else self.current, logins=kept)
 
@@ -90,7 +94,9 @@ def path() -> str:
 
 
 def read() -> Logins:
-    """Return the logins. Raises AuthenticationError for a file that others could read or make."""
+    """Return the logins. Raises AuthenticationError for a file that other users could read or have
+    made.
+    """
     where = path()
     try:
         text = read_private(where, _MAX_BYTES)
@@ -128,8 +134,8 @@ def save(logins: Logins) -> None:
 
 
 def known_port(host: str) -> str:
-    """Return the address, HOST:PORT, of a login at this host, the current one before others; "" if
-    there is none.
+    """Return the address, HOST:PORT, of a login at this host: that of the current login if it is
+    one of them; "" if there is none.
     """
     logins = read()
     there = [one for one in logins.logins if one.address.rpartition(":")[0] == host]
@@ -138,8 +144,8 @@ def known_port(host: str) -> str:
 
 
 def chosen(address: str | None) -> Login | None:
-    """Return the login that an address stands for: the current one for None and "auto", and the
-    login of that name for any address without a port. None if there is no such login.
+    """Return the login for which an address stands; None if there is no such login. None and "auto"
+    stand for the current login, and an address without a port stands for the login of that name.
 
     A command of a job has no current login.
     """

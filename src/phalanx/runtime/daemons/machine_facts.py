@@ -90,7 +90,7 @@ def _free(path: str) -> int | None:
 
 
 def _gpus() -> tuple[int, str]:
-    """Return the number of GPUs, and why a driver gave no list although it is installed.
+    """Return the number of GPUs, and the reason if an installed driver gave no list.
 
     A node that starts takes any error of the driver to mean "no GPUs"; this function returns the
     error.

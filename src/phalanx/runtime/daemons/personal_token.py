@@ -56,7 +56,7 @@ def own_token() -> PersonalToken | None:
 
 
 def parse(text: str) -> PersonalToken | None:
-    """Return the token in a text; None if the text is not a token."""
+    """Return the token that a text represents; None if it represents none."""
     form = _FORM.fullmatch(text.strip())
     if form is None:
         return None

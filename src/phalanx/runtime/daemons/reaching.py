@@ -19,8 +19,8 @@ _REACH_S = 20.0
 def reach_streams(address: str | None, process: bytes) -> Connection:
     """Return a connection to the process that carries a program's streams (`stream_messages`).
 
-    To a process on this machine the connection is direct; to any other it goes through the gate of
-    a node that runs here. Raises ConnectionError, and the errors of `find_daemons`.
+    A connection to a process on this machine is direct. Any other connection goes through the gate
+    of a node that runs here. Raises ConnectionError, and the errors of `find_daemons`.
     """
     troubles: list[str] = []
     for session, daemon in find_daemons(address):

@@ -144,7 +144,9 @@ def _opened(host: str, port: int, timeout_s: float, trust: Trust) -> tuple[socke
 
 
 def exactly(sock: socket.socket, size: int) -> bytes:
-    """Return the next bytes of a socket. Raises ConnectionError at its end."""
+    """Return exactly this number of bytes of a socket. Raises ConnectionError at the end of the
+    stream.
+    """
     data = b""
     while len(data) < size:
         part = sock.recv(size - len(data))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Trust(NamedTuple):
-    """The certificate that a head must show; by default any."""
+    """The certificate that a head must show. By default, any certificate is accepted."""
 
     fingerprint: str = ""
     """The SHA-256 of the certificate, in hex."""
@@ -68,8 +68,8 @@ def shown(fingerprint: str) -> str:
 
 
 def read_fingerprint(text: str) -> str:
-    """Return the 64 hex digits of a fingerprint that was written as `shown` does, or without its
-    colons. Raises ValueError.
+    """Return the 64 hex digits of a fingerprint in the form of `shown`, with or without colons.
+    Raises ValueError.
     """
     digits = text.strip().upper().removeprefix("SHA256").replace(":", "").lower()
     if len(digits) != 64 or set(digits) - set("0123456789abcdef"):

@@ -1,8 +1,8 @@
 """Requests to a daemon of this machine from a visitor.
 
-A visitor is a process that is neither driver nor node, such as the command line. It sends one frame
-and reads one. This module imports only the two messages that it needs, because to import all of
-them takes longer than most commands.
+A visitor is a process that is neither driver nor node, such as the command line. A visitor sends
+one frame and reads one. This module imports only the two messages that it needs, because importing
+all of them takes longer than most commands.
 """
 
 from __future__ import annotations

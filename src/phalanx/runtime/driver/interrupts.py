@@ -1,9 +1,10 @@
 """Handlers of Ctrl-C and SIGTERM that never interrupt the runtime's own work.
 
 Python runs a signal's handler between any two instructions of the main thread. If messages are
-being handled then, an exception would lose some, and threads that wait for them would wait for
-ever. So the handler looks at what the thread runs: in the user's code or in a sleep, the exception
-is raised; in the runtime's own code, the signal is sent again a moment later.
+being handled at that moment, an exception would lose some of them, and threads that wait for them
+would wait for ever. So the handler looks at the code that the thread runs. In the user's code or in
+a sleep, it raises the exception. In the runtime's own code, it sends the signal again a moment
+later.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Puts the options that say where and under what name work runs into the form that the node
+"""Encodes the options that decide where work runs, and under which name, in the form that the node
 reads.
 """
 
@@ -102,7 +102,7 @@ _SUPPORTED = frozenset(
 
 
 def environment_of(job: JobSettings, options: Mapping[str, Any]) -> bytes:
-    """Return the key of the environment in these options, merged with that of the parent."""
+    """Return the key of the environment in these options, merged with the parent's environment."""
     own = dict(options.get("runtime_env") or {})
     parent = job.environment
     if not own and not parent:

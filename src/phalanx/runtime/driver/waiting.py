@@ -111,8 +111,8 @@ class Waiting:
             raise
 
     def get_raw(self, refs: list[ObjectRef[Any]], timeout_s: float | None) -> list[Payload]:
-        """Wait as `get_many` does, and return payloads without files. If an object has failed, its
-        payload is the only one. Raises GetTimeoutError.
+        """Wait as `get_many` does, and return payloads without files. If an object has failed, only
+        its payload is returned. Raises GetTimeoutError.
         """
         deadline = None if timeout_s is None else own_time() + timeout_s
         missing = [ref for ref in refs if ref._value is None]
@@ -314,8 +314,8 @@ class Waiting:
                 self._forget(missing, waiter)
 
     def _await(self, missing: list[ObjectRef[Any]], waiter: Waiter) -> bool:
-        """Let `waiter` be told of these objects, and fetch them. Returns whether any of them is
-        this process's own.
+        """Register `waiter` for these objects, and fetch them. Returns whether this process owns
+        any of them.
         """
         fetch, me = self._objects.fetch, self._me
         has_own = False

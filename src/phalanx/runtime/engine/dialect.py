@@ -55,7 +55,7 @@ class Dialect(Protocol):
 
     def person_token(self) -> str:
         """Return the token of a person in the variables of the other system; "" if they have none.
-        Raises AuthenticationError for variables that name a token that is not there.
+        Raises AuthenticationError if the variables name a token that does not exist.
         """
         ...
 
@@ -83,7 +83,7 @@ class Dialect(Protocol):
         """Return the address of the cluster behind a client server's address. Any other address is
         returned as it is.
 
-        The cluster is one on this machine, or one on which the program's driver is to run.
+        It may be a cluster of this machine, or a remote one on which the program's driver will run.
         """
         ...
 

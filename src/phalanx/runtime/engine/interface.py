@@ -227,10 +227,10 @@ class Engine(Protocol):
         ...
 
     def group_created(self, group: GroupId) -> PendingReply[bool]:
-        """Return the answer to the question whether work may run in a placement group or gang. It
+        """Return an answer that says whether work may run in a placement group or gang. The answer
         comes once that is known.
 
-        The answer is False if the group is removed before.
+        It is False if the group is removed before that.
         """
         ...
 

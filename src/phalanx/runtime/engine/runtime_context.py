@@ -29,9 +29,10 @@ from phalanx.worker.context import TaskContext, current_lease, current_task, pla
 def visible_ids(resource: str, devices: Mapping[str, Sequence[int]]) -> list[int] | list[str]:
     """Return the names by which the program knows the devices that its work holds.
 
-    They are the entries, possibly UUIDs, of the variable that shows devices to programs; without
-    that variable, they are the numbers. If one of Ray's variables forbids the runtime to change it,
-    the variable lists all devices of the node, and the numbers are positions in this list.
+    The names are the entries of the variable that shows devices to programs, which may be UUIDs;
+    without that variable, they are numbers. One of Ray's variables can forbid the runtime to change
+    the variable of devices. It then lists all devices of the node, and the names are positions in
+    this list.
     """
     numbers = list(devices.get(resource, ()))
     variable = VISIBLE.get(resource, "")
@@ -277,8 +278,8 @@ class RuntimeContext:
     def get_accelerator_ids(self) -> dict[str, list[str]]:
         """Return the devices that the work holds, by kind, as strings.
 
-        The strings are numbers. If a variable showed the devices when the node was started, they
-        are its entries at these positions.
+        The strings are numbers. If a variable showed the devices when the node was started, the
+        strings are the entries of that variable at these positions.
         """
         lease = current_lease()
         devices = {} if lease is None else lease.devices

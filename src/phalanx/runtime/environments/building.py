@@ -89,7 +89,9 @@ def _is_here(module: str) -> bool:
 
 
 def _make_python(place: str, has_pip: bool) -> None:
-    """Make a virtual environment, behind whose packages those of this Python are found."""
+    """Make a virtual environment. Packages of this Python are found after those of the
+    environment.
+    """
     venv.EnvBuilder(symlinks=True, with_pip=not has_pip, clear=False).create(place)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     packages = os.path.join(place, "lib", version, "site-packages")
@@ -99,7 +101,7 @@ def _make_python(place: str, has_pip: bool) -> None:
 
 
 def own_paths(path: Iterable[str]) -> list[str]:
-    """Return the directories of a search path that do not belong to Python's own library."""
+    """Return the directories of the path of modules that do not belong to Python's own library."""
     library = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
     found = []
     for one in path:

@@ -1,8 +1,9 @@
 """The cache of environments of one account on one machine.
 
 Each environment has a directory, whose name is its key. One process at a time prepares it, and the
-others wait. The file READY is made last. Environments that were used longest ago are removed when
-the cache is too large or the disk too full, but none that is in use, or was used a short time ago.
+others wait. The file READY is made last. When the cache is too large or the disk too full, the
+environments that were used longest ago are removed. Environments that are in use, or were used a
+short time ago, are never removed.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class Entry(NamedTuple):
 def chosen(entries: list[Entry], now: float, *, most_bytes: int, missing_bytes: int) -> list[Entry]:
     """Return the environments to remove, those that were used longest ago first.
 
-    They are removed until all others take at most `most_bytes`, and until `missing_bytes` more are
-    free.
+    The remaining environments take at most `most_bytes`, and the removal frees at least
+    `missing_bytes`.
     """
     total, freed, found = sum(one.bytes for one in entries), 0, []
     for entry in sorted(entries, key=lambda one: (one.used, one.key)):
@@ -76,7 +77,7 @@ class Cache:
         return os.path.join(self._root, key)
 
     def has(self, key: str) -> bool:
-        """Whether an environment is ready. If so, this counts as a use."""
+        """Whether an environment is ready. If it is, this call counts as a use of it."""
         place = self.place(key)
         if not os.path.exists(os.path.join(place, READY)):
             return False
@@ -110,7 +111,7 @@ class Cache:
 
     @contextlib.contextmanager
     def _alone(self, name: str) -> Iterator[None]:
-        """Hold the lock of this name, which other processes wait for."""
+        """Hold the lock of this name until the block ends. Other processes wait for it."""
         fd = os.open(os.path.join(self._root, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
@@ -135,7 +136,7 @@ class Cache:
         return found
 
     def make_room(self) -> None:
-        """Remove environments until the cache is within its bounds, if enough are unused."""
+        """Remove unused environments until the cache is within its limits."""
         disk = os.statvfs(self._root)
         missing = self._least_free_bytes - disk.f_bavail * disk.f_frsize
         found = chosen(

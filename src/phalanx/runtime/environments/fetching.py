@@ -21,7 +21,7 @@ class FetchError(Exception):
 
 
 def fetch(packages: Sequence[PackageUri], directory: str, ask: Ask) -> None:
-    """Put packages into the cache of this directory, and keep them in use until this process ends.
+    """Put packages into the cache in this directory, and mark them as used until this process ends.
 
     Raises FetchError, UnpackError and OSError.
     """
@@ -61,7 +61,7 @@ def _download(sha256: str, path: str, ask: Ask) -> None:
 
 
 def _hold(place: str) -> None:
-    """Mark a package as used for as long as this process runs, also after it executes another
+    """Mark a package as used while this process runs, even after it has executed another
     program.
     """
     fd = os.open(os.path.join(place, READY), os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Images among the environments: fetched once on a node, by its container tool."""
+"""Images in the cache of environments. The container tool of a node fetches each image once."""
 
 from __future__ import annotations
 
@@ -55,6 +55,8 @@ def prepare_files(tool: Tool, place: str) -> None:
 
 
 def image_in(environment: Environment, place: str) -> str:
-    """Return the file that was made of an image in this directory; the image's name without one."""
+    """Return the file that was made from an image in this directory; the name of the image if there
+    is none.
+    """
     found = (os.path.join(place, name) for name in (_SIF, _SQUASHED))
     return next(filter(os.path.exists, found), environment.named)

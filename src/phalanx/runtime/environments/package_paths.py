@@ -13,7 +13,7 @@ from phalanx.runtime.environments.place import environments_directory
 
 
 def local_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a runtime environment with paths of this node in the place of packages."""
+    """Return a runtime environment with paths of this node in place of packages."""
     found = dict(environment)
     if found.get("working_dir"):
         found["working_dir"] = _path(found["working_dir"], is_module=False)
@@ -31,7 +31,7 @@ def _path(given: str, *, is_module: bool) -> str:
 
 
 def is_directory_of(directory: str, given: str | None) -> bool:
-    """Whether a directory is that of a job on this node, whose packages include this working
+    """Whether a directory belongs to a job on this node whose packages include this working
     directory.
     """
     package = read_uri(given)

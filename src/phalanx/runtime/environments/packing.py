@@ -1,4 +1,4 @@
-"""Packs directories and modules of a program as zip files, which their content names."""
+"""Packs directories and modules of a program as zip files, which are named by their contents."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Content(NamedTuple):
 
 
 class Packed:
-    """A package in a file of this process. `files`: (path, bytes) of what is in it."""
+    """A package in a file of this process. `files`: (path, bytes) of each file in the package."""
 
     def __init__(self, file: IO[bytes], files: list[tuple[str, int]]) -> None:
         self.file = file
@@ -48,7 +48,7 @@ class Packed:
         self.files = files
 
     def large(self) -> list[str]:
-        """Return the largest files, if they are large, as texts."""
+        """Return the names and sizes of the largest files, if these are large."""
         found = [(length, name) for name, length in self.files if length >= LARGE_BYTES]
         return [f"{name} ({size(length)})" for length, name in sorted(found, reverse=True)[:_SHOWN]]
 
@@ -85,8 +85,8 @@ def contents(
 ) -> list[Content]:
     """Return the files that `pack` packs with these arguments, in a fixed order.
 
-    Two equal lists mean most likely equal packages: they have the sizes and times of all files.
-    Raises ValueError for a path that does not exist.
+    The list has the sizes and times of all files, so two equal lists almost certainly mean equal
+    packages. Raises ValueError for a path that does not exist.
     """
     if (archive := _archive(path)) is not None:
         return [_content(archive, archive.name)]
@@ -99,19 +99,21 @@ def contents(
 
 
 def name_in_package(path: str) -> str:
-    """Return the name of a module in its own package; "" for a zip file or wheel, all of which is
-    on the path of modules.
+    """Return the name of a module in its own package; "" for a zip file or wheel, because its whole
+    contents are on the path of modules.
     """
     return "" if _archive(path) is not None else _root(path).name
 
 
 def _root(path: str) -> Path:
-    """Return a path whose last name is that which the caller gave, also if it names a link."""
+    """Return the resolved path, but keep its last name as the caller gave it, even if it names a
+    link.
+    """
     return Path(os.path.abspath(os.path.expanduser(path)))
 
 
 def _archive(path: str) -> Path | None:
-    """Return the path of a file that is a package already; None for any other path."""
+    """Return the path if it is a file that needs no packing; None for any other path."""
     root = _root(path)
     return root if root.is_file() and root.suffix in (".zip", ".whl") else None
 

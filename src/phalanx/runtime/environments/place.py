@@ -13,7 +13,8 @@ ENVIRONMENT = "PHALANX_ENVIRONMENT"
 def environments_directory() -> str:
     """Return the directory of environments; it may not exist yet.
 
-    Its name says for which Python the environments are: another Python has another directory.
+    The name of the directory contains the Python version, because each Python needs its own
+    environments.
     """
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     python = f"{sys.version} {sys.executable} {sys.prefix} {sys.base_prefix}"

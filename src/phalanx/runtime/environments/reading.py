@@ -1,4 +1,6 @@
-"""The environment that a runtime environment names, with its files read from this machine."""
+"""Reads the environment that a runtime environment names, and the files on this machine to which it
+refers.
+"""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ _QUIET = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
 
 
 def _own_pip(place: str) -> list[str]:
-    """Return pip in the Python of the environment, to which packages of the node count as
-    installed.
+    """Return the command of pip in the Python of the environment. This pip counts the node's
+    packages as installed.
     """
     return [os.path.join(place, "bin", "python"), "-m", "pip"]
 

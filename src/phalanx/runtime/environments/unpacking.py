@@ -23,7 +23,8 @@ class UnpackError(Exception):
 
 
 def unpack_all(packages: Sequence[Package], files: str, home: str, mark: str) -> None:
-    """Unpack packages from the directory `files` below `home`, unless they are there already.
+    """Unpack the packages in the directory `files` to a place below `home`, unless that was done
+    already.
 
     `mark` names the packages. Raises UnpackError and OSError.
     """
@@ -52,8 +53,8 @@ def unpack(path: str, target: str) -> None:
 
 
 def checked(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    """Return the entries of a package. Raises UnpackError for more than allowed, and for an entry
-    that would not lie below the target.
+    """Return the entries of a package. Raises UnpackError if they are too many or too large, or if
+    an entry would not lie below the target.
     """
     entries = archive.infolist()
     total = sum(entry.file_size for entry in entries)

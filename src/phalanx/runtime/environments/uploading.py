@@ -27,7 +27,7 @@ class NoPackagesError(ValueError):
 
 
 def upload(path: str, packed: Packed, ask: Ask, say: Say) -> None:
-    """Upload a package, unless the head has it. An upload that was cut off goes on.
+    """Upload a package, unless the head has it. An interrupted upload is continued.
 
     Raises NoPackagesError.
     """
@@ -60,8 +60,8 @@ class Uploads:
         self._known: dict[tuple[str, str, tuple[str, ...]], tuple[list[Content], PackageUri]] = {}
 
     def uploaded(self, environment: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a runtime environment with the URIs of packages, which the head has then, in the
-        place of paths. If the head takes no packages, return the environment as it is.
+        """Upload the paths of a runtime environment. Returns the environment with URIs of packages
+        in place of paths. If the head takes no packages, the environment is returned unchanged.
 
         Raises ValueError for a package that is too large, and for a file that cannot be read.
         """

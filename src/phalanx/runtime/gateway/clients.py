@@ -1,9 +1,9 @@
 """Connects clients on other machines with their drivers, at the head's gateway.
 
 The head permits each connection beforehand (`Admit`). A client names the socket of its driver in 16
-bytes; the gateway dials the node of the driver as another node would, answers with one byte, a
-`Status`, and carries the bytes between both. The driver has no token of people: what reaches it has
-proved a token here, and the permission was for this token.
+bytes. The gateway dials the node of the driver as another node would, answers with one byte, a
+`Status`, and carries the bytes between both. The driver knows no tokens of people. The gateway has
+checked the client's token, and the head's permission is for this token.
 """
 
 from __future__ import annotations

@@ -154,8 +154,8 @@ class Listener:
     async def _authenticate(
         self, link: Link, answer: bytearray
     ) -> tuple[ClientHello, GatewaysHandshake]:
-        """Authenticate the peer by its hello and proof. `answer`: the bytes that the peer gets if
-        that fails are added to it.
+        """Authenticate the peer by its hello and proof. If that fails, the bytes for the peer are
+        added to `answer`.
         """
         binding = NO_BINDING
         if await link.peek() == _TLS_RECORD:

@@ -117,7 +117,7 @@ class OwnTimeLoop(asyncio.SelectorEventLoop):
 
 
 class _CannotStart(Exception):
-    """Raised if the gateway cannot start. Its text goes to the node."""
+    """Raised if the gateway cannot start. The text of the error is sent to the node."""
 
 
 class Gateway:

@@ -18,7 +18,7 @@ from phalanx.runtime.os.session import Session
 
 
 class _Again(msgspec.Struct, kw_only=True):
-    """The configuration of a gateway that replaces a killed gateway."""
+    """The configuration of a gateway that replaces a killed one."""
 
     session: Session
     gateway: GatewayConfig

@@ -89,7 +89,7 @@ def fingerprint(certificate: bytes) -> bytes:
 
 
 def _self_signed(name: str) -> bytes:
-    """Return a new key and its certificate as PEM."""
+    """Return a new key and its self-signed certificate as PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

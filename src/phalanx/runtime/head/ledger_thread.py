@@ -160,9 +160,9 @@ class LedgerThread:
         self._call(tell)
 
     def _certain(self) -> float:
-        """Return the earliest time that the true wall-clock time may be.
+        """Return the earliest value that the true wall-clock time may have.
 
-        A clock that is wrong for a moment must not make the history of a year be deleted.
+        A clock that is wrong for a moment must not cause a year of history to be deleted.
         """
         wall, steady = self._began
         return min(time.time(), wall + time.monotonic() - steady)

@@ -153,7 +153,7 @@ class HeadProcess:
         self._loop.stop()
 
     def _or_end(self, write: Callable[[], None]) -> None:
-        """Write to the store. If the store refuses for good, end the head.
+        """Write to the store. If the store refuses permanently, end the head.
 
         The next head then reads the store.
         """
@@ -354,8 +354,9 @@ def packages_path(config: HeadConfig) -> str:
 
 
 def identity_path(config: HeadConfig) -> str:
-    """Return the file of the certificate that the head's gateway shows, which lies beside the
-    history, so that logins know the next head of this store; "" for a file of the session.
+    """Return the path of the certificate that the head's gateway shows; "" for a file in the
+    session's directory. The file is beside the history, so that logins recognize the next head of
+    this store.
     """
     return f"{config.history.removesuffix('.history')}.pem" if config.history else ""
 

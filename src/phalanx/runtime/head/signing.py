@@ -69,9 +69,9 @@ class SignedGrants:
         return Grant(user, uid, self._key.sign(body) + body)
 
     def secret(self, user: str, job: JobId, gang: GangId) -> str:
-        """Return the secret of a gang, in the form of a cluster's token. The head does not store
-        the secret, because it can compute the secret again: the digest of its signature over the
-        gang's names. The signed bytes are not a grant, and the signature leaves the head nowhere.
+        """Return the secret of a gang, in the form of a cluster's token. The secret is the digest
+        of the head's signature over the gang's names, so the head can compute it again and need not
+        store it. The signed bytes are not a grant, and the signature never leaves the head.
         """
         about = json.dumps(["secret of a gang", user, job, gang.hex()]).encode()
         digest = hashlib.sha256(self._key.sign(about)).digest()

@@ -28,8 +28,8 @@ def wait_for_turn(config: HeadConfig) -> HeadConfig:
     """Wait, as a standby, while another head holds the store. Returns the configuration with which
     this process then serves.
 
-    If this process was a standby, `ready_fd` is -1, because the process that started it was
-    answered already. Raises SystemExit if this process is to end, and StorageErrors.
+    If this process was a standby, `ready_fd` is -1, because the process that started it already has
+    its answer. Raises SystemExit if this process must end, and StorageError.
     """
     lease = open_lease(config.store)
     try:

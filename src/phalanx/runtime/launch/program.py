@@ -250,8 +250,8 @@ def receive(connection: socket.socket) -> tuple[bytes, int]:
 
 
 def handle(connection: socket.socket, options: Options) -> None:
-    """Carry out the request of a connection. Returns when everything that it has started has
-    ended.
+    """Carry out the request of a connection. Returns when all processes that were started for it
+    have ended.
     """
     connection.settimeout(PATIENCE_S)
     try:
@@ -388,8 +388,8 @@ def say(text: object) -> None:
 def check_part(path: str, found: os.stat_result) -> None:
     """Raise PermissionError for a part of a path that an account other than root can change.
 
-    The mode of a link is not looked at. A right that an access list gives to others appears in the
-    mode as a right of the group.
+    The mode of a link does not matter. If an access list gives rights to other accounts, the mode
+    shows these as rights of the group.
     """
     if found.st_uid or (found.st_mode & 0o022 and not stat.S_ISLNK(found.st_mode)):
         how = "can be changed by other accounts"
@@ -413,7 +413,7 @@ def check_trusted(path: str) -> None:
 
 def trusted_end(path: str) -> str:
     """Return the file to which a path leads. Raises PermissionError if an account other than root
-    can change that: a part of the path, or of the path of a link on the way.
+    can change a part of the path, or of the path of a link on the way.
     """
     if not path.startswith(os.sep):
         raise PermissionError(f"{path} must begin with {os.sep}")

@@ -405,7 +405,7 @@ class EmbeddedNode:
             os.unlink(self._config.session.socket_of(worker))
 
     def _read_rest(self, connection: Connection) -> None:
-        """Handle the messages that a process sent before it ended, for example the reason why it
+        """Handle the remaining messages of a process that has ended, for example the reason why it
         left.
         """
         with contextlib.suppress(ProtocolError):

@@ -28,8 +28,8 @@ KILLED = "its fork server was killed"
 
 
 class Keeper(Protocol):
-    """Keeps the processes that have outlived a fork server, and reports their ends as a fork server
-    does.
+    """Watches the processes that have outlived a fork server, and reports their ends as a fork
+    server does.
     """
 
     @property
@@ -46,7 +46,7 @@ class Keeper(Protocol):
         ...
 
     def end_what_nobody_knows(self) -> None:
-        """End the processes that the node does not know."""
+        """End the kept processes that the node does not know."""
         ...
 
     def end_everything(self) -> None:

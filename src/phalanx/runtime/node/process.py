@@ -91,7 +91,7 @@ def main() -> NoReturn:
 
 def leave(config: NodeConfig, node: EmbeddedNode | None, is_over: bool) -> bool:
     """Delete the session, unless the node's next process continues with it and with the output in
-    it. Returns whether it does. `is_over`: whether no member continues.
+    it. Returns whether the next process continues. `is_over`: whether no member continues.
     """
     if node is not None and node.goes_on and os.path.isdir(config.session.kept):
         return True

@@ -236,9 +236,9 @@ class UserForks:
     def heard(self, connection: Connection, message: Any) -> Began | Exited | None:
         """Return a message of an account's fork server, reduced to what the account may report.
 
-        The account decides what its fork server sends. So the fork server may report only about the
-        account's own processes, about each once, and nothing about the node. A fork server that
-        sends anything else is ended.
+        The account can make its fork server send anything. So messages are accepted only about the
+        account's own processes, and once for each process. Messages about the node are refused. A
+        fork server that sends anything else is ended.
         """
         server = self._of(connection)
         if server is None:

@@ -15,8 +15,8 @@ _ALL = READ | WRITE | ENTER
 
 
 def let(target: str | int, uid: int, may: int, is_directory: bool = False) -> None:
-    """Give the account `uid` the rights `may` on a file of this process's account. No third account
-    has rights.
+    """Give the account `uid` the rights `may` on a file of this process's account. No other account
+    has rights on the file.
 
     `target`: the path or descriptor of the file. Raises OSError if the file system has no access
     lists.

@@ -1,12 +1,13 @@
 """Lets a thread look for events repeatedly for a moment before it sleeps, if events will probably
 come in that moment.
 
-If two processes answer each other, to sleep and wake up costs more than their work. The cost is the
-kernel's switches and, on a virtual machine, the call from one processor to another: a round trip
-takes 50 µs, and 5 µs between two processes that look. To look for about as long as a wake-up costs
-is never more than twice as expensive as the best choice would have been (Karlin, Li, Manasse and
-Owicki, "Empirical studies of competitive spinning for a shared-memory multiprocessor", 1991). Here
-it costs much less: after a long wait, or after looking in vain, the next waits sleep at once.
+If two processes answer each other in turn, sleeping and waking up cost more than the work itself: a
+round trip takes 50 µs, but 5 µs between two processes that keep looking. The cost is the kernel's
+switches and, on a virtual machine, the call from one processor to another. Looking for about as
+long as a wake-up takes is never more than twice as expensive as the best choice would have been
+(Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a shared-memory
+multiprocessor", 1991). Here it costs much less: after a long wait, or after looking in vain, the
+next waits sleep at once.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Carries the input and output of one program on a node: a terminal, or three pipes.
 
 The user's side connects to a Unix socket that is named by the program's id; from another node, it
-connects through the gates. There is one such connection. The program starts when it is made, and it
-ends when the program ends. If the connection is lost, the program gets SIGTERM (and SIGHUP, at a
-terminal), and SIGKILL after the grace period of its job. A program that was asked to end counts as
-ended once all processes that it has started have ended. All its output goes to the log, too.
+connects through the gates. There is one such connection. The program starts when the connection is
+made, and the connection ends when the program ends. If the connection is lost, the program gets
+SIGTERM (and SIGHUP, at a terminal), and SIGKILL after the grace period of its job. A program that
+was asked to end counts as ended once all processes that it has started have ended. All its output
+goes to the log, too.
 """
 
 from __future__ import annotations
@@ -346,8 +347,8 @@ class _Stand:
     # ---- ending ------------------------------------------------------------------------------
 
     def _ask_to_end(self) -> None:
-        """Ask the program to end, once: it may be writing its last state, and must not be
-        disturbed.
+        """Ask the program to end, once only: the program may be writing its last state, and a
+        second signal would disturb that.
         """
         if self._is_asked_to_end:
             return

@@ -57,8 +57,9 @@ class ChildKeeper:
     """The children of this process, and the loop that watches them and the node's socket."""
 
     def __init__(self, sock: socket.socket, lifeline: int = -1, node: int = 0) -> None:
-        """`lifeline`: see `shields`; with -1, the children end together with this process. `node`:
-        the pid of the node; 0 stands for this process's parent.
+        """`lifeline`: the pipe that ends the children together with the node (see `shields`); with
+        -1, they end together with this process. `node`: the pid of the node; 0 stands for this
+        process's parent.
         """
         self.node = Connection(sock, decode=decode_body)
         self.lifeline, self._own_end = (lifeline, -1) if lifeline >= 0 else os.pipe()
@@ -296,9 +297,7 @@ class ChildKeeper:
         """Do additional work of a subclass before the end of a child is reported."""
 
     def _end_orphans(self) -> None:
-        """End the orphans of children that have ended here, without those that have a grace
-        period.
-        """
+        """End the orphans of children that have ended, except those with a grace period."""
         self._ends_orphans = not end_orphans(self._known)
 
     def _known(self) -> set[int]:

@@ -43,7 +43,7 @@ class CommandStart:
     """Starts commands, from one thread."""
 
     def __init__(self, lifeline: int) -> None:
-        """`lifeline`: a pipe. When its other end is closed, all commands end."""
+        """`lifeline`: one end of a pipe. When the other end is closed, all commands end."""
         self._lifeline = lifeline
         self._calls: ChildCalls | None = None
         with contextlib.suppress(OSError):

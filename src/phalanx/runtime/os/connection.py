@@ -209,7 +209,7 @@ class Connection:
                     self._write(frame)
 
     def _write_apart(self, messages: list[msgspec.Struct]) -> None:
-        """Send messages that are too large together for one frame in several frames.
+        """Send messages in several frames, because together they are too large for one.
 
         Messages that are too large for any frame are left out. The user of the connection answers
         in their place.
@@ -292,8 +292,8 @@ class Connection:
         return self._reader.feed(bytes(room[:size]))
 
     def _introduced(self) -> list[Message] | None:
-        """Read the first bytes of a stranger. They are its own, or come from the gate together with
-        the stranger's socket.
+        """Read the first bytes of a connection whose other end is not known yet. They come from
+        that end itself, or from the gate together with the socket.
         """
         self._takes_socket = False
         data, sockets = _receive_with_sockets(self.sock, _RECV_BYTES)
@@ -316,7 +316,9 @@ class Connection:
         return self._reader.feed(data) if data else None
 
     def _dialled(self) -> list[Message] | None:
-        """Read the gate's answer: the socket, or the reason why there is none."""
+        """Read the gate's answer: a socket that leads to the other process, or the reason why there
+        is none.
+        """
         data, sockets = _receive_with_sockets(self.sock, _RECV_BYTES)
         if not sockets:
             self.refusal = data[1:].decode("utf-8", "replace") or "the gate is gone"

@@ -13,7 +13,7 @@ from phalanx.runtime.os.file_modes import mask_of_work
 
 
 def exec_again(module: str, config: Any, arguments: list[str], keep: int = -1) -> NoReturn:
-    """Replace this process by Python that runs `module`. The process id stays.
+    """Replace this process by Python that runs `module`. The process keeps its id.
 
     `keep`: a descriptor that the new program inherits; -1 for none.
     """

@@ -33,7 +33,7 @@ class PackageDirectory:
         return os.path.join(self._root, sha256 + _SUFFIX)
 
     def has(self, sha256: str) -> bool:
-        """Whether a package is here, and complete. If so, this counts as a use."""
+        """Whether the whole package is here. If it is, this call counts as a use of it."""
         with contextlib.suppress(OSError):
             os.utime(self.path(sha256))
             return True
@@ -68,7 +68,9 @@ class PackageDirectory:
         os.rename(part, self.path(sha256))
 
     def read(self, sha256: str, offset: int, limit: int) -> tuple[bytes, int]:
-        """Return (a part of a package, the package's length); the length is -1 without one."""
+        """Return (a part of a package, the package's length); the length is -1 if there is no such
+        package.
+        """
         with contextlib.suppress(OSError):
             fd = os.open(self.path(sha256), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:

@@ -11,8 +11,8 @@ class NotPrivateError(Exception):
     """Others may have made the file, or may know what is in it."""
 
     def __init__(self, mode: int | None) -> None:
-        """`mode`: the permissions of a file that is open to others; None if it is not a regular
-        file of this user.
+        """`mode`: the permissions of a file that is open to others; None if the file is not a
+        regular file of this user.
         """
         super().__init__(mode)
         self.mode = mode
@@ -39,7 +39,8 @@ def read_private(path: str, most_bytes: int) -> bytes:
 def write_draft(path: str, data: bytes) -> str:
     """Write a new private file next to `path`, to be renamed or linked to it. Returns its name.
 
-    The bytes are on the disk when this function returns. Raises OSError; then there is no draft.
+    The bytes are on the disk when this function returns. If it raises OSError, no draft is left
+    behind.
     """
     directory, name = os.path.split(os.path.abspath(path))
     draft = os.path.join(directory, f".{name}-{secrets.token_hex(8)}")

@@ -165,7 +165,7 @@ def _signal_all(pids: Iterable[int], number: int) -> None:
 
 def reaped(pid: int) -> bool:
     """Wait a little until a killed child is dead, even if another thread has started it. Returns
-    whether it is.
+    whether the child is dead.
     """
     with contextlib.suppress(OSError):  # no descriptor could be opened, or the child was reaped
         pidfd = os.pidfd_open(pid)
@@ -243,9 +243,9 @@ def _is_shell(pid: int) -> bool:
 
 
 def ask_to_end(group: int, roots: Iterable[int]) -> None:
-    """Send SIGTERM to a process group, and to those of the given processes and their descendants
-    that have left the group. Processes in containers of podman get it from podman, which is in
-    the group.
+    """Send SIGTERM to a process group. The signal also goes to those of the given processes and of
+    their descendants that have left the group. Processes in containers get it from podman, which is
+    in the group.
 
     Stopped processes are continued, because they could not end otherwise.
     """

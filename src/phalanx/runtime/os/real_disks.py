@@ -14,7 +14,7 @@ LASTING = "/var/tmp"
 
 
 def private_directory(base: str) -> str:
-    """Return `base`. It is a directory of this user with mode 0700, and is made if it does not
+    """Return `base`, a directory of this user with mode 0700. The directory is made if it does not
     exist.
 
     Raises PermissionError if it is not private, and OSError if it cannot be made.

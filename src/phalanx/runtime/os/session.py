@@ -225,8 +225,8 @@ def read_session(directory: str) -> Session:
 
 
 def owner_of(directory: str) -> int | None:
-    """Return the process with which a session ends; None if it has ended already. Raises the errors
-    of `read_session`.
+    """Return the process with which a session ends; None if that process has ended already. Raises
+    the errors of `read_session`.
     """
     with open(os.path.join(directory, "owner")) as file:
         record = json.load(file)

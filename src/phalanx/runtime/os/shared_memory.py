@@ -218,9 +218,9 @@ class SharedStore:
         raise ObjectLostError("", f"The object's memory ({name}) is gone from this node.")
 
     def _is_still(self, name: str, directory: str, fd: int) -> bool:
-        """Whether the file that was opened is still the file with this name. If it is, nobody
-        overwrites it while it is mapped here. If it lost its name while it was being opened, it may
-        be overwritten.
+        """Whether the file that was opened is still the file with this name. If it is, no process
+        overwrites the file while it is mapped here. A file that lost its name while it was being
+        opened may be overwritten.
         """
         try:
             there = os.stat(os.path.join(directory, name))
@@ -461,7 +461,7 @@ class SharedStore:
 def _map_with_pages(fd: int, capacity: int) -> mmap.mmap:
     """Return a writable mapping of a new file, with all of its pages allocated.
 
-    To allocate all pages at once is quicker than a page fault for each. If the file system is full,
+    Allocating all pages at once is quicker than a page fault for each. If the file system is full,
     this raises OSError here; otherwise a later write would cause a SIGBUS.
     """
     os.ftruncate(fd, capacity)

@@ -68,7 +68,7 @@ def log_defect(error: BaseException) -> None:
 def say(text: str, *, level: str = INFO, job: str = "") -> None:
     """Write a line to the process's log. `job`: see LogRecord.
 
-    If the disk is full, or if nothing reads the log any more, the line is lost and the process
+    If the disk is full, or if no process reads the log any more, the line is lost and the process
     continues.
     """
     LOG.write(text, level, job)

@@ -33,9 +33,7 @@ _OTHER_NAME = {VISIBLE["RBLN"]: "RBLN_RT_VISIBLE_DEVICES"}
 
 
 def is_left_alone(variable: str) -> bool:
-    """Whether this process's environment demands that a variable of devices be left alone in its
-    work.
-    """
+    """Whether this process's environment forbids changing a variable of devices for work."""
     return os.environ.get(_LEAVE + _OTHER_NAME.get(variable, variable)) in TRUE
 
 
@@ -128,8 +126,8 @@ def device_limits(variables: Mapping[str, str]) -> dict[str, int]:
 
 
 def _beneath(resource: str) -> tuple[str, ...]:
-    """Return the variables that restrict the devices among which the variables of `variables_of`
-    choose.
+    """Return the variables that limit the devices which the variables of `variables_of` can
+    select.
     """
     return (AMD_RUNTIME,) if resource == "GPU" else ()
 

@@ -23,7 +23,7 @@ class GroupThreads:
     """The threads, by group. They are kept, so that thread-local data of user code is kept, too."""
 
     def __init__(self, run: Callable[[str, Entry], None]) -> None:
-        """`run(group, call)` runs a call, and afterwards the calls that follow in its place."""
+        """`run(group, call)` runs a call, and then the waiting calls that take its place."""
         self._run = run
         self._pools: defaultdict[str, _Pool] = defaultdict(_Pool)
 

@@ -29,7 +29,9 @@ class BlasThreads:
         self._count = 1
 
     def prepare(self) -> None:
-        """Find the loaded libraries, and set them to one thread. The fork server calls this."""
+        """Find the loaded libraries, and set each to one thread. The fork server calls this
+        method.
+        """
         if "numpy" in sys.modules:
             self._setters = _loaded()
             self._set(1)

@@ -26,10 +26,11 @@ class DeviceEnvironment:
     """
 
     def __init__(self, shown: Mapping[str, str]) -> None:
-        """The current variables are remembered.
+        """Remember the current variables.
 
         `shown`: the lists of devices that were shown to the node, by resource. A runtime
-        environment of this process may have other lists, but the node numbers devices by its own.
+        environment of this process may have other lists, but the node's numbers of devices refer to
+        its own lists.
         """
         self._shown = shown
         self._before = {

@@ -99,7 +99,7 @@ def _become(place: str, about: list[str]) -> NoReturn:
 
 def _prepare(directory: str, text: str) -> str:
     """Prepare an environment. The output of the tool is added to the file KEY.log beside the
-    environment. Returns the reason if it failed.
+    environment. If the preparation failed, returns the reason.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", "phalanx.runtime.environments.prepare", directory, "-"],

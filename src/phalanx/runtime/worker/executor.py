@@ -71,9 +71,9 @@ class WorkerExecutor:
         flush: Callable[[], None],
         setup_failure: str = "",
     ) -> None:
-        """`job` gets the settings of the job for which this worker is set up. `devices`: the
-        lists of devices that were shown to the node, by resource. `flush` sends all posted
-        messages. `setup_failure`: why no work can run here; "": work can.
+        """`job` gets the settings of the job for which this worker is set up. `devices`: the lists
+        of devices that were shown to the node, by resource. `flush` sends all posted messages.
+        `setup_failure`: why no work can run here; "" if work can run.
         """
         owner = runtime.owner
         me, references = runtime.process_id, owner.references
@@ -264,8 +264,8 @@ class WorkerExecutor:
             entry = self._run_alike(entry)
 
     def _run_alike(self, entry: Entry) -> Entry | None:
-        """Run a task, and the tasks of the same function that follow on it directly. Returns the
-        next task, if it was taken and is another one.
+        """Run a task, and the tasks of the same function that directly follow it. Returns the next
+        task if it was already taken from the queue and has another function.
         """
         core, outbox = self.core, self._outbox
         connection, task = entry

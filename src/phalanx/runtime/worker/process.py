@@ -26,7 +26,7 @@ def main(
     """Serve owners until the node stops the worker. Returns the exit code.
 
     `devices`: the lists of devices that were shown to the node, by resource. `setup_failure`: why
-    no work can run here; "": work can.
+    no work can run here; "" if work can run.
     """
     outputs = NamedOutput(sys.stdout, ""), NamedOutput(sys.stderr, "")
     sys.stdout, sys.stderr = outputs

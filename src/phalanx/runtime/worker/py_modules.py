@@ -26,7 +26,9 @@ def offer_modules(paths: Sequence[str]) -> None:
 
 
 class _Modules(MetaPathFinder):
-    """Finds modules only by their own names. Modules next to them are not found."""
+    """Finds the given modules by their names. Other modules in the same directories are not
+    found.
+    """
 
     def __init__(self, directories: dict[str, str]) -> None:
         self._directories = directories

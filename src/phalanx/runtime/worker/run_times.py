@@ -6,8 +6,7 @@ from time import monotonic, time
 
 
 class Began:
-    """The wall-clock time at which a run began, and the reading then of the clock that never goes
-    backwards.
+    """The start of a run, on the wall clock and on the clock that never goes backwards.
 
     A run begins when its object is made. Each call makes one, so the class has slots instead of the
     slower constructor of a named tuple.

@@ -50,8 +50,8 @@ class SurvivorKeeper(WorkerForkServer):
         return self._helpers()
 
     def keep(self, begun: Begun) -> bool:
-        """Keep a process that has begun. Returns False if it does not exist any more, so that
-        nobody knows how it ended.
+        """Keep a process that has begun. Returns False if the process does not exist any more; how
+        it ended is then unknown.
         """
         mine = own_children()
         if begun.shield not in mine and begun.pid not in mine:

@@ -146,8 +146,8 @@ class TaskValues:
     def keep_arguments(self, context: TaskContext) -> None:
         """Keep the references in the arguments of an actor that was created.
 
-        The actor's creator keeps these references as long as the actor lives. This process keeps
-        those that it still holds.
+        The actor's creator keeps the objects as long as the actor lives. This process keeps the
+        references that it still holds.
         """
         with self._lock:
             for owner, number in context.adopted or ():
