@@ -138,7 +138,7 @@ class NodeActors:
         self._head.notify(Via(peer.peer, encode_body([message])))
 
     def place(self, order: PlaceActor) -> None:
-        """Ask the lease machine for a worker. An order that this node has already does nothing."""
+        """Ask the lease machine for a worker. A repeated order does nothing."""
         if self._is_known(order):
             return
         self._orders[order.actor] = order
@@ -213,7 +213,7 @@ class NodeActors:
             self._waiting.append(lease)
 
     def begin_waiting(self) -> None:
-        """Make the actors that waited; an actor whose worker has ended gets another one."""
+        """Make the actors that waited. An actor whose worker has ended gets another worker."""
         waiting, self._waiting = self._waiting, []
         for lease in waiting:
             if self._leases.leases.get(lease.number) is lease:

@@ -152,7 +152,9 @@ class SourceQuestions:
         """The source that the writer named for each object that is on its way."""
 
     def ask(self, name: str, size: int, begin: Callable[[list[bytes]], None]) -> None:
-        """Call `begin` with the nodes from which the object can be copied, the best one first."""
+        """Ask for sources of an object, and call `begin` with the nodes from which it can be
+        copied, the best one first.
+        """
         writer = prefix_of_name(name)
         if size < LARGE_BYTES or self._is_dead(writer):
             begin([writer])

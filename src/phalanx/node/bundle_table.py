@@ -87,8 +87,8 @@ class BundleTable:
         return bool(held)
 
     def take_over(self, place: BundleId, attempt: int, allocation: Allocation) -> bool:
-        """Reserve again, with the same devices, a bundle of an earlier process of this node.
-        Returns False if the node has no room for it.
+        """Reserve a bundle of an earlier process of this node again, with the same devices. Returns
+        False if the node has no room for it.
         """
         group, index = place
         if index in self._groups.get(group, {}) or not self._resources.retake(allocation):
@@ -127,7 +127,8 @@ class BundleTable:
         return list(self._going[key])
 
     def settle(self) -> list[AttemptId]:
-        """Return each (group, attempt) whose bundles were all given back and are free now, once.
+        """Return each (group, attempt) whose bundles were all given back and are free now. Each is
+        returned once.
 
         Call this after `give_back`, and whenever a lease has ended.
         """

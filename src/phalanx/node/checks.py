@@ -56,7 +56,7 @@ class CheckPrograms(Protocol):
         ...
 
     def ended(self) -> Exit | None:
-        """Return how the check ended, once; None while it runs."""
+        """Return how the check ended; None while it runs. The result is returned once."""
         ...
 
     def kill(self) -> None:
@@ -148,7 +148,7 @@ class Checks:
             asked.done.append(done)
 
     def tick(self, now: float) -> None:
-        """Start, watch and end checks, each when it is due."""
+        """Start the checks that are due, watch running checks, and end those that take too long."""
         if not self._states:
             return
         if self._running:

@@ -41,8 +41,8 @@ def cluster_node(
 def spilling_of(
     node_id: str, options: SpillOptions, rng: RandomSource
 ) -> Callable[[LeaseInquiries, GroupPlaces], Spillback]:
-    """Return the function that makes the `Spillback`, which chooses nodes for the work submitted on
-    this node.
+    """Return the function that makes the `Spillback`. The `Spillback` chooses nodes for the work
+    submitted on this node.
     """
     prefix = node_prefix(node_id)
 

@@ -78,7 +78,7 @@ class DeviceHolders:
         return found
 
     def all(self) -> Iterator[Holder]:
-        """Yield every holder of devices, and also all other work, because it may use devices,
+        """Yield every holder of devices. All other work is included, because it may use devices,
         too.
         """
         yield from self._members.holders()
@@ -135,7 +135,9 @@ def _holder(process: DeviceProcess, names: dict[int, str]) -> str:
 
 
 def owner_of(process: DeviceProcess, pids: Iterable[int]) -> int:
-    """Return which of `pids` is the process, or has started it; 0 if none of them."""
+    """Return the pid among `pids` that is the process itself or an ancestor of it; 0 if there is
+    none.
+    """
     chain = (process.pid, *process.ancestors)
     among = set(pids)
     return next((pid for pid in chain if pid in among), 0)

@@ -1,8 +1,9 @@
 """Checks whether the directories in which a node works can be written to and have room.
 
 This module is pure: a `DirectoryReading` takes the samples. While a directory is full or cannot be
-written to, each report of the node says so: the head gives the node no new work, and places work
-elsewhere that it has ordered there. The node takes work again once all directories are usable.
+written to, each report of the node says so. The head then gives the node no new work, and places
+the work that it has just ordered there on other nodes. The node takes work again once all
+directories are usable.
 """
 
 from __future__ import annotations
@@ -91,13 +92,15 @@ class Directories:
             self.look(writes=bool(self.trouble))
 
     def seen(self) -> str:
-        """Return the trouble found by a reading of the last FRESH_S seconds, or by a new one."""
+        """Return in a clause what is wrong with the directories, by a reading of the last FRESH_S
+        seconds or a new one.
+        """
         is_fresh = self._clock() < self._look_at - LOOK_EVERY_S + FRESH_S
         return self.trouble if is_fresh and not self.trouble else self.look()
 
     def look(self, writes: bool = False) -> str:
-        """Read the directories now, and return their trouble. `writes`: whether a file just could
-        not be written.
+        """Read the directories now, and return in a clause what is wrong with them; "" if all are
+        usable. `writes`: whether a file just could not be written.
         """
         now = self._clock()
         self._look_at = now + LOOK_EVERY_S

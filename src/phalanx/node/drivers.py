@@ -135,7 +135,7 @@ class Drivers:
         return LATER
 
     def first_worker(self, job: bytes) -> None:
-        """Tell the driver that the first worker of its job is ready, or could not be started."""
+        """Tell the driver whether the first worker of its job is ready or could not be started."""
         reply = self._warming.pop(job, None)
         if reply is not None:
             reply()

@@ -63,8 +63,8 @@ class NodeSetup:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeEffects:
-    """The effects that a shell provides for a node. Each part of the node gets the effects that it
-    uses.
+    """The effects that a shell provides for a node. Each part of the node declares and gets only
+    the effects that it uses.
     """
 
     clock: Callable[[], float]

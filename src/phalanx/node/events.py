@@ -31,7 +31,7 @@ class NodeEvents:
     """The latest events and runs of a node."""
 
     def __init__(self, prefix: bytes, wall: Callable[[], float]) -> None:
-        """`wall` returns seconds since the epoch."""
+        """`wall` returns the wall-clock time in seconds since the epoch."""
         self._prefix = prefix
         self._wall = wall
         self._ring = EventRing()

@@ -2,8 +2,8 @@
 
 A signal to a command goes through the fork server. If the fork server is stopped, the signal waits
 in its socket, and a cancelled job would outlive its grace period. Therefore a fork server that
-stays silent after an order is asked for an answer. If no answer comes, it is continued, because
-somebody has most likely stopped it, and a note says that it hangs.
+stays silent after an order is asked for an answer. If no answer comes, the watch sends SIGCONT,
+because somebody has most likely stopped the fork server, and notes that it hangs.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class ForkServerEffects(Protocol):
     """Asks the fork server, and continues it, for the watch."""
 
     def ask(self) -> None:
-        """Ask the fork server for an answer, which comes after everything that was ordered
-        before.
+        """Ask the fork server for an answer. The answer comes after all earlier orders were carried
+        out.
         """
         ...
 

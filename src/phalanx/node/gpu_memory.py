@@ -1,4 +1,5 @@
-"""Makes the sharers of GPUs keep to their memory, as the reader of the devices measures it.
+"""Limits the sharers of GPUs to their parts of the memory, by the measurements of the reader of the
+devices.
 
 A sharer that uses more than its limit for longer than a grace period is ended. Memory that a holder
 still has after its end is withheld: it is not handed out until a reading shows that it is free. A
@@ -39,8 +40,8 @@ class GpuMemory:
         shares: GpuShares,
         note: Note,
     ) -> None:
-        """`end` ends a holder at once, for the given reason; its flag says whether the reason is
-        the holder's use of memory. `look` asks for a reading soon.
+        """`end` ends a holder at once for a reason; its flag says whether that reason is the
+        holder's use of memory. `look` asks for a reading soon.
         """
         self._resources = resources
         self._holders = holders
@@ -160,8 +161,8 @@ class GpuMemory:
             self._look()
 
     def _withhold(self, now: float | None) -> bool:
-        """Withhold the memory that has not come back. `now`, which only readings give, is noted as
-        the time since which it is missing.
+        """Withhold the memory that an ended holder has not freed. `now`: the time of a reading,
+        from which the memory counts as missing; None without a reading.
         """
         kept: dict[int, int] = dict.fromkeys(self._without_daemon, SCALE)
         away: dict[int, float] = {}

@@ -103,8 +103,8 @@ class NodeGroups:
         table.on(GroupKnown, self.known)
 
     def look_up(self, group: GroupId) -> None:
-        """Ask the head once for the places of a group's bundles. `known` gets the answer, and every
-        later change.
+        """Ask the head once for the places of a group's bundles. The answer, and every later
+        change, comes to `known`.
         """
         if self._places.is_known(group):
             return

@@ -1,8 +1,8 @@
 """The addresses of a cluster's head and its standbys, and the silence after which a node tries
 another address.
 
-A node of a cluster with a standby cannot rely on the end of a connection: a machine that lost its
-power, or a head that stands still, ends none.
+In a cluster with a standby, a node cannot wait for its connection to end: if the head's machine
+loses power or the head stands still, the connection stays open.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class HeadAddresses:
 
 
 class HeadSilence:
-    """How long the head has sent nothing over the present connection. All times are the node's own
-    time in seconds, so that a pause of the node itself does not count.
+    """Measures how long the head has sent nothing over the present connection. Times are in the
+    node's own time, so that a pause of the node itself does not count.
     """
 
     def __init__(self) -> None:
@@ -73,12 +73,14 @@ class HeadSilence:
         self._heard_at = self._probed_at = now
 
     def is_probe_due(self, now: float) -> bool:
-        """Whether the node must ask the head now. The question counts as asked."""
+        """Whether the node must ask the head for an answer now. If so, the question counts as
+        asked.
+        """
         if now - self._probed_at < PROBE_EVERY_S:
             return False
         self._probed_at = now
         return True
 
     def is_too_long(self, now: float, is_joined: bool) -> bool:
-        """Whether the head counts as lost. `is_joined`: whether it has let the node join."""
+        """Whether the head counts as lost. `is_joined`: whether the head has let the node join."""
         return now - self._heard_at > (SILENCE_S if is_joined else JOINING_S)

@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 class HeadLink(Protocol):
-    """Sends messages to the head for all parts of a node."""
+    """Sends messages of all parts of a node to the head."""
 
     @property
     def is_connected(self) -> bool:

@@ -117,7 +117,7 @@ class JobMembers:
         table.on(ReadMemberUse, self._read_use)
 
     def head_joined(self) -> None:
-        """Ask the head for the packages that an earlier connection did not bring."""
+        """Ask the head again for the packages that did not arrive over an earlier connection."""
         self._preparations.packages.again()
 
     def __len__(self) -> int:
@@ -245,7 +245,7 @@ class JobMembers:
 
     def _go_on(self, member: Member) -> None:
         """Start the next command of `before`; if there is none, start the member's own commands.
-        Do so once the head is known to count on this node.
+        Both wait until the head is known to count on this node.
         """
         if not self._may_begin():
             self._waiting.append(member)

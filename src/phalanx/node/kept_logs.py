@@ -28,7 +28,7 @@ class LogFiles(Protocol):
         ...
 
     def drop(self, path: str) -> None:
-        """Free the disk space of a log. Its readers are told how much is missing."""
+        """Free the disk space of a log. Readers of the log learn how many bytes are missing."""
         ...
 
 

@@ -2,8 +2,8 @@
 continues with them.
 
 A node writes a record of each such member before the member's first command begins, and deletes the
-record once the head has stored how the member ended. So whenever a node's process dies, its next
-process finds all members about which the head may still expect news.
+record once the head has stored how the member ended. So whenever a node's process dies, the node's
+next process finds all members whose ends the head may not know.
 """
 
 from __future__ import annotations
@@ -148,7 +148,9 @@ def _about(member: KeptMember, states: Mapping[bytes, str], is_last: bool) -> st
 
 
 def begun(member: KeptMember, states: Mapping[bytes, str]) -> list[bytes]:
-    """Return the member's processes that have begun: those before the first that has not."""
+    """Return the member's processes that have begun: all before the first one that has not
+    begun.
+    """
     found = []
     for process in member.processes:
         if states.get(process, UNBEGUN) == UNBEGUN:

@@ -54,7 +54,7 @@ class KnownJobs:
     def set_up(self, worker: Peer, job: bytes) -> None:
         """Send a worker, once, everything that it needs to run the code of its job.
 
-        It is sent at once, because it must arrive before the first task, which the owner sends.
+        The message is sent at once, because it must arrive before the first task of the owner.
         """
         known = self._jobs.get(job)
         if known is None or worker.peer in self._set_up:

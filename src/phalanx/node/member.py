@@ -126,8 +126,8 @@ class Member(msgspec.Struct, kw_only=True, eq=False):
         return sorted({*self.running, *self.steps})
 
     def blame_kill(self, reason: str) -> None:
-        """Note why the node kills the member. If the member has failed before, that reason
-        stays.
+        """Note why the node kills the member. If the member had already failed, the reason of that
+        failure stays.
         """
         if not self.code:
             self.code, self.signal = KILLED, KILLED - SIGNALLED

@@ -128,7 +128,7 @@ class MemoryMeter(Protocol):
     """Measures the memory of commands."""
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
-        """Return, by pid, the bytes that commands use which exceed their limits. `limits`: the
+        """Return, by pid, the used bytes of each command that exceeds its limit. `limits`: the
         limits by pid.
 
         The children of a command are measured with it.

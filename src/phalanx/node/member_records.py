@@ -78,8 +78,8 @@ class MemberRecords:
             self._note(f"member {member.order.name} ends with its node: {error.strerror}")
 
     def forgetting(self, ended: Sequence[AttemptOf]) -> Callable[[], None] | None:
-        """Return a function that must be called once the head knows that these attempts have ended;
-        None if they have no records.
+        """Return the function that deletes the records of these attempts, to be called once the
+        head knows that they have ended; None if they have no records.
         """
         has_records = ended and not isinstance(self._keeping, NotKeeping)
         return partial(self._keeping.forget, ended) if has_records else None

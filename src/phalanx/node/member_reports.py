@@ -38,8 +38,8 @@ class MemberReports:
         records: MemberRecords,
         report_health: Callable[[], None],
     ) -> None:
-        """`report_health` sends the node's health to the head. It is called before the report that
-        a member could not begin here.
+        """`report_health` sends the node's health to the head. It is called before a report that a
+        member could not begin here.
         """
         self._head = head
         self._clock = clock
@@ -152,7 +152,7 @@ class MemberReports:
 
     def stop_run(self, place: MemberId, attempt: int = 0) -> None:
         """Return the tasks in a place that have not begun. `attempt`: the number of the attempt
-        that runs or ends there, if the head decides what follows it; otherwise 0.
+        that runs or ends there, if the head decides about the next one; otherwise 0.
         """
         self._runs.on_reported(place, attempt)
         self._send_run(self._runs.stopped(place, self._clock()))

@@ -75,14 +75,16 @@ class MemberRuns:
         run.last = max(run.last, attempt)
 
     def is_outdated(self, order: ExtendRun) -> bool:
-        """Whether the head gave the order before it knew of a report after which it decides what
-        follows.
+        """Whether the head gave the order before it got a report after which the head, and not this
+        node, decides about the next task.
         """
         run = self._runs.get((order.like.group, order.like.index))
         return run is not None and order.behind < run.last_reported
 
     def on_reported(self, key: MemberId, attempt: int) -> None:
-        """Note that this task is reported at once, so that the head decides what follows it."""
+        """Note that this task is reported at once. From then on the head decides about the next
+        task in the place.
+        """
         if attempt:  # the first order for the place may arrive later
             run = self._of(key)
             run.last_reported = max(run.last_reported, attempt)
@@ -111,7 +113,7 @@ class MemberRuns:
         return run is not None and bool(run.waiting)
 
     def put_back(self, order: StartMember) -> None:
-        """Put a task that could not begin back, as the first of the waiting tasks."""
+        """Put a task that could not begin back before the other waiting tasks."""
         self._runs[order.group, order.index].waiting.appendleft(order)
 
     def ended(self, order: StartMember, log: str, used: Used, now: float) -> None:

@@ -92,7 +92,7 @@ class Node(NodeParts, Generic[M_co]):
         make_membership: Callable[[Node[M_co]], M_co],
         reports_every_tick: bool = False,
     ) -> None:
-        """`make_membership` gets the node when all other parts are made."""
+        """`make_membership` is called with the node when all other parts exist."""
         super().__init__(setup, effects, head, make_spilling, reports_every_tick)
         self.from_head = MessageTable()
         self.from_processes = PeerMessageTable()
@@ -272,8 +272,8 @@ class Node(NodeParts, Generic[M_co]):
         self.drivers.head_joined()
 
     def on_head_lost(self) -> None:
-        """Forget which view of the cluster the lost head has sent, so that the next head is asked
-        for it.
+        """Forget the version of the view that the lost head has sent, so that the next head is
+        asked for a whole view.
         """
         self.view.head_lost()
 

@@ -1,5 +1,5 @@
-"""Keeps the amounts of a node over time: in use, allocated and in total. The node answers with them
-while somebody looks at its page, so that the head keeps nothing for each node.
+"""Keeps the amounts of a node over time: in use, allocated and in total. The node answers requests
+of its page with these amounts, so that the head need not keep them for each node.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ class NodeUsage:
         table.on(ReadNodeUse, self._read)
 
     def add(self, now: float, used: Amounts) -> None:
-        """Add the present amounts. `used` has the amounts of the machine that are in use, if they
-        are known.
-        """
+        """Add the present amounts. `used`: the amounts in use on the machine, if they are known."""
         total, free = self._holdings()
         gpus = self._gpus()
         if gpus:

@@ -41,7 +41,7 @@ class Packages:
         """The bytes that have come of each package that is being fetched."""
 
     def want(self, wanted: Sequence[str], done: Done) -> None:
-        """Call `done` once all these packages are here, or one of them cannot come."""
+        """Call `done` once all these packages are here, or one of them cannot be fetched."""
         missing = {one for one in wanted if not self._files.has(one)}
         if not missing:
             done("")
@@ -55,7 +55,7 @@ class Packages:
         self._head.notify(FetchPackage(sha256, offset))
 
     def again(self) -> None:
-        """Ask the head again, which may not have heard or answered the last questions."""
+        """Repeat the questions to the head, because the last ones or their answers may be lost."""
         for sha256, offset in self._offsets.items():
             self._head.notify(FetchPackage(sha256, offset))
 

@@ -23,7 +23,7 @@ _LONGEST_LINE = 300
 
 
 class Preparations:
-    """Starts preparations, and says how they ended."""
+    """Starts preparations, and reports how they ended."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class Preparations:
         return True
 
     def _fetched(self, member: Member, why: str) -> None:
-        """Prepare a member whose packages are here, unless it has ended meanwhile. `why`: why they
-        are not here; "": they are.
+        """Prepare a member after its packages were fetched, unless the member has ended meanwhile.
+        `why`: why they could not be fetched; "" if they are here.
         """
         if member.is_ending or not member.prepares:
             return
@@ -81,7 +81,9 @@ class Preparations:
             self._processes.prepare(member, member.order.prepare)
 
     def ended(self, member: Member, end: CommandEnd) -> bool:
-        """Note how a preparation has ended. Returns whether the member waits for its gang now."""
+        """Note how a preparation has ended. Returns whether the member now waits for the other
+        members of its gang.
+        """
         if member.is_ending:
             return False
         if not end.code:
@@ -95,8 +97,8 @@ class Preparations:
         return False
 
     def _is_prepared(self, member: Member) -> bool:
-        """Whether a member's environment was prepared here a short time ago, so that it is still
-        there. If so, this counts as a use.
+        """Whether a member's environment was prepared here so recently that it still exists. If it
+        was, this call counts as a use of it.
         """
         at = self._prepared.get(_name(member))
         is_here = at is not None and self._clock() - at < KNOWN_S

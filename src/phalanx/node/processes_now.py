@@ -14,7 +14,7 @@ from phalanx.node.usage import Processes, UsageMeter
 
 
 def of_members(members: Iterable[Member], now: float) -> Iterator[ProcessOfNode]:
-    """Yield a row for each member of a job. `now` is by the node's clock."""
+    """Yield a row for each member of a job. `now` is on the node's clock."""
     for member in members:
         order, usage = member.order, member.usage
         yield ProcessOfNode(
@@ -53,8 +53,8 @@ def _use_of(process: bytes, leases: LeaseMachine) -> str:
 
 
 class ProcessMeter:
-    """Measures drivers and workers from one question to the next, so that nothing is measured while
-    nobody asks.
+    """Measures the usage of drivers and workers between one request and the next, so that nothing
+    is measured while nobody asks.
     """
 
     def __init__(self, meter: UsageMeter) -> None:
@@ -68,7 +68,7 @@ class ProcessMeter:
 
     def measured(self, rows: Collection[ProcessOfNode], now: float) -> list[ProcessOfNode]:
         """Return the rows with the usage that was measured lately, and begin the next measurement.
-        Rows with a known usage stay.
+        Rows whose usage is known already are not changed.
         """
         found = self._meter.answer()
         if found is not None:

@@ -96,8 +96,8 @@ class NodeStatus:
         )
 
     def _queued(self) -> list[tuple[dict[str, float], int]]:
-        """Return the waiting demands, with their numbers. Equal demands share one row, because
-        thousands may wait.
+        """Return the waiting demands, each with the number of equal ones. Equal demands share a
+        row, because thousands may wait.
         """
         counts: dict[ResourceSet, int] = {}
         for demand in self._leases.waiting.all():

@@ -29,8 +29,8 @@ class Shortage:
         """Why the node accepts no new work, for display; "" if it does."""
 
     def failed(self, reason: str) -> str:
-        """Note that a command could not be started because something had run out. Returns the
-        trouble.
+        """Note that a command could not be started because something had run out. Returns a clause
+        that says so, for display.
         """
         # All commands that were ordered before the pause fail together, and count as one failure.
         if not self.trouble:

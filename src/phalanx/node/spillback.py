@@ -116,7 +116,9 @@ class Spillback:
         self.forget(node_id)
 
     def forget(self, node_id: str) -> None:
-        """Forget what was asked of a node and what it granted. The next plan may ask it again."""
+        """Forget the requests to a node and the workers that it granted. The next plan may ask it
+        again.
+        """
         for entry in [e for e in self._seen if e[0] == node_id]:
             del self._seen[entry]
         for asked in self._asked.values():
@@ -348,8 +350,8 @@ class Spillback:
         return targets
 
     def _asked_first(self, demand: Demand, request: Request, count: int, now: float) -> int:
-        """Return for how many of `count` workers the node that has the arguments is asked, although
-        it seems full.
+        """Return how many of `count` workers are requested from the node that has the arguments,
+        although it seems full.
 
         The node was full at its last report, but the owners of its workers may have no more tasks.
         Under the default policy, the node is asked for a short time: at most as long as the

@@ -1,10 +1,10 @@
 """Whether the head still counts on this node, as far as the node can know.
 
 A head gives a node up after some seconds without a report, and then starts the node's work
-elsewhere. Orders of the head may reach the node later than that, because the node, its gateway or
-its machine stood still. So the node begins work only while a recent report is known to have reached
-the head. The head names the latest report that it has got before each order that begins work, and
-when a report asks for it. Times are those of a clock that goes on while the process stands still.
+elsewhere. An older order of the head may reach the node after that, because the node, its gateway
+or its machine stood still. So the node begins work only if it knows that a recent report has
+reached the head. The head confirms the latest report before each order that begins work, and when a
+report asks for that. Times are on a clock that runs even while the process stands still.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Standing:
         return self._clock()
 
     def is_sure(self) -> bool:
-        """Whether work may begin now. If it may not, the head is asked."""
+        """Whether work may begin now. If not, the next report asks the head for a confirmation."""
         now = self._clock()
         if self._is_admitted and (self._lease is None or now < self._sure_until):
             return True
@@ -65,8 +65,8 @@ class Standing:
         return False
 
     def next_report(self, is_busy: bool) -> tuple[int, bool]:
-        """Return the number of a report that is sent now (0: none), and whether the report asks for
-        an answer. `is_busy`: whether work runs on this node.
+        """Return the number of the report that is sent now (0 for a report without a number), and
+        whether the report asks for a confirmation. `is_busy`: whether work runs on this node.
         """
         lease = self._lease
         if lease is None:

@@ -1,9 +1,9 @@
 """Computes the usage of members of jobs from samples of processes and devices; see
 `model.attempts.Used`.
 
-This module is pure. A `UsageMeter` measures: it is asked at one tick, and answers at a later one.
-The processes of all members of a node are sampled together, every SAMPLE_EVERY_S seconds. The CPU
-time of a process that has ended is the kernel's count, which includes child processes that no
+This module is pure. A `UsageMeter` is asked for a measurement at one tick, and answers at a later
+one. The processes of all members of a node are sampled together, every SAMPLE_EVERY_S seconds. The
+CPU time of a process that has ended is the kernel's count, which includes child processes that no
 sample has seen.
 """
 
@@ -49,7 +49,9 @@ class UsageMeter(Protocol):
         ...
 
     def answer(self) -> Processes | None:
-        """Return the last measurement, once; None until it is ready."""
+        """Return the last measurement; None until it is ready. Each measurement is returned
+        once.
+        """
         ...
 
 

@@ -35,8 +35,8 @@ class ForkEffects(Protocol):
 
 
 class WorkerProcesses:
-    """Starts and ends worker processes. Why a worker is ended is remembered until its process has
-    ended.
+    """Starts and ends worker processes. The reason why a worker is ended is remembered until its
+    process has ended.
     """
 
     def __init__(self, effects: ForkEffects, peers: Peers, jobs: KnownJobs) -> None:
@@ -56,7 +56,9 @@ class WorkerProcesses:
         self._effects.fork(worker.worker_id, self._jobs.environment(worker.environment))
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End a worker: with `force` at once, otherwise after its work. An earlier reason stays."""
+        """End a worker: with `force` at once, otherwise after its work. A reason that was noted
+        before stays.
+        """
         self._reasons.setdefault(worker.worker_id, (reason, EXITED))
         peer = self._peers.get(worker.worker_id)
         if force or peer is None:
@@ -107,8 +109,8 @@ class WorkerProcesses:
         return self._reasons.get(worker, ("", ""))[1] == PREEMPTED
 
     def take_reason(self, worker: bytes) -> tuple[str, str] | None:
-        """Return, once, why a worker was ended and how it ended; None if it was not asked to
-        end.
+        """Return why a worker was ended and how it ended; None if it was not asked to end. Each
+        answer is returned once.
         """
         self._ends_by.pop(worker, None)
         return self._reasons.pop(worker, None)

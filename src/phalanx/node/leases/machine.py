@@ -237,8 +237,8 @@ class LeaseMachine:
             yield from sorted(pools, key=lambda p: any(x not in demand.place for x in p.devices))
 
     def _has_free(self, amounts: ResourceSet, soon: bool = False) -> bool:
-        """Whether these amounts are free; with `soon`, whether they will be once the due leases are
-        returned.
+        """Whether these amounts are free. With `soon`: whether they will be free once the due
+        leases are returned.
         """
         free = ResourceSet.from_mapping(self.resources.available())
         if soon:
