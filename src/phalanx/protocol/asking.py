@@ -1,6 +1,5 @@
 """The messages for a request and its answer: between a process and its node, and between a visitor
-and any daemon. They have a module of their own, so that a command need not import all other
-messages.
+and any daemon. This separate module lets a command import them without all other messages.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class GiveBackBundles(msgspec.Struct, array_like=True, tag=89):
 
 
 class GroupKnown(msgspec.Struct, array_like=True, tag=90):
-    """Head to each node that asked about a group: the group's state, and the nodes of its
+    """Head to each node that has asked about a group: the state of the group, and the nodes of its
     bundles.
     """
 
@@ -142,7 +142,7 @@ class Command(msgspec.Struct, array_like=True):
 
 
 class Grant(msgspec.Struct, array_like=True, frozen=True):
-    """The head's permission for a member to run as an account of its node, if the node runs jobs as
+    """The head's permission for a member to run under an account of its node, where jobs run as
     their submitters.
     """
 
@@ -160,9 +160,9 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
 
     The commands of `before` run one after another; then the other commands run at the same time.
     `files` (by name) are written into the job's directory of files. `time_limit_s` 0: no limit.
-    `signal` (see WarnMember), if not 0, is sent instead of SIGTERM when the member is evicted;
-    SIGTERM follows after half of the grace. `rest_s`: seconds for which the node waits before it
-    starts the commands of a member that has crashed before.
+    `signal` (see WarnMember), if not 0, is sent first when the member is evicted; SIGTERM follows
+    after half of the grace period. `rest_s`: seconds for which the node waits before it starts the
+    commands of a member that has crashed before.
     """
 
     group: GangId
@@ -215,7 +215,9 @@ class FetchPackage(msgspec.Struct, array_like=True, tag=150):
 
 
 class PackagePart(msgspec.Struct, array_like=True, tag=151):
-    """Head to node: a part of a package of `size` bytes; -1: the head does not have it."""
+    """Head to node: a part of a package of `size` bytes. The size is -1 if the head does not have
+    the package.
+    """
 
     sha256: str
     offset: int
@@ -236,8 +238,8 @@ class MemberPrepares(msgspec.Struct, array_like=True, tag=154):
 
 
 class BeginMember(msgspec.Struct, array_like=True, tag=155):
-    """Head to node: run the commands of a member whose environment is prepared, as those of all
-    other members of its gang are. A repeated order changes nothing.
+    """Head to node: run the commands of a prepared member, because the environments of all members
+    of its gang are prepared. A repeated order changes nothing.
     """
 
     group: GangId
@@ -246,8 +248,8 @@ class BeginMember(msgspec.Struct, array_like=True, tag=155):
 
 
 class RunTask(msgspec.Struct, array_like=True):
-    """One array task of an ExtendRun: its job, its words, and its variables that differ from those
-    of the member `like`.
+    """One array task of an ExtendRun: its job, its command line, and those of its variables that
+    differ from the member `like`.
     """
 
     job: JobId
@@ -259,10 +261,11 @@ class ExtendRun(msgspec.Struct, array_like=True, tag=142):
     """Head to node: run these array tasks one after another in a bundle, after the task that runs
     there now.
 
-    Except for words and variables, the tasks are equal to the member `like`. They count as its
-    attempts from number `first` on. Each task begins when the task before it has ended with exit
-    code 0. If the message arrives twice, the node ignores the numbers that it already has. RunNews
-    reports ends with exit code 0; MemberNews reports a task that runs longer, or ends otherwise.
+    Except for command lines and variables, the tasks are equal to the member `like`. They count as
+    attempts of that member, from number `first` on. Each task begins when the task before it has
+    ended with exit code 0. If the message arrives twice, the node ignores the numbers that it
+    already has. RunNews reports ends with exit code 0; MemberNews reports a task that runs longer,
+    or ends otherwise.
     """
 
     first: int

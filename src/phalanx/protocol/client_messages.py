@@ -2,10 +2,10 @@
 
 The client makes what a driver makes before work has an owner: pickled functions, packed arguments,
 options, and the numbers of tasks and objects. The driver owns the work. Pickles pass through the
-driver as bytes. A *name* of an object is its owner's id and its number, as everywhere; tasks of the
-client have numbers of its driver's process.
+driver as bytes. The *name* of an object is the id of its owner and its number, as in all messages.
+Tasks of the client get numbers of the driver's process.
 
-The messages travel in a `resumable` stream, one each. `Greeting` and `Welcome` come before it, in
+The messages travel in a `resumable` stream. `Greeting` and `Welcome` come before the stream, in
 frames of their own, whenever a connection begins.
 """
 
@@ -38,9 +38,10 @@ Name = tuple[bytes, int]
 
 
 class Greeting(msgspec.Struct, array_like=True, tag=1):
-    """The client's first message on each connection. `secret` is that of its session; `have` is as
-    in `resumable`. `python` is the version of the client's Python. `process` is the driver's
-    process to which the client was connected before; b"" for the first time.
+    """The client's first message on each connection. `secret`: the secret of its session. `have`:
+    the number up to which the client has the driver's parts (`resumable`). `python`: the version of
+    the client's Python. `process`: the driver's process to which the client was connected before;
+    b"" on the first connection.
     """
 
     version: int
@@ -51,7 +52,9 @@ class Greeting(msgspec.Struct, array_like=True, tag=1):
 
 
 class Welcome(msgspec.Struct, array_like=True, tag=2):
-    """The driver's answer. `refusal`: why there is no session for this client, or ""."""
+    """The driver's answer to a Greeting. `refusal`: why the client gets no session; "" if it gets
+    one.
+    """
 
     have: int = 0
     refusal: str = ""
@@ -67,7 +70,7 @@ class Welcome(msgspec.Struct, array_like=True, tag=2):
 
 
 class DefineFunction(msgspec.Struct, array_like=True, tag=10):
-    """A remote function, by its key."""
+    """Define a remote function under a key."""
 
     key: bytes
     name: str
@@ -90,8 +93,8 @@ class ClassFields(msgspec.Struct, array_like=True):
 
 
 class DefineTemplate(msgspec.Struct, array_like=True, tag=11):
-    """A remote function with one set of options, by a number. `retry_exceptions` is a pickle, or
-    empty for no exceptions.
+    """Define a remote function with one set of options under a number. `retry_exceptions`: the
+    pickle of the exceptions after which calls are retried; empty for none.
     """
 
     number: int
@@ -128,7 +131,8 @@ class SubmitGang(msgspec.Struct, array_like=True, tag=13):
 
 class SubmitCall(msgspec.Struct, array_like=True, tag=14):
     """Call a method of an actor. `keep` is the name of the reference that keeps the actor alive.
-    `limit`: how many calls may be pending; above it, the call fails. 0 or less sets no limit.
+    `limit`: the largest number of pending calls, above which the call fails; 0 or less for no
+    limit.
     """
 
     number: int
@@ -172,16 +176,16 @@ class PutObject(msgspec.Struct, array_like=True, tag=16):
 
 
 class Drop(msgspec.Struct, array_like=True, tag=17):
-    """The client has no reference to these objects any more: (owner, number, how often the name
-    came to the client, or was made there).
+    """The client has no reference to these objects any more. Each is (owner, number, count), where
+    the count says how often the client got or made the object's name.
     """
 
     refs: list[tuple[bytes, int, int]]
 
 
 class GetObjects(msgspec.Struct, array_like=True, tag=18):
-    """Wait for objects. The answer is a list of payloads. If one failed, the list has only its
-    payload.
+    """Wait for objects. The answer is a list of payloads. If an object has failed, the list has
+    only the payload of that object.
     """
 
     token: int
@@ -223,14 +227,14 @@ class CancelWork(msgspec.Struct, array_like=True, tag=22):
 
 
 class Withdraw(msgspec.Struct, array_like=True, tag=23):
-    """Take a task back if no worker has it. The answer is whether it was taken back."""
+    """Take a task back if no worker has it. The answer says whether it was taken back."""
 
     token: int
     ref: Name
 
 
 class TakeItems(msgspec.Struct, array_like=True, tag=24):
-    """The reader of a stream has taken its items up to this index."""
+    """The reader of a stream has taken the items up to this index."""
 
     number: int
     index: int
@@ -259,7 +263,9 @@ class Inquire(msgspec.Struct, array_like=True, tag=27):
 
 
 class Leave(msgspec.Struct, array_like=True, tag=28):
-    """The client is done: the driver ends all its work. The answer comes first."""
+    """The client has finished: the driver answers this message, and then ends all work of the
+    client.
+    """
 
     token: int
 
@@ -342,13 +348,13 @@ encode = msgspec.msgpack.Encoder().encode
 
 
 def decode_packets(body: Any) -> list[Any]:
-    """Return the packets of one frame's body. Raises ProtocolError for any other bytes."""
+    """Return the packets in the body of a frame. Raises ProtocolError for any other bytes."""
     found: list[Any] = _decoded(_packets, body)
     return found
 
 
 def decode_greeting(body: Any) -> list[Any]:
-    """Return the greeting or the welcome in one frame's body. Raises ProtocolError."""
+    """Return the greeting or the welcome in the body of a frame. Raises ProtocolError."""
     found: list[Any] = _decoded(_greetings, body)
     return found
 

@@ -1,7 +1,7 @@
 """Messages between nodes and the head about nodes, jobs and processes, and messages that are passed
 on.
 
-On a single machine the head runs in the node's process: the same messages then pass through a queue
+On a single machine the head runs in the node's process. The same messages then pass through a queue
 and are never encoded. Nodes are named by the first 6 bytes of the ids of their processes, the
 *prefix*, and, for display, by their node id in hex.
 """
@@ -31,7 +31,7 @@ class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
     """Node to head: a process's request, unchanged. `origin` is the id of the process; "" for a
     visitor.
 
-    The head answers with ForwardedReply.
+    The head answers with a ForwardedReply.
     """
 
     token: int
@@ -66,7 +66,7 @@ class CloseDevices(msgspec.Struct, array_like=True, tag=123):
 
 
 class EndWork(msgspec.Struct, array_like=True, tag=124):
-    """Head to node: end the workers of tasks and actors, because the node must be empty now.
+    """Head to node: end the workers of tasks and actors, because the node must be emptied now.
 
     The workers get SIGTERM; with `by_force` they are killed. The message may arrive twice. Members
     of jobs and gangs are ended by other messages.

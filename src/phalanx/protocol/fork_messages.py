@@ -72,7 +72,7 @@ class ReadOutput(msgspec.Struct, array_like=True, tag=3):
 
 
 class EndKept(msgspec.Struct, array_like=True, tag=5):
-    """End also the commands that would continue without their node, because the node ends on
+    """End the commands that would otherwise continue without their node, because the node ends on
     purpose.
     """
 

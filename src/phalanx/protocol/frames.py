@@ -33,8 +33,8 @@ _encoder = msgspec.msgpack.Encoder()
 def _decoder() -> msgspec.msgpack.Decoder[list[Message]]:
     """Return the decoder of all messages.
 
-    It is made at first use: a process that gets only other messages, such as a fork server, starts
-    faster without it, and commands wait for that start.
+    The decoder is made at first use. Processes that get only other messages, such as fork servers,
+    start faster without it, and commands wait for that start.
     """
     from phalanx.protocol.messages import Message
 
@@ -42,8 +42,8 @@ def _decoder() -> msgspec.msgpack.Decoder[list[Message]]:
 
 
 def encode_frame(messages: list[msgspec.Struct]) -> bytes:
-    """Return the bytes of one frame. Raises ProtocolError if they are too large for one frame;
-    `split_frames` then makes several.
+    """Return the bytes of one frame. Raises ProtocolError if the messages are too large for one
+    frame; `split_frames` then makes several frames.
     """
     buffer = bytearray(HEADER_BYTES)
     try:

@@ -64,7 +64,7 @@ class KnowTokens(msgspec.Struct, array_like=True, tag=4):
 
 
 class Admit(msgspec.Struct, array_like=True, tag=5):
-    """Let the holder of a token reach its driver on a node, once, within a moment."""
+    """Let the holder of a token connect to its driver on a node once, within a short time."""
 
     token: str
     """The id of the token."""
@@ -128,8 +128,8 @@ class Knocked(msgspec.Struct, array_like=True, tag=14):
 
 
 class GivenUp(msgspec.Struct, array_like=True, tag=15):
-    """The head has declared dead this node, which speaks another version of the protocol. The
-    gateway tells the node so when the node knocks again. A repeated message changes nothing.
+    """The head has declared a node of another protocol version dead. When that node knocks again,
+    the gateway tells it so. A repeated message changes nothing.
     """
 
     prefix: bytes

@@ -1,6 +1,6 @@
 """The handshake in which two gateways prove to each other that they hold the cluster's token.
 
-Four messages of fixed size come before anything else; the token itself never travels:
+Four messages of fixed size come before all others; the token itself is never sent:
 
     dialler                                         gateway
     hello      magic, version, role, nonce, target  →
@@ -283,8 +283,8 @@ def _xor(one: bytes, other: bytes) -> bytes:
 
 
 def refused_verdict() -> bytes:
-    """Return the last message to a dialler whose proof was wrong; this message contains no
-    proof.
+    """Return the last message to a dialler whose proof was wrong. It contains no proof of the
+    gateway.
     """
     return _VERDICT.pack(Status.WRONG_TOKEN, _NOTHING)
 

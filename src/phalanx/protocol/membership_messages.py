@@ -1,5 +1,5 @@
-"""Messages by which nodes join and leave a cluster, and by which a node and the head assure each
-other that they still run and what the head has stored.
+"""Messages by which nodes join and leave a cluster, show that they and the head still run, and
+learn what the head has stored.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
 class Join(msgspec.Struct, array_like=True, tag=109):
-    """Node to head, the node's first message: the node joins the cluster, for the first time or
-    again. The head answers with Joined or Expelled.
+    """Node to head, the node asks to join the cluster, for the first time or again. This is the
+    first message of a connection. The head answers with Joined or Expelled.
 
     `epoch`: the epoch of the node's last stay in the cluster; 0 if it never belonged to the
     cluster. `actors`: the actors on the node. `cluster`: the name of the node's cluster; "" if the
@@ -52,7 +52,7 @@ class Join(msgspec.Struct, array_like=True, tag=109):
 
 
 class BeginLease(NamedTuple):
-    """How long a node may begin work after it has sent a report that reached the head."""
+    """How long a node may begin work after it has sent a report, if the report reached the head."""
 
     sure_s: float
     """Seconds in which the head does not give the node up, even if the node's connection ends."""
@@ -112,8 +112,8 @@ class Acked(msgspec.Struct, array_like=True, tag=96):
 
 
 class Probe(msgspec.Struct, array_like=True, tag=148):
-    """Node to head: answer with Probed at once. Nodes of a cluster with a standby ask when the head
-    has been silent.
+    """Node to head: answer with Probed at once. Nodes of a cluster with a standby send this to a
+    head that has been silent for a while.
     """
 
 

@@ -248,13 +248,15 @@ class Leaving(msgspec.Struct, array_like=True, tag=14):
 
 
 class Fetch(msgspec.Struct, array_like=True, tag=20):
-    """Send the sender the value of the receiver's object `number` when it is ready."""
+    """A request for the value of object `number`, which the receiver owns. The answer, Fetched,
+    comes when the value is ready.
+    """
 
     number: int
 
 
 class Fetched(msgspec.Struct, array_like=True, tag=21):
-    """The value of the sender's object `number`."""
+    """The value of object `number`, which the sender owns."""
 
     number: int
     value: bytes | Value
@@ -311,9 +313,10 @@ class CancelOwned(msgspec.Struct, array_like=True, tag=27):
 
 
 class Recover(msgspec.Struct, array_like=True, tag=61):
-    """A reader did not find the file `name` with the value of the receiver's object `number`.
+    """The sender did not find the file `name` with the value of object `number`, which the receiver
+    owns.
 
-    Compute the value again, unless this was already done, and answer with Fetched.
+    The receiver computes the value again, unless it has done so already, and answers with Fetched.
     """
 
     number: int

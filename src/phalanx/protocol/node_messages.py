@@ -75,14 +75,16 @@ class Refused(msgspec.Struct, array_like=True, tag=34):
 
 
 class LeaseReturned(msgspec.Struct, array_like=True, tag=35):
-    """The sender no longer needs lease `lease`. `reusable`: the worker may serve other owners."""
+    """The sender no longer needs this lease. `reusable`: whether the worker may serve other
+    owners.
+    """
 
     lease: int
     reusable: bool = True
 
 
 class LeaseDue(msgspec.Struct, array_like=True, tag=36):
-    """Other owners wait, so return lease `lease` when its running task has ended."""
+    """Return this lease when its running task has ended, because other owners wait."""
 
     lease: int
 
@@ -173,8 +175,8 @@ class WorkerEnding(msgspec.Struct, array_like=True, tag=141):
 
 
 class ActorUpdate(msgspec.Struct, array_like=True, tag=45):
-    """Node to each process that watches the actor: the worker of the actor, or the reason why there
-    is none.
+    """Node to each process that watches the actor: the actor's worker, or the reason why it has
+    none.
 
     `error`: the pickled error that its constructor raised. `code`: the code of the error that
     prevented the actor's placement. `repr_name`: the actor's own name for itself.
@@ -197,7 +199,7 @@ class ActorUnreferenced(msgspec.Struct, array_like=True, tag=46):
 
 
 class Terminate(msgspec.Struct, array_like=True, tag=47):
-    """Node to worker: finish your work and end."""
+    """Node to worker: finish the running work and end."""
 
     reason: str
 
@@ -265,7 +267,7 @@ class JobSetup(msgspec.Struct, array_like=True, tag=53):
     """Node to worker: a job's import path, working directory and environment, and the cluster's
     settings.
 
-    With the driver's `authkey` the worker can connect to processes that the driver started by
+    With the driver's `authkey` the worker can connect to processes that the driver started with
     multiprocessing, as the driver's own children can.
     """
 
@@ -305,8 +307,8 @@ class Settled(msgspec.Struct, array_like=True, tag=56):
 
 
 class ReadersReported(msgspec.Struct, array_like=True, tag=58):
-    """Process to node, after another node's death: the sender has sent Used for every object of the
-    dead node that it may still read.
+    """Process to node, after the death of another node: the sender has reported, with Used, every
+    object of that node that it may still read.
     """
 
     prefix: bytes

@@ -69,10 +69,10 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
 
 
 class ReportHeard(msgspec.Struct, array_like=True, tag=152):
-    """Head to node: the latest report that the head has got from the node has this number.
+    """Head to node: the number of the latest report that the head has got from the node.
 
-    The head sends the message before an order that begins work, and as the answer to a report that
-    asks. A message that is lost or late only lets the node ask again.
+    The head sends this message before an order that begins work, and when a report asks for it. If
+    the message is lost or late, the node asks again.
     """
 
     number: int

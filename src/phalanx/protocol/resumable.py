@@ -1,8 +1,8 @@
-"""A stream of messages that survives its connections: nothing is lost, doubled or reordered.
+"""A stream of messages that survives its connections: no message is lost, doubled or reordered.
 
 A message is cut into numbered parts. Each side keeps the parts that it has sent until the other
-side has reported that it has them. After a cut, both sides tell each other which parts they have,
-and send the others again:
+side has reported their arrival. After a cut, both sides report which parts they have, and then send
+the missing parts again:
 
     client                                   driver
     part 1, part 2, part 3     →  (cut: only part 1 arrives)
@@ -10,7 +10,8 @@ and send the others again:
                                ← "I have part 1 of yours"
     part 2, part 3             →
 
-Nothing here reads a clock or a socket. One stream is one direction and the reports of the other.
+Nothing here reads a clock or a socket. A stream consists of the parts of one direction, and the
+reports of the other direction.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ REPORT_EVERY = 8
 
 
 class Packet(msgspec.Struct, array_like=True):
-    """A part of a message, and a report about the parts that came from the other side."""
+    """A part of a message, with a report about the parts that have arrived from the other side."""
 
     number: int
     """The number of the part, from 1; 0 if the packet has no part."""
@@ -63,7 +64,7 @@ class ResumableStream:
     # ---- out ---------------------------------------------------------------------------------
 
     def put(self, message: bytes) -> None:
-        """Add a message. Raises ProtocolError for one that is too large."""
+        """Add a message. Raises ProtocolError if the message is too large."""
         if len(message) > MESSAGE_BYTES:
             raise ProtocolError(
                 f"a message of {len(message)} bytes is above the limit of {MESSAGE_BYTES}"
@@ -86,7 +87,7 @@ class ResumableStream:
         return self.report() if self.received - self._reported >= REPORT_EVERY else None
 
     def report(self) -> Packet:
-        """Return a packet without a part. It also shows that this side lives."""
+        """Return a packet that has only a report. Such a packet also shows that this side lives."""
         self._reported = self.received
         return Packet(0, self.received)
 
@@ -97,7 +98,7 @@ class ResumableStream:
 
     @property
     def is_over(self) -> bool:
-        """Whether the other side has everything."""
+        """Whether the other side has received all messages."""
         return self._theirs == self._next - 1
 
     # ---- in ----------------------------------------------------------------------------------
@@ -105,7 +106,7 @@ class ResumableStream:
     def take(self, packet: Packet) -> bytes | None:
         """Handle a packet of the other side. Returns the message that it completes, if any.
 
-        A part that came before is ignored. Raises ProtocolError for a part that skips another, and
+        A repeated part is ignored. Raises ProtocolError if a part is missing before this one, and
         for a report that cannot be true.
         """
         self._forget(packet.have)
@@ -125,8 +126,8 @@ class ResumableStream:
         return message
 
     def resume(self, have: int) -> None:
-        """Begin a new connection. `have`: the number up to which the other side has the parts of
-        this side. Raises ProtocolError if that is impossible.
+        """Begin a new connection. `have`: the number up to which the other side has this side's
+        parts. Raises ProtocolError for an impossible number.
         """
         self._sent.extend(self._unsent)
         self._unsent, self._sent = self._sent, deque()

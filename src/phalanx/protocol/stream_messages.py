@@ -54,8 +54,8 @@ class Printed(msgspec.Struct, array_like=True, tag=10):
 
 
 class Ended(msgspec.Struct, array_like=True, tag=11):
-    """The program has ended with this exit code, which follows the convention of shells: 128 + N
-    for signal N.
+    """The program has ended with this exit code, in the convention of shells: 128 + N for signal
+    N.
     """
 
     code: int

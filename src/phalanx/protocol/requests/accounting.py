@@ -25,7 +25,9 @@ class ListAttempts(Request[AttemptPage]):
 
 
 class GetUsage(Request[list[UsageRow]]):
-    """Return the usage in a period, by user and queue. Raises the same errors as ListAttempts."""
+    """Return the usage of jobs in a period, by user and queue. Raises the same errors as
+    ListAttempts.
+    """
 
     kind: ClassVar[int] = 117
     verb: ClassVar[Verb] = Verb.SEE

@@ -64,9 +64,9 @@ class KnownActor(msgspec.Struct, array_like=True):
 
 
 class RegisterActor(Request[KnownActor]):
-    """Create an actor. `creation` is the description for the actor's worker, which the head does
-    not read. The worker reads `files` in shared memory. Raises ActorAlreadyExistsError for a name
-    that is taken; with `get_if_exists`, returns the actor of that name instead.
+    """Create an actor. `creation`: the description for the actor's worker; the head does not read
+    it. `files`: the files in shared memory that the worker reads. Raises ActorAlreadyExistsError
+    for a name that is taken; with `get_if_exists`, returns the actor of that name instead.
     """
 
     kind: ClassVar[int] = 40
@@ -147,8 +147,8 @@ class ListActors(Request[list[ActorInfo]]):
 
 
 class ListNamedActors(Request[list[tuple[str, str]]]):
-    """List the living actors with names, each as (namespace, name); None stands for all
-    namespaces.
+    """List the living actors with names in a namespace, each as (namespace, name). The namespace
+    None stands for all.
     """
 
     kind: ClassVar[int] = 46

@@ -9,8 +9,8 @@ from phalanx.protocol.requests.request import Effect, Request, Role
 
 
 class EnterDriver(Request[bytes]):
-    """Let the asker reach the driver that runs in this job, once, within a moment. The job belongs
-    to the asker's user, and the asker has a token.
+    """Let the asker connect once, within a short time, to the driver that runs in this job. The job
+    must belong to the asker's user, and the asker must have a token.
 
     Returns the id of the socket at which the driver waits. Raises JobNotFoundError for an unknown
     job, and JobCommandError while the job has no driver.

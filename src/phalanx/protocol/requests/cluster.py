@@ -13,7 +13,9 @@ from phalanx.protocol.requests.request import EVERYBODY, NODES, Effect, Request,
 
 
 class NewDriverJob(Request[bytes]):
-    """Return the number of a new driver's job, in four bytes. Each driver gets another number."""
+    """Return the number of a new driver's job, in four bytes. No two drivers get the same
+    number.
+    """
 
     kind: ClassVar[int] = 20
     verb: ClassVar[Verb] = Verb.JOIN
@@ -77,8 +79,8 @@ class DrainNode(Request[bool]):
 
 
 class UndrainNode(Request[bool]):
-    """Let a node take new work again, unless it has holds of other kinds. Returns False if the node
-    does not drain.
+    """Undo the drain of a node. The node then takes new work, unless it has other holds. Returns
+    False if the node does not drain.
 
     Raises ValueError for an unknown node.
     """
@@ -146,7 +148,7 @@ class GetStatus(Request[StatusInfo]):
 
 
 class GetHealth(Request[HeadReport]):
-    """Return the head's health. The lag in it is the longest one since the last GetHealth."""
+    """Return the head's health. Its lag is the longest one since the last request of this kind."""
 
     kind: ClassVar[int] = 33
     verb: ClassVar[Verb] = Verb.SEE

@@ -128,8 +128,8 @@ class DeleteJob(Request[None]):
 class ListJobs(Request[list[JobInfo]]):
     """List jobs, the oldest first; `queue`, `state` and `name` select jobs if they are given.
 
-    `ended_within_s`: leave out jobs that ended more than this number of seconds ago; None for all
-    jobs that the head has.
+    `ended_within_s`: the seconds after their end for which jobs are listed; None for all jobs that
+    the head has.
     """
 
     kind: ClassVar[int] = 84
@@ -194,8 +194,8 @@ MAX_ROWS = 10_000
 
 class ListElements(Request[list[ArrayTaskInfo]]):
     """List the array tasks of an array, `NAME`, or of a part of it, `NAME[3-5]`, by index.
-    Neighbouring array tasks that are alike share a row; there are at most `MAX_ROWS` rows. Raises
-    JobNotFoundError if there is no such array, and JobCommandError for invalid indices.
+    Neighbouring array tasks with equal values share a row; there are at most `MAX_ROWS` rows.
+    Raises JobNotFoundError if there is no such array, and JobCommandError for invalid indices.
     """
 
     kind: ClassVar[int] = 99
@@ -246,7 +246,7 @@ class LogPart(msgspec.Struct, array_like=True):
 
 
 class GetMemberUse(Request[MemberUse]):
-    """Return the usage over time of a running member of a job. Raises JobNotFoundError."""
+    """Return the usage of a running member of a job over time. Raises JobNotFoundError."""
 
     kind: ClassVar[int] = 96
     verb: ClassVar[Verb] = Verb.READ

@@ -67,7 +67,7 @@ class GetNews(Request[ClusterNews]):
 
 
 class WaitInfo(msgspec.Struct, array_like=True, frozen=True):
-    """A waiting job's reason in brief, its position in its queue and its expected start."""
+    """Why a job waits, in brief, with the job's position in its queue and its expected start."""
 
     job: str
     """The job, as NAMESPACE/NAME."""

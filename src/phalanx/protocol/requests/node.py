@@ -34,7 +34,7 @@ class RegisterDriver(Request[Introduction]):
     `path`, `directory`, `namespace`, `hook` (pickled, run at the start) and `authkey`
     (multiprocessing's) are for the driver's workers. `queue` and `priority` are the defaults of the
     driver's work. Raises ValueError if the node runs another version of `python` (such as 3.11),
-    because no version of Python can run functions that another version has pickled. Also raises
+    because a version of Python cannot run functions that another version has pickled. Also raises
     ValueError if the node speaks another version of the `protocol`.
     """
 

@@ -13,10 +13,10 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 class PutPackage(Request[int]):
     """Upload a part of a package, and return how many bytes of the package the head has.
 
-    The parts come in order, each with the `offset` that the last answer gave; a request without
-    `data` only asks. The head has the package when it has `size` bytes. -1: the head takes no
-    packages. Raises ValueError for a package that is too large, and for content that does not have
-    this SHA-256.
+    The parts come in order, each with the `offset` that the last answer gave. A request without
+    `data` only asks for the number. The package is complete when the head has `size` bytes. The
+    answer is -1 if the head takes no packages. Raises ValueError for a package that is too large,
+    and for content that does not have this SHA-256.
     """
 
     kind: ClassVar[int] = 118
@@ -31,7 +31,7 @@ class PutPackage(Request[int]):
 
 
 class PackageRead(msgspec.Struct, array_like=True):
-    """A part of a package of `size` bytes; -1: the head does not have the package."""
+    """A part of a package of `size` bytes. The size is -1 if the head does not have the package."""
 
     data: bytes
     size: int

@@ -40,7 +40,7 @@ class RunStep(Request[bytes]):
     id of its input and output.
 
     The program has the member's devices, variables and directory, unless this request gives others.
-    It begins when a client connects to its streams, and ends with the member. Raises
+    The program begins when a client connects to its streams, and ends with the member. Raises
     JobNotFoundError, and JobCommandError for a member that does not run.
     """
 
