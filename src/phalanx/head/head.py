@@ -441,7 +441,8 @@ class Head:
         self.gangs.node_changed(record)
 
     def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """Record that one more drain holds a node, or one drain less (an effect of the directory).
+        """Record that a node has one hold more or, if `hold` is None, one less (an effect of the
+        directory).
         """
         self._node_recorder.held(record, kind, hold)
 

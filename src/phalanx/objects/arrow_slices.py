@@ -77,7 +77,7 @@ def _rewritten(value: Any) -> Any:
 
 
 def _kind(value: Any) -> Any:
-    """Return the properties that a copy must share with its original. They may differ, because
-    Arrow may read a user's own type as another type.
+    """Return the properties that a copy must share with its original. The copy may lack them,
+    because Arrow may read a user's own type as another type.
     """
     return getattr(value, "schema", None) or value.type

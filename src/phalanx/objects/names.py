@@ -29,7 +29,7 @@ def writer_of_name(name: str) -> bytes:
 
 
 def spare_file(name: str) -> str:
-    """Return the name for the pooled file of an object that is gone. No reader looks for this
+    """Return the name under which the file of a dropped object is pooled. No reader looks for this
     name.
     """
     return f"{name}.spare"

@@ -1,5 +1,5 @@
-"""Errors that replace messages which are too large. So only the task or request of such a message
-fails.
+"""Errors that replace messages which are too large, so that only the task or request of such a
+message fails.
 """
 
 from __future__ import annotations

@@ -85,8 +85,8 @@ class PullQueue:
         self.proceed()
 
     def unwanted(self, name: str, asker: bytes) -> None:
-        """Remove one wait of `asker` for this object. A transfer for which no process waits is not
-        begun.
+        """Count one request of `asker` for this object less. A transfer for which no process waits
+        is not begun.
         """
         waiters = self._waiters.get(name, [])
         for waiter in waiters:

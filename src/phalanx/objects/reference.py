@@ -309,8 +309,8 @@ _named: WeakValueDictionary[tuple[bytes, int], ObjectRef[Any]] = WeakValueDictio
 
 
 def _by_value(owner: bytes, number: int) -> ObjectRef[Any]:
-    """Return the reference with this id that belongs to no process. Each id has only one such
-    reference.
+    """Return the reference with this id that is not connected to a process. Each id has only one
+    such reference.
     """
     return _named.setdefault((owner, number), make_ref(owner, number))
 

@@ -68,8 +68,8 @@ class Pickled:
 
 
 class _Apart:
-    """A `bytes` object that is sent as a buffer of its own, and that is `bytes` again for the
-    reader.
+    """A `bytes` object that is sent as a buffer of its own, and that the reader gets as `bytes`
+    again.
     """
 
     __slots__ = ("value",)

@@ -224,7 +224,9 @@ class OwnerCore:
         return f"object {ref.hex()}"
 
     def why_absent(self, ref: ObjectRef[Any]) -> str:
-        """Return in a clause why an object is not here yet, for display; "" if unknown."""
+        """Return a clause that says why an object is not here yet, for display; "" if that is
+        unknown.
+        """
         number = ref._number >> INDEX_BITS
         if ref._owner != self._me:
             return ""
@@ -372,8 +374,8 @@ class OwnerCore:
     def _report_runs(self, now: float) -> None:
         """Report finished work to the node.
 
-        The node keeps the finished work of workers. A driver keeps its own, and reports the latest
-        part from time to time, in case it is killed.
+        The node keeps the finished work of workers. A driver keeps its own finished work, and
+        reports the latest part from time to time, in case the driver is killed.
         """
         if self._kind == "worker":
             self._post_runs(self.journal.drain_runs())

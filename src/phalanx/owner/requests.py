@@ -53,7 +53,7 @@ class Requests:
         return token
 
     def pass_on(self, kind: int, body: msgspec.Raw, replied: Callable[[Reply], None]) -> None:
-        """Send a request of another process, whose answer goes to `replied` as it comes."""
+        """Send a request of another process. The undecoded answer goes to `replied`."""
         token = next(self._tokens)
         self._replied[token] = replied
         self._node.post(Ask(token, kind, body))

@@ -196,7 +196,7 @@ class StateRows:
     def _argument_rows(self, ip: str) -> Iterator[Row]:
         """Yield a row for each argument that was sent by value to a worker which runs the work now.
 
-        Such a worker holds a copy of the object but no reference to it.
+        Such a worker has a copy of the value, but no reference to the object.
         """
         self._begun.clear()
         for work in self._pending():

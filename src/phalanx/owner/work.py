@@ -36,7 +36,7 @@ class Recipe(Protocol):
 
 
 class PendingWork:
-    """A task or call, from its submission to its last result."""
+    """A task or call, from its submission until its last result has arrived."""
 
     __slots__ = (
         "args",

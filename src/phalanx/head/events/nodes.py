@@ -88,7 +88,9 @@ class NodeRecorder:
         self._note("node-refused", record, why)
 
     def held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """Note that one more drain holds a node or, if `hold` is None, one drain less."""
+        """Note that a node has one more hold, which is a reason to start no new work there or, if
+        `hold` is None, one hold less.
+        """
         if hold is None:
             if record.holds:
                 self._note("node-released", record, kind)

@@ -25,7 +25,7 @@ class Inputs:
     def wait(self, work: PendingWork, on_ready: Callable[[Any], None]) -> bool:
         """Call `on_ready(work)` once all inputs are here.
 
-        Returns False, without that call, if they are here already. Nothing is fetched before
+        If they are here already, returns False and does not call it. Nothing is fetched before
         `fetch` is called.
         """
         missing = [ref for ref in work.inputs or () if ref._value is None]

@@ -112,7 +112,7 @@ SWITCHED_OFF = Unmakeable(
 
 
 class LostHold:
-    """A mark on the owner's reference to an object whose bytes are lost, until the object is made
+    """Marks the owner's reference to an object whose bytes are lost, until the object is made
     again.
     """
 
@@ -288,7 +288,7 @@ class KeptObjects:
         """
 
     def keep(self, ref: ObjectRef[Any], source: Fleeting, limit_bytes: int) -> Fleeting:
-        """Keep this object, and return its source."""
+        """Keep this object, and return the source that holds it."""
         found = self._sources.get(ref._number)
         if found is not None:
             return found

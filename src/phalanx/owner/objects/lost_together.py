@@ -89,8 +89,8 @@ def note_lost(ref: ObjectRef[Any], record: Maker) -> None:
 
 
 def take_others(record: Maker) -> list[ObjectRef[Any]]:
-    """Return, once, the other lost results that depend on an argument which must be made again for
-    `record`.
+    """Return the other lost results that depend on an argument which must be made again for
+    `record`. Each result is returned once.
     """
     found: list[ObjectRef[Any]] = []
     for parent in record.gone_parents():

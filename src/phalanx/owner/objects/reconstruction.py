@@ -46,7 +46,7 @@ class _Run:
 
 
 class RemadeStream:
-    """Takes the items of a generator that runs again. Only lost items are needed."""
+    """Takes the items of a generator that runs again, and keeps only the lost ones."""
 
     def __init__(self, record: Remembered, first: int) -> None:
         self._record = record
@@ -54,8 +54,8 @@ class RemadeStream:
         """The object number before that of the first item."""
 
     def slot(self, index: int) -> ObjectRef[Any]:
-        """Return the lost reference of item `index`; if that item is not lost, a reference that
-        nobody holds.
+        """Return the reference of item `index` if the item is lost; otherwise a reference that is
+        dropped at once.
         """
         return _wanted(self._record, self.first + index)
 
@@ -224,8 +224,8 @@ class Reconstruction:
 
 
 def _wanted(record: Remembered, number: int) -> ObjectRef[Any]:
-    """Return the reference for result `number`: the lost reference or, if that result is not lost,
-    one that nobody holds.
+    """Return the reference of result `number` if the result is lost; otherwise a reference that is
+    dropped at once.
     """
     ref = record.refs.get(number)
     if ref is not None and ref._value is None and type(ref._hold) is LostHold:

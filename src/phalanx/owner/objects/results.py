@@ -46,8 +46,8 @@ class Results:
                 objects.complete(ref, value, source, maker)
 
     def deliver_first(self, work: PendingWork, values: list[Payload], source: bytes) -> None:
-        """Deliver the results that work gave before it failed. The failure becomes the value of all
-        others.
+        """Deliver the results that the work returned before it failed. The failure becomes the
+        value of all other results.
         """
         for ref, value in zip(work.refs, values, strict=False):
             self._objects.complete(ref, value, source)
@@ -65,7 +65,9 @@ class Results:
             self._objects.discard(value, source, number)
 
     def fail(self, work: PendingWork, error: Value) -> None:
-        """End work without results. This failure becomes the value of each of its references."""
+        """Fail work that has no results: this failure becomes the value of each of the work's
+        references.
+        """
         if work.stream is not None:
             refs = self._streams.end(work, error)
             if not work.cancelled:

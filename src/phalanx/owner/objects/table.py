@@ -200,8 +200,8 @@ class ObjectTable:
     def for_sending(self, ref: ObjectRef[Any]) -> Payload:
         """Return the payload of a ready object that will leave this process.
 
-        If the object was lost meanwhile, this is its old payload. Its reader notices the loss, and
-        waits for the object again.
+        If the object was lost meanwhile, the old payload is returned. Its reader notices the loss,
+        and waits for the object again.
         """
         payload = ref._value
         if payload is None:

@@ -76,8 +76,8 @@ class Reconnection:
         self._begin(connection)
 
     def introduced(self, connection: Connection, message: Hello) -> None:
-        """Handle the introduction of a process that has dialled, or its question which of its
-        objects are held here.
+        """Handle the introduction of a process that has dialled, or its request to declare which of
+        its objects are held here.
         """
         process = connection.peer = message.process
         before = self._peers.known(process)
