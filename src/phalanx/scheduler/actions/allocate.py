@@ -9,9 +9,9 @@ turns. `domains` places jobs with a network bound or subgroups.
 Two rules go beyond Volcano. The first: jobs that were promised room take their turns before all
 others, together with jobs of higher priority in the same queues. Otherwise evicted work, whose
 queue now holds less, could take that room back and be evicted again (volcano#4947). Then come
-entitled jobs, for which other work would only have to leave again (see `cycle.places`). The second
-rule: if a role finds no room after other roles were placed, the gang is tried once more with that
-role first, because the other roles may fit elsewhere.
+entitled jobs (see `cycle.places`), because other work in their places would only be evicted for
+them. The second rule: if a role finds no room after other roles were placed, the gang is tried once
+more with that role first, because the other roles may fit elsewhere.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def run(session: Session) -> None:
 
 def _rounds(session: Session, candidates: list[Job]) -> list[list[Job]]:
     """Return the candidates in rounds. The first round has the jobs that were promised room, and
-    jobs of higher priority in the queues of these jobs. The next has entitled jobs, which have a
-    right to places, and the last all others.
+    jobs of higher priority in the queues of these jobs. The second round has entitled jobs, and the
+    last round has all others.
     """
     rounds = _promised_first(candidates)
     if not session.hooks.all("entitled"):
@@ -123,7 +123,7 @@ def _candidates(session: Session, ceilings: Ceilings) -> list[Job]:
 
 def _turn(session: Session, fitting: Fitting, job: Job, sheet: Worksheet, *, hopeful: bool) -> bool:
     """Let one job take its turn. Returns whether it has tasks left for another turn. `hopeful`:
-    whether ceilings are known not to stop the job.
+    whether it is known that no ceiling stops the job.
     """
     if job.is_hard() or job.has_subgroups:
         statement = DomainAllocation(session, fitting).allocate(job, sheet, TOP)

@@ -1,15 +1,15 @@
 """The action consolidate: moves running podgroups to other nodes, so that a starving podgroup fits.
 
-Modelled on KAI's consolidation. Only podgroups that say so are moved (see `cycle.move_terms`), as a
-whole, and each of their tasks has another place at once. Either all moves that the starving
-podgroup needs are made, or none. Podgroups of low priority move first, and then those that lose the
-least work.
+Modelled on KAI's consolidation. Only podgroups whose annotations allow it are moved (see
+`cycle.move_terms`). A podgroup is moved as a whole, and a new place is set aside for each of its
+tasks first. Either all moves that the starving podgroup needs are made, or none. Podgroups of low
+priority move first, and then those that lose the least work.
 
-Nobody waits longer because of a move than its plan says. A moved podgroup has a place again as soon
-as it has left the old one. It has no higher priority than the podgroup for which it moves, and it
-does not move again for the time `settle`. Podgroups that are entitled to their places stay where
-they are. Where places are promised to waiting work, the starving podgroup must end before the moved
-ones would have ended, and no quota may count for it, because promises rely on both.
+A move makes no work wait longer than the plan says. A moved podgroup has a place again as soon as
+it has left the old one. It has no higher priority than the podgroup for which it moves, and it does
+not move again for the time `settle`. Podgroups that are entitled to their places stay where they
+are. Where places are promised to waiting work, the starving podgroup must end before the moved ones
+would have ended, and no quota may count for it, because promises rely on both.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def run(session: Session) -> None:
 
 
 class _Mover(NamedTuple):
-    """A podgroup that may be moved, and what its move costs in seconds."""
+    """A podgroup that may be moved, and the cost of its move in seconds."""
 
     job: Job
     tasks: Sequence[int]
@@ -224,7 +224,7 @@ class Consolidation:
         return is_long and not self._has_quota(mover.job)
 
     def _has_quota(self, job: Job) -> bool:
-        """Whether any quota of the job's queue may be used up before all nodes are full."""
+        """Whether a quota of the job's queue may be used up before all nodes are full."""
         cluster = self._session.cluster
         others = cluster.total.v - cluster.held_in_queue[job.queue]
         lefts = (left for fn in self._session.hooks.all("quotas") for _, left in fn(job.queue))
@@ -235,8 +235,8 @@ class Consolidation:
     def _place(
         self, statement: Statement, t: int, movers: Sequence[_Mover], moved: list[_Mover]
     ) -> bool:
-        """Promise room to a task, and move podgroups if it needs that. Moved podgroups are added to
-        `moved`. Returns False, and changes nothing, if the task finds no room.
+        """Promise room to a task, and move podgroups if the task needs that. Moved podgroups are
+        added to `moved`. Returns False, and changes nothing, if the task finds no room.
         """
         session = self._session
         if session.hooks.first("pre_predicate", t) is not None or not session.allocatable(t):
@@ -285,8 +285,9 @@ class Consolidation:
     def _orders(
         self, movers: Sequence[_Mover], node: int, asked: Sequence[int]
     ) -> list[list[_Mover]]:
-        """Return the orders in which podgroups are tried: those that lose the least first, and
-        those that hold most of the asked resources on the node first.
+        """Return the orders in which podgroups are tried: by the work that they lose (least first)
+        and, if that order differs, by the amount of the requested resources that they hold on the
+        node (most first).
         """
         cluster = self._session.cluster
 
@@ -329,7 +330,7 @@ class Consolidation:
 
     def _move(self, trial: Statement, mover: _Mover, away_from: int) -> bool:
         """Evict a podgroup's tasks, and set a home aside for each of them. Returns False, and
-        changes nothing, if any of them finds none.
+        changes nothing, if a task finds no home.
         """
         mark = trial.checkpoint()
         for v in mover.tasks:
@@ -344,7 +345,7 @@ class Consolidation:
 
     def _home(self, v: int, away_from: int) -> int:
         """Return the fullest node that takes the task now; among equals, the first by name; -1 if
-        there is none. A task may also stay on its node, unless this node is to be cleared.
+        there is none. The task's present node counts, too, unless it must be cleared.
         """
         session, cluster = self._session, self._session.cluster
         if not session.allocatable(v):

@@ -26,11 +26,12 @@ def fill(
     *,
     action: str = "",
 ) -> tuple[int, tuple[Rejection, ...]]:
-    """Place tasks of an entitled job until its part is ready, or will be once evictions end.
-    `action`: the action that evicts work for the tasks; "" if nothing may be evicted.
+    """Place tasks of a part of an entitled job until the part is ready, or will be ready once
+    evictions end. `action`: the action that evicts work for the tasks; "" if nothing may be
+    evicted.
 
-    Returns the first task without a place (-1 if there is none), and the reasons if it was refused
-    before any node was asked.
+    Returns the first task without a place (-1 if there is none), and the reasons if that task was
+    refused before any node was asked.
     """
     job = sub.job
     start = statement.checkpoint()

@@ -43,8 +43,8 @@ class Fitting:
         self, sub: SubJob, tasks: Tasks, domain: str, *, hopeful: bool = False
     ) -> Statement | None:
         """Place tasks until the part is ready. Returns the moves. If the part neither is ready nor
-        will be once evictions end, undoes everything and returns None. `hopeful`: whether ceilings
-        are known not to stop the job.
+        will be once evictions end, undoes everything and returns None. `hopeful`: whether it is
+        known that no ceiling stops the job.
         """
         session = self._session
         job = sub.job

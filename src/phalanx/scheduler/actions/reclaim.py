@@ -46,7 +46,7 @@ def run(session: Session) -> None:
 
 
 def _for_job(session: Session, job: Job, barren: Counts) -> None:
-    """Reclaim room for one job. `barren`: for each node, the version of the cluster at which
+    """Reclaim room for one job. `barren`: for each node, the last version of the cluster at which
     nothing on that node could be reclaimed for the job's queue.
     """
     statement = Statement(session)

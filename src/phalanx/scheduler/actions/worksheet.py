@@ -144,7 +144,8 @@ def _hosts(session: Session, t: int) -> int:
 
 
 def worksheet_of(session: Session, job: Job) -> Worksheet:
-    """Return the pending tasks of a job that request any resource, by part.
+    """Return the pending tasks of a job that request any resource, for each part of the job (its
+    subgroups, or the whole job).
 
     Source: Volcano's organizeJobWorksheet.
     """

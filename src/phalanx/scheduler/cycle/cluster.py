@@ -529,8 +529,8 @@ class Cluster:
         self._move(self.eq_class[t], [node], j.PIPELINED, sign)
 
     def take_homes(self, other: Cluster) -> None:
-        """Take over the homes of tasks from other columns, for the tasks and nodes that both
-        have.
+        """Take over the homes of tasks from other columns. Tasks and nodes that only one of the two
+        has are left out.
         """
         if not other.homes:
             return

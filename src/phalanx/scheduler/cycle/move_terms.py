@@ -1,4 +1,4 @@
-"""The terms on which a running podgroup may be moved to other nodes, which its annotations say."""
+"""The terms, stated in its annotations, on which a running podgroup may be moved to other nodes."""
 
 from __future__ import annotations
 
@@ -43,9 +43,7 @@ def move_terms(annotations: Iterable[tuple[str, str]]) -> MoveTerms | None:
 
 
 def terms_fault(annotations: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
-    """Return the first of these annotations that is wrong, and what is allowed; None if all are
-    right.
-    """
+    """Return the first invalid annotation, with the allowed values; None if all are valid."""
     for name, text in annotations:
         if name == MOVABLE and text != SAVES_NOTHING and seconds(text) is None:
             return name, f"it is 'true' or the time between two saves, such as '10m', not {text!r}"

@@ -1,4 +1,4 @@
-"""Goes on with moves of running podgroups to other nodes, which earlier cycles decided.
+"""Continues the moves of running podgroups to other nodes that earlier cycles have decided.
 
 A cycle that decides a move (see the action consolidate) evicts the podgroup's tasks, and sets a
 node aside for each of them: the task's *home*. It also sets nodes aside for the tasks of the
@@ -15,10 +15,11 @@ from phalanx.scheduler.cycle.statement import Statement
 
 
 def resume(session: Session) -> None:
-    """Go on with the moves of earlier cycles, before any other work is placed.
+    """Continue the moves of earlier cycles, before any other work is placed.
 
     Tasks that have left get their homes, and homes of tasks that are still leaving are kept free. A
-    podgroup whose homes can no longer take it loses them, and waits like any other podgroup.
+    podgroup whose tasks no longer fit on their homes loses the homes, and waits like any other
+    podgroup.
     """
     cluster = session.cluster
     of_job: dict[int, list[int]] = {}

@@ -1,4 +1,5 @@
-"""The places that a plugin gives to the tasks of a job as a whole, and the question for them.
+"""The places that a plugin gives to all tasks of a job together, and the question by which an
+action asks for them.
 
 Some jobs have a right to places, for example to cells that their queue is promised. Actions ask for
 these places instead of looking for nodes task by task, because only all tasks together show which

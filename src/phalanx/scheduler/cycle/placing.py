@@ -492,7 +492,7 @@ class Placer:
                 yield int(nodes[i])
 
     def mask_of(self, nodes: Sequence[int] | None) -> Flags:
-        """Return a mask of these nodes; None stands for all."""
+        """Return a mask of these nodes. None stands for all nodes."""
         n = len(self._cluster.nodes)
         if nodes is None:
             return np.ones(n, dtype=np.bool_)
@@ -510,7 +510,7 @@ def _narrowest(scopes: set[str]) -> str:
 
 def _holds(room: Counts, index: Indexes, eq_class: EquivalenceClass) -> Flags:
     """Return which of these nodes have enough room for one task of the class. `room`: the amounts
-    that count as each node's room.
+    that count as free on each node.
     """
     first, *others = eq_class.asked
     request = eq_class.request

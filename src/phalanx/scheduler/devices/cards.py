@@ -89,8 +89,8 @@ class CardAsk(msgspec.Struct, frozen=True):
 
 
 def card_ask(request: Mapping[str, int]) -> CardAsk | None:
-    """Return the part of a request, in units, that names cards; None if it names only whole devices
-    and no terms.
+    """Return the part of a request, in units, that concerns cards; None if the request names only
+    whole devices and no terms.
     """
     units = request.get(GPU)
     if not units:

@@ -56,8 +56,8 @@ class Draft:
 
         `kept`: the places from earlier plans. No podgroup starts later than its kept place, unless
         a new podgroup is ahead of it. With `improves`, podgroups may start earlier than at their
-        kept places. `foreseen`: an earlier plan. If it had foreseen all room that is free now, no
-        search for earlier places is made.
+        kept places. `foreseen`: an earlier plan. If that plan had foreseen all room that is free
+        now, no earlier places are looked for.
         """
         demands = [(job, *self._demand(job)) for job in jobs]
         held = self._hold(demands, kept)
@@ -85,7 +85,7 @@ class Draft:
         self, demands: Iterable[tuple[Job, Demand | None, int]], kept: Mapping[str, Kept]
     ) -> dict[str, Taking]:
         """Take the kept places that are still possible, up to the first podgroup without a kept
-        place. Returns them by podgroup.
+        place. Returns the places by podgroup.
         """
         names = self.session.cluster.dims.names
         held: dict[str, Taking] = {}
@@ -110,8 +110,8 @@ class Draft:
         return self.snapshot.demand(job, length), length.past_runs
 
     def _earlier(self, before: Taking) -> Taking:
-        """Give this room back. Returns earlier room for the same podgroup if there is any, and
-        otherwise the same room. The caller must take the returned room.
+        """Free this room. Returns earlier room for the same podgroup if there is any, and otherwise
+        the same room. The caller must take the returned room.
         """
         self.table.give_back(before)
         taking = self._earliest(before.demand, before.first) if before.first else None

@@ -104,8 +104,8 @@ def _usable(session: Session, waiting: Sequence[int], resource: str) -> Flags:
 
 
 def _counts(cluster: Cluster, reason: Rejection, job: Job | None) -> Callable[[Job], bool] | None:
-    """Return a test: whether a job's resources matter for a reason. None means that all work
-    matters, even work without a job.
+    """Return a function that tells whether the resources of a job matter for this reason; None if
+    the resources of all work matter, even of work without a job.
     """
     if reason.reason in _OF_QUEUES:
         queues = _at_or_below(cluster, reason.detail["queue"])

@@ -60,8 +60,8 @@ def _shown(moves: Moves, *, is_decided: bool, is_on: bool) -> WouldMove:
 
 
 def with_moves(snapshot: Snapshot) -> tuple[Snapshot, tuple[Moves, ...], frozenset[str]]:
-    """Return the snapshot after the moves that the action consolidate would make now, the moves,
-    and the podgroups that start at once.
+    """Return three values: the snapshot after the moves that the action consolidate would make now,
+    these moves, and the podgroups that start at once.
 
     Podgroups that have room now start first, as in a cycle.
     """

@@ -83,7 +83,7 @@ class ClusterSnapshot:
         """Whether any length that was read so far comes from past runs."""
 
     def _holds(self, job: Job) -> bool:
-        """Whether the job runs, or has room set aside for it by a move."""
+        """Whether the job runs, or a move has set room aside for it."""
         return bool(job.holding_count()) or job.index in self._moving
 
     # ---- lengths -----------------------------------------------------------------------------
@@ -357,7 +357,9 @@ class ClusterSnapshot:
 
 
 def to_start(job: Job) -> int:
-    """Return how many tasks the job needs to start or, if it has its minimum, to continue."""
+    """Return how many more tasks the job needs in order to start or, if it has its minimum, to
+    grow.
+    """
     return min(max(job.shortfall(), 1), job.counts[j.PENDING])
 
 

@@ -96,8 +96,8 @@ def compare(
     moves: bool = False,
 ) -> Comparison:
     """Return the starts in the plans of both snapshots. The submissions wait behind all other work
-    of the second snapshot. With `moves`, running work is moved there first, as the action
-    consolidate does it.
+    of the second snapshot. With `moves`, running work is first moved in the second snapshot, as the
+    action consolidate does it.
     """
     with_new = replace(
         changed,

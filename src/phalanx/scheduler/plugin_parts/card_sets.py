@@ -1,7 +1,7 @@
 """Sets of cards inside a node: how many are bound, and which are free beside them.
 
-Cards have no position, so only numbers of sets count. A set of a level is split into sets of the
-level below when one of its parts is bound.
+Cards have no position, so only the number of sets matters. A set of a level is split into sets of
+the level below when one of its parts is bound.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ CARD = 1000
 
 class CardSets:
     """The levels of sets inside nodes. `sizes`: the numbers of cards of the sets. `levels`: the
-    level of each owner's cells; other owners hold single cards.
+    level of each owner's cells; all other owners hold single cards.
     """
 
     def __init__(self, sizes: Sequence[int], levels: Mapping[str, int]) -> None:
@@ -22,7 +22,7 @@ class CardSets:
         self._level_of = dict(levels)
 
     def sets(self, level: int, units: int) -> int:
-        """Return the number of sets of a level that this many units take."""
+        """Return how many sets of a level are needed for this many units."""
         return -(-units // (self._sizes[level] * CARD))
 
     def own(self, held: Mapping[str, int]) -> list[int]:
@@ -35,8 +35,8 @@ class CardSets:
         return own
 
     def free(self, cards: int, held: Mapping[str, int]) -> list[int]:
-        """Return for each level the largest free sets of a node's cards. A negative number says
-        that the node has too few cards for what is held.
+        """Return for each level the number of free sets of a node's cards that are in no larger
+        free set. A negative number means that more cards are held than the node has.
         """
         own = self.own(held)
         opened = 0

@@ -1,8 +1,8 @@
 """The places of guaranteed jobs in cells of their queues, and the work that must leave for them.
 
 A job gets places in this order of preference: without evictions, by evicting opportunistic work,
-and by evicting work of lower priority in its own queue too. In its own queue as little work as
-possible is evicted, the least deserving first.
+and by also evicting work of lower priority in its own queue. As little work as possible is evicted
+in its own queue, and the least deserving work first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Work(Protocol):
     """The plugin's knowledge of tasks."""
 
     def owner(self, t: int) -> str:
-        """Return the queue in whose cells a task belongs; "" for opportunistic work."""
+        """Return the queue in whose cells a task must run; "" for opportunistic work."""
         ...
 
     def can_go(self, t: int) -> bool:
@@ -84,8 +84,8 @@ class CellBinding:
             self._loose[node] += sign * self._cluster.eq_class[t].request
 
     def has_given(self, t: int, nodes: Indexes) -> bool:
-        """Whether the last answer of `places` included the task and used all of these nodes. A
-        single node must be the one of the task itself.
+        """Whether the last answer of `places` included the task and used all of these nodes. If
+        there is only one node, it must be the task's own.
         """
         if t not in self._given:
             return False
@@ -111,7 +111,7 @@ class CellBinding:
 
     def _places(self, ask: PlacesAsk, search: _Search) -> tuple[list[int], list[int]]:
         """Return a node for each task, or -1 where there is none, and the work that must leave. If
-        work would have to be evicted, and may not or would not suffice, no work is evicted.
+        places need evictions that are not allowed or would not be enough, no work is evicted.
         """
         cluster = self._cluster
         idle = np.minimum(cluster.idle, cluster.future) if cluster.is_apart else cluster.future
@@ -154,7 +154,9 @@ class CellBinding:
     # -- opportunistic work ---------------------------------------------------------------------
 
     def _room_of_loose(self, job: Job) -> Counts:
-        """Return the amounts on each node of opportunistic work that may be evicted for the job."""
+        """Return, for each node, the amounts of the opportunistic work that may be evicted for the
+        job.
+        """
         if self._loose is None:
             self._loose = self._find_loose()
         cluster = self._cluster
@@ -175,8 +177,8 @@ class CellBinding:
         return room
 
     def _may_go(self, job: Job, t: int) -> bool:
-        """Whether opportunistic work may be evicted for the job. In the job's queue, priorities
-        decide this.
+        """Whether this opportunistic work may be evicted for the job. If both are in one queue,
+        their priorities decide.
         """
         other = self._session.job(t)
         return other.queue != job.queue or other.priority < job.priority
@@ -185,8 +187,8 @@ class CellBinding:
         self, ask: PlacesAsk, nodes: Sequence[int], own: Sequence[int]
     ) -> tuple[list[int], int]:
         """Return the work that must leave so that the tasks have room on their nodes. `own`: work
-        of the job's queue that leaves anyway. The second result is a node where other plugins spare
-        too much of the work, or -1.
+        of the job's queue that leaves in any case. The second result is a node on which other
+        plugins protect too much of the work; -1 if there is none.
         """
         cluster = self._cluster
         tasks: dict[int, list[int]] = {}
@@ -203,8 +205,8 @@ class CellBinding:
         return victims, -1
 
     def _chosen(self, t: int, node: int, lack: Counts) -> list[int] | None:
-        """Return opportunistic work on the node that must leave so that nothing is lacking; None if
-        that is impossible.
+        """Return the opportunistic work on the node that must leave so that the node has enough
+        room; None if that is impossible.
         """
         cluster, session = self._cluster, self._session
         if not (lack > 0).any():
@@ -237,8 +239,8 @@ class CellBinding:
     # -- guaranteed work of the same queue ------------------------------------------------------
 
     def _lower(self, job: Job, t: int) -> list[int]:
-        """Return guaranteed work of lower priority in the job's queue that other plugins let go.
-        The least deserving comes first.
+        """Return guaranteed work of lower priority in the job's queue that other plugins allow to
+        be evicted, the least deserving first.
         """
         cluster, session, work = self._cluster, self._session, self._work
         if self._guaranteed is None:
@@ -255,8 +257,8 @@ class CellBinding:
         return session.sort_victims(victims, t)
 
     def _least(self, search: _Search, room: Counts, lower: Sequence[int]) -> list[int]:
-        """Return as little as possible of this work, with which all tasks have places once it is
-        gone. Returns nothing if all of it is too little.
+        """Return the smallest part of this work whose eviction gives all tasks places. Returns
+        nothing if not even the eviction of all of it does.
         """
         future = self._cluster.future
 
@@ -280,7 +282,7 @@ class CellBinding:
 
 
 class _Search:
-    """The search for the places of one question."""
+    """The search that answers one question for places."""
 
     def __init__(self, session: Session, cells: Cells, gpu: int, ask: PlacesAsk) -> None:
         self._cluster = session.cluster
@@ -311,7 +313,7 @@ class _Search:
         return Want(units, eq_class.request[eq_class.asked], eq_class.asked, allowed, noted)
 
     def among(self) -> int:
-        """Return the number of nodes that other plugins let the first task have."""
+        """Return the number of nodes that other plugins allow for the first task."""
         return int(np.count_nonzero(self._wants[0].allowed))
 
     def refuse(self, node: int) -> None:
@@ -321,7 +323,8 @@ class _Search:
 
     def find(self, now: Counts, room: Counts, gone: Sequence[int] = ()) -> list[int]:
         """Return a node for each task, or -1 where there is none. `now`: the free room. `room`: the
-        same with the room of work that may leave. `gone`: guaranteed work of the queue that leaves.
+        free room, together with the room of work that may leave. `gone`: guaranteed work of the
+        queue that leaves.
         """
         cluster, cells = self._cluster, self._cells
         if gone:

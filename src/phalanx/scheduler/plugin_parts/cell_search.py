@@ -4,7 +4,8 @@ free cells that the promises to others do not need.
 The search binds virtual cells to places: it decides which free cell an owner gets. It prefers, in
 this order, cells that hold many of the tasks, cells where little work must leave, cells that the
 owner's own work leaves, cells whose binding splits no larger free cell, and nodes with little room.
-Whatever it prefers, the promises hold, because `Cells.try_to_take` allows no other choice.
+These preferences never endanger the promises, because `Cells.try_to_take` allows no choice that
+would.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ Key: TypeAlias = npt.NDArray[Any]
 
 
 class Want(NamedTuple):
-    """Equal tasks. `units`: the units of cards that each takes. `request`: the amounts of the
-    resources `asked` that each takes. `allowed`: the nodes that may take them. `noted`: a node for
-    each task on which it was promised room earlier, or -1.
+    """Equal tasks. `units`: the units of cards that each task takes. `request`: the amounts that
+    each task takes of the resources `asked`. `allowed`: the nodes that may take them. `noted`: a
+    node for each task on which it was promised room earlier, or -1.
     """
 
     units: int
@@ -37,10 +38,10 @@ class Want(NamedTuple):
 
 
 class Rooms(NamedTuple):
-    """The room on each node, by resource. `now`: what is free, or will be once leaving tasks are
-    gone. `all`: the same once all work that may be evicted is gone; `now` itself if nothing may be
-    evicted. `gpu`: the index of the resource that counts cards. `left`: nodes that work of the
-    owner leaves for the tasks.
+    """The room on each node, by resource. `now`: the room that is free, or will be once leaving
+    tasks are gone. `all`: the room once all work that may be evicted is gone, too; `now` itself if
+    nothing may be evicted. `gpu`: the index of the resource that counts cards. `left`: the nodes
+    that work of the owner leaves for the tasks.
     """
 
     now: Room
@@ -62,7 +63,7 @@ def find(cells: Cells, owner: str, wants: Sequence[Want], rooms: Rooms) -> list[
 
 
 class _Search:
-    """One search. Its takings stay in the cells until `undo`."""
+    """One search. Cells that it has taken stay taken until `undo`."""
 
     def __init__(self, cells: Cells, owner: str, rooms: Rooms, count: int) -> None:
         self._cells = cells
@@ -112,9 +113,7 @@ class _Search:
         return self._in_node(count) if self._inside else self._in_cell(count)
 
     def _take(self, node: int, count: int) -> str | bool:
-        """Take room for tasks on a node, as far as cells are concerned. Returns whether this is
-        allowed.
-        """
+        """Take cells for tasks on a node. Returns whether the promises allow this."""
         if not self._want.units:
             return True
         self._fault = self._cells.try_to_take(self._owner, node, self._want.units * count)
@@ -139,7 +138,7 @@ class _Search:
                 self._fits[node] = False
 
     def _times(self, nodes: Indexes, most: int) -> Indexes:
-        """Return how many of the tasks each of these nodes holds, at most `most`."""
+        """Return how many of the tasks each of these nodes has room for, at most `most`."""
         times: Indexes = np.full(len(nodes), most, dtype=np.int64)
         if most > 1:
             for r, amount in zip(self._want.asked, self._want.request.tolist(), strict=True):
@@ -161,8 +160,8 @@ class _Search:
     # -- tasks without cards --------------------------------------------------------------------
 
     def _beside(self) -> tuple[int, int]:
-        """Return a node for one task without cards. It makes work leave only in cells that are
-        bound to the owner.
+        """Return a node for one task without cards. Work is evicted for the task only in cells that
+        are bound to the owner.
         """
         nodes = np.flatnonzero(self._fits)
         nodes = nodes[self._bound(nodes) | (self._evicted(nodes, _ones(nodes)) == 0)]
@@ -174,7 +173,7 @@ class _Search:
         return int(nodes[_first(np.arange(len(nodes)), keys)]), 1
 
     def _may_leave(self, node: int) -> bool:
-        """Whether a task may have the node where it was promised room."""
+        """Whether a task may have the node on which it was promised room."""
         here = np.array([node])
         return bool(self._want.units or not self._evicted(here, _ones(here))[0])
 
@@ -217,8 +216,8 @@ class _Search:
         return -1, 0
 
     def _in_order(self, nodes: Indexes, keys: Sequence[Key]) -> Iterator[int]:
-        """Yield positions of nodes in the order of the keys. Nodes of a kind that the promises do
-        not allow are left out afterwards.
+        """Yield positions of nodes in the order of the keys. After the promises have refused one
+        node, all nodes of its kind are left out.
         """
         at = np.arange(len(nodes))
         kinds: Indexes | None = None
@@ -287,7 +286,7 @@ def _ones(nodes: Indexes) -> Indexes:
 
 
 def _first(at: Indexes, keys: Sequence[Key]) -> int:
-    """Return the one of the positions `at` that has the smallest keys; the first among equals."""
+    """Return the position with the smallest keys among `at`; among equals, the first."""
     for key in keys:
         values = key[at]
         at = at[values == values.min()]

@@ -19,17 +19,20 @@ _NO_NODES: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
 class Place(NamedTuple):
-    """A node: its number of cards, and the names of its groups from the smallest ("" for none)."""
+    """A node: the number of its cards, and the name of its group on each level, smallest groups
+    first; "" where it is in no group.
+    """
 
     cards: int
     groups: tuple[str, ...] = ()
 
 
 class Cell:
-    """A node or a group. `held`: the units that each owner holds inside of it. `owned`: whether it
-    is bound to an owner as a whole. `number`: the node's index; -1 for a group. `inner`: the
-    largest free cells of its parts, by level and shape. `index`: the indexes of its nodes;
-    `own_nodes`: of those that are in no smaller group of it. `groups`: the groups among its parts.
+    """A node or a group. `held`: the units that each owner holds inside of it. `owned`: whether the
+    whole cell is bound to an owner. `number`: the node's index; -1 for a group. `inner`: the
+    largest free cells of its parts, by level and shape. `index`: the indexes of its nodes.
+    `own_nodes`: the indexes of its nodes that are in no smaller group within it. `groups`: the
+    groups among its parts.
     """
 
     __slots__ = (

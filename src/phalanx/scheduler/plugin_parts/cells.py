@@ -1,16 +1,16 @@
 """Cells: parts of a cluster's topology that are promised to owners and bound to places on demand.
 
 The levels of cells are, from the smallest: sets of cards of one node, whole nodes, and groups of
-nodes. Each owner is promised a number of cells of one level. A cell is bound to an owner while the
-owner holds a card in it, and nobody else may then hold a card there. All other cells stay unbound,
-so a promise is for any free cell of the level. As in buddy allocation, a cell is split into the
-cells of the next level when one of its parts is bound, and it is whole again once nothing in it is
-held.
+nodes. Each owner is promised a number of cells of one level. While an owner holds a card in a cell,
+the cell is bound to the owner, and no other owner may hold a card there. All other cells stay
+unbound, so a promise is for any free cell of the level. As in buddy allocation, a cell is split
+into the cells of the next level when one of its parts is bound, and it is whole again once nothing
+in it is held.
 
-`fault` checks the rule of safety: nobody may take a card if afterwards the free cells would cover
-fewer of the promises that are not bound yet. Therefore the promises can be kept wherever others run
-their work. If the cluster is too small for all promises, for example because nodes broke, nobody
-may make the lack larger.
+`fault` checks the rule of safety: an owner may not take a card if the free cells would then cover
+fewer of the promises that are not bound yet. Therefore the promises can be kept, wherever other
+owners run their work. If the cluster is too small for all promises, for example because nodes
+broke, no owner may increase what is lacking.
 
 Cards inside a node are only counted: a cell of four cards is any four cards of the node.
 """
@@ -113,7 +113,7 @@ class Cells:
         return self._bound[owner]
 
     def number(self, owner: str) -> int:
-        """Return the number of an owner in `owner`."""
+        """Return the number by which arrays name an owner."""
         return self._number_of[owner]
 
     def level_of(self, owner: str) -> int:
@@ -121,33 +121,35 @@ class Cells:
         return 0 if promise is None else promise.level
 
     def unheld(self, level: int) -> npt.NDArray[np.bool_]:
-        """Return for each node whether it is in a free cell of the level, which is the node or a
-        group. Callers must not write to the array.
+        """Return for each node whether it is in a free cell of this level, which is that of nodes
+        or of groups. Callers must not write to the array.
         """
         return self._unheld[level]
 
     def around(self, level: int) -> npt.NDArray[np.int64]:
-        """Return for each node a number for the cell of the level, which is the node or a group,
-        that contains the node; -1 for none. Callers must not write to the array.
+        """Return for each node the number of the cell of this level that contains it; -1 if none
+        does. The level is that of nodes or of groups. Callers must not write to the array.
         """
         return self._around[level]
 
     def kinds(self, index: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return a number for each of these nodes. A taking changes the free cells in the same way
-        on all nodes with the same number.
+        """Return a number for each of these nodes. If two nodes have the same number, taking either
+        of them changes the free cells in the same way.
         """
         return (self._own_kind[index] << 32) + self._chain[index]
 
     def breaks(self, index: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return for each of these nodes how many whole free groups are split when it is taken."""
+        """Return for each of these nodes how many free groups are split when the node is taken."""
         return self._broken[index]
 
     def begun(self, owner: str) -> Iterable[int]:
-        """Return the nodes where `slack` is not 0."""
+        """Return the nodes on which `slack` is not 0."""
         return self._begun[owner]
 
     def slack(self, owner: str, node: int) -> int:
-        """Return how many more units the sets of cards hold that are bound to an owner there."""
+        """Return how many units are unused in the sets of cards that are bound to the owner on this
+        node.
+        """
         units = self.held_by[owner].get(node, 0)
         level = self.level_of(owner)
         return self._inside.sets(level, units) * self._sizes[level] * CARD - units
@@ -234,7 +236,7 @@ class Cells:
     def _fault_of_taken(
         self, owner: str, node: int, promise: Promise, before: int, lacked: list[int]
     ) -> str | None:
-        """Return why the promise does not allow what was taken last."""
+        """Return why the promises do not allow what was taken last; None if they allow it."""
         if self._bound[owner] == before:
             return None
         if self._bound[owner] > promise.number:
@@ -249,7 +251,7 @@ class Cells:
         return bool(node.held) and min(self._inside.free(node.shape, node.held)) < 0
 
     def faults(self, owner: str, units: int) -> tuple[list[str | None], npt.NDArray[np.int64]]:
-        """Return the possible answers of `fault`, and for each node the index of its answer."""
+        """Return the different answers of `fault`, and the index of the answer for each node."""
         answers: list[str | None] = [None, OUTSIDE, BOUND_TO_OTHERS]
         at = np.ones(len(self.nodes), dtype=np.int64)
         promise = self.promises.get(owner)
@@ -278,7 +280,9 @@ class Cells:
     # -- holdings -------------------------------------------------------------------------------
 
     def take(self, owner: str, node: int, units: int) -> None:
-        """Record that an owner holds more units of a node's cards; fewer, if negative."""
+        """Record that an owner holds this many more units of a node's cards; a negative number
+        means fewer.
+        """
         cell: Cell | None = self.nodes[node]
         level = self.level_of(owner)
         if level >= self.node_level and -units < self.nodes[node].held.get(owner, 0) > 0:
@@ -353,7 +357,7 @@ class Cells:
         return [one for one in holdings if self.try_to_take(*one) is not None]
 
     def _are_apart(self, holdings: Sequence[tuple[str, int, int]]) -> bool:
-        """Whether all holdings are in their owners' cells, within the promises."""
+        """Whether all holdings are in cells of their owners, and within the promises."""
         for owner in {owner for owner, _, _ in holdings}:
             promise = self.promises.get(owner)
             if promise is None or self._bound[owner] > promise.number:
@@ -375,7 +379,7 @@ class Cells:
     # -- free cells -----------------------------------------------------------------------------
 
     def _given(self, cell: Cell) -> Mapping[tuple[int, Shape], int]:
-        """Return the largest free cells in a node or a group."""
+        """Return the largest free cells in a node or group, by level and shape."""
         if not cell.held:
             return {(cell.level, cell.shape): 1}
         if cell.owned:
@@ -387,8 +391,8 @@ class Cells:
         return {(level, 0): count for level, count in enumerate(sets) if count > 0}
 
     def _mark(self, cell: Cell, around: tuple[Shape, ...]) -> None:
-        """Record for the nodes of a cell which free groups are around them. `around`: the shapes of
-        the free groups around the cell.
+        """Record for each node of a cell the free groups that contain the node. `around`: the
+        shapes of the free groups that contain the cell.
         """
         if cell.number >= 0:
             nodes: int | npt.NDArray[np.int64] = cell.number
@@ -401,7 +405,7 @@ class Cells:
         self._broken[nodes] = len(around)
 
     def _name(self, node: Cell) -> None:
-        """Record a node's cards and the sets of cards that are bound there."""
+        """Record the cards of a node, and the sets of its cards that are bound."""
         key = (node.shape, tuple(self._inside.own(node.held)) if node.held else None)
         self._own_kind[node.number] = self._numbers.setdefault(key, len(self._numbers))
 

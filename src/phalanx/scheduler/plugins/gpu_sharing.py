@@ -48,7 +48,9 @@ their cards are free.
 
 
 class _Book:
-    """The cards of one node: the units that each card has left, and how it is shared."""
+    """The cards of one node: the units that each card has left, and the mode in which each card is
+    shared.
+    """
 
     __slots__ = ("cards", "left", "memory")
 
@@ -112,9 +114,9 @@ class GpuSharing:
         session.add("changed", self.name, self._changed)
 
     def _parts_on_nodes(self) -> tuple[Counts, Flags]:
-        """Return for each node the number of parts of cards that anything there holds, and whether
-        any of them is counted by its memory. On nodes without parts, the sums are exact for
-        requests that name neither memory nor a mode.
+        """Return for each node how many parts of cards are held there, and whether any of them is
+        counted by its memory. On nodes without parts, the sums are exact for requests that name
+        neither memory nor a mode.
         """
         cluster = self._cluster
         counts = np.zeros(len(cluster.nodes), dtype=np.int64)

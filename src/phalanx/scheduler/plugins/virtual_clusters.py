@@ -4,11 +4,11 @@ The rules follow HiveD. Jobs with GPUs whose priority is 0 or more and whose que
 guaranteed: they stay inside cells of their queue, which are bound to places when they are needed
 (`plugin_parts.cells`). The plugin binds the cells for a whole job at once, and so gives the job its
 places (`cycle.places`). All other work is opportunistic: it runs on any free GPU, and is evicted by
-`reclaim` only when a guaranteed job needs the place. Guaranteed work that is beyond the cells of
-its queue, for example because the queue lost cells, goes on as opportunistic work. Work that cannot
-be evicted (tasks and actors outside of jobs) takes its places out of the cells that can be
-promised. Inside a queue, guaranteed jobs of higher priority evict others, but only if the cells of
-the queue do not suffice without that.
+`reclaim` only when a guaranteed job needs the place. Guaranteed work that exceeds the cells of its
+queue, for example because the queue lost cells, continues as opportunistic work. Work that cannot
+be evicted (tasks and actors outside of jobs) reduces the cells that can be promised. Inside a
+queue, a guaranteed job may evict guaranteed jobs of lower priority, if it finds no room in the
+queue's cells otherwise.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ class VirtualClusters:
                 )
 
     def _holdings(self) -> tuple[Mapping[tuple[str, int], list[int]], Mapping[int, int]]:
-        """Return the tasks of guaranteed work by queue and node, and for each node the units of
-        work that cannot be evicted.
+        """Return two values: the tasks of guaranteed work by queue and node, and for each node the
+        units held by work that cannot be evicted.
         """
         cluster = self._cluster
         held: dict[tuple[str, int], list[int]] = {}
@@ -231,8 +231,8 @@ class VirtualClusters:
         )
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
-        """Return a flag for each node: whether the task may be there. Places of guaranteed jobs
-        come from `CellBinding`; for such jobs this is called only for single nodes and for
+        """Return a flag for each node: whether the task may be there. Guaranteed jobs get their
+        places from `CellBinding`. For them, this filter is asked only about single nodes, and for
         explanations.
         """
         units = self._units(ask.eq_class)
@@ -314,8 +314,8 @@ class VirtualClusters:
     def _borrowers(
         self, job: Job, eq_class: EquivalenceClass, count: int, resources: Sequence[str]
     ) -> list[Rejection]:
-        """Return, as reasons, the work that holds free cells which a guaranteed job could use,
-        although it has no right to them.
+        """Return, as reasons, the opportunistic work in free cells that a guaranteed job could
+        use.
         """
         units = self._units(eq_class)
         if not units or not self._is_guaranteed(job):

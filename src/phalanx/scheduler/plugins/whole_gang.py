@@ -2,8 +2,8 @@
 could not run alone.
 
 When the actions are done, every job that lost tasks and fell below its minimum in this cycle loses
-its other running tasks, too. Their room is free for the next cycle. If more victims are needed,
-they come first from gangs that are already broken, so that fewer gangs are broken.
+its other running tasks, too. Their room is free for the next cycle. Further victims are first taken
+from gangs that are already broken, so that fewer gangs break.
 """
 
 from __future__ import annotations
