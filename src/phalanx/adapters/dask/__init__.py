@@ -24,8 +24,8 @@ named_schedulers["phalanx"] = get
 
 
 def __getattr__(name: str) -> Any:
-    """Import `Cluster` on first use, because it needs the package `distributed`, which the
-    scheduler of graphs does not need.
+    """Import `Cluster` on first use. It needs the package `distributed`, and the scheduler of
+    graphs does not.
     """
     if name == "Cluster":
         from phalanx.adapters.dask.cluster import Cluster

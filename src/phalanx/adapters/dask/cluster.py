@@ -73,7 +73,9 @@ class Cluster(SpecCluster):
 
 
 class _Scheduler(ProcessInterface):
-    """Rank 0 of the gang, with Dask's interface of a process. Closing it ends the whole gang."""
+    """Rank 0 of the gang, with Dask's interface of a process. Closing this process ends the whole
+    gang.
+    """
 
     def __init__(self, begun: _Begun) -> None:
         super().__init__()
@@ -89,7 +91,7 @@ class _Scheduler(ProcessInterface):
 
 
 class _Begun:
-    """The gang as which a cluster starts."""
+    """The gang that a cluster starts as."""
 
     interface = _Scheduler
 

@@ -104,8 +104,8 @@ class _Tasks:
         of_keys: Mapping[Any, Mapping[str, Any]],
         hooks: Hooks | None,
     ) -> None:
-        """`of_keys`: the options of single nodes, by their keys. `around`: the options of all other
-        nodes.
+        """`of_keys`: the options of single nodes of the graph, by the nodes' keys. `around`: the
+        options of all other nodes of the graph.
         """
         self._options = options
         self._around = around
@@ -117,8 +117,8 @@ class _Tasks:
         self._shared: dict[int, tuple[Any, ObjectRef[Any]]] = {}
 
     def submit(self, _: Callable[..., Any], each: Sequence[tuple[Any, ...]]) -> Future[_Done]:
-        """Start nodes as one task. `each` has the data that Dask passes to its own workers, for
-        each node.
+        """Start nodes of the graph as one task. `each` has, for each node, the data that Dask
+        passes to its own workers.
         """
         done: Future[_Done] = Future()
         known: _Done = []
@@ -177,7 +177,7 @@ class _Tasks:
 
 
 def _run(batch: _Batch, hooks: Hooks | None, *inputs: Any) -> list[Any]:
-    """Run nodes in a worker; return its process id and the results."""
+    """Run nodes of the graph in a worker. Returns the worker's process id and the results."""
     each = [(node, {name: inputs[i] for name, i in places.items()}) for node, places in batch]
     if hooks is None:
         return [os.getpid(), *(node(values) for node, values in each)]

@@ -84,10 +84,10 @@ class RaysDialect:
         return int(text) if text.lstrip("-").isdigit() else None
 
     def without_client(self, address: str | None) -> str | None:
-        """Replace the address of a Ray client server. On this machine it becomes the address of the
-        cluster here, because a driver next to a node needs no server between. Any other becomes
-        that of a cluster on which the program's driver is to run; Ray's port for clients becomes
-        that of a head.
+        """Replace the address of a Ray client server. An address on this machine becomes that of
+        the cluster here, because a driver beside a node needs no server. Any other address becomes
+        that of a cluster on which the program's driver will run; Ray's port for clients becomes the
+        port of a head.
         """
         named = self.address() if address in (None, "", "auto") else address
         if named is None or not named.startswith(_CLIENT):

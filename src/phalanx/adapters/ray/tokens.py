@@ -1,7 +1,8 @@
 """Ray's token variables, with Ray's meaning.
 
-RAY_AUTH_MODE is `token` or `disabled`. With `token`, the token is that in RAY_AUTH_TOKEN; else that
-in the file RAY_AUTH_TOKEN_PATH, which must have one; else that in ~/.ray/auth_token.
+RAY_AUTH_MODE is `token` or `disabled`. With `token`, the token is the value of RAY_AUTH_TOKEN.
+Without that variable, it is in the file that RAY_AUTH_TOKEN_PATH names, which must have a token.
+Without both variables, it is in ~/.ray/auth_token.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def is_wanted() -> bool:
 
 
 def auth_token() -> str:
-    """Return the token if one is wanted and there is one, else "".
+    """Return the token; "" if no token is wanted, or if there is none.
 
     Raises AuthenticationError if RAY_AUTH_TOKEN_PATH names a file without a token.
     """
@@ -61,10 +62,11 @@ def needed_token() -> str:
 
 
 def cluster_token_file() -> str | None:
-    """Return a private file with the token of the cluster whose machines all have the token that
-    RAY_AUTH_MODE=token asks for; None in any other mode. Raises AuthenticationError.
+    """Return a private file with the cluster's token, if RAY_AUTH_MODE is `token`; None in any
+    other mode. Raises AuthenticationError.
 
-    The cluster's token is derived from Ray's, so a machine needs only Ray's variables to join.
+    The cluster's token is derived from Ray's token, so a machine needs only Ray's variables to
+    join.
     """
     token = needed_token()
     if not token:

@@ -46,7 +46,7 @@ def flag(long: str, short: str = "", refused: str = "", note: str = "") -> Optio
 
 
 def maybe(long: str, short: str = "", refused: str = "", note: str = "") -> Option:
-    """Return an option whose value may be left out."""
+    """Return an option whose value is optional."""
     return Option(long, short, True, refused, note, is_optional=True)
 
 

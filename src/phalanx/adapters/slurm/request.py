@@ -400,7 +400,7 @@ def _groups(
 
 
 def _priority(asked: Mapping[str, str]) -> int:
-    """Return the priority minus `--nice`, which without a value means 100."""
+    """Return the priority minus the value of `--nice`; without a value, `--nice` means 100."""
     found = []
     for option in ("priority", "nice"):
         given = asked.get(option, "0") or str(_NICE)

@@ -20,8 +20,8 @@ class CallbackThread:
     """The thread on which Ray runs the completion callbacks of this process."""
 
     def __init__(self, small: Any) -> None:
-        """Find the thread. Returns when the result of `small` has arrived. `small`: a reference to
-        a result of less than 100 KiB, which Ray keeps in this process. For larger results, Ray runs
+        """Find the thread. `small`: a reference to a result of less than 100 KiB, which Ray keeps
+        in this process. Returns when this result has arrived. For larger results, Ray runs
         callbacks on other threads.
         """
         self._small = small

@@ -1,4 +1,4 @@
-"""Changes of nodes by `scontrol update NodeName=...`."""
+"""Drains and resumes nodes, for `scontrol update NodeName=...`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REFUSED = {
 
 
 class Change(NamedTuple):
-    """The change that the operands ask for."""
+    """The change of nodes that the operands request."""
 
     names: tuple[str, ...]
     drains: bool
@@ -74,7 +74,7 @@ def update(operands: Sequence[str]) -> None:
 
 
 def _find(nodes: Sequence[NodeInfo], name: str) -> NodeInfo:
-    """Return the living node of a name. Ends the command if there is none."""
+    """Return the living node with this name. Ends the command if there is none."""
     for row in nodes:
         if row.state != DEAD and name in (row.name, row.hostname, row.host):
             return row

@@ -115,7 +115,7 @@ def can_be_quick(fields: Collection[str], states: Collection[str]) -> bool:
 
 
 class _Columned(Shown):
-    """The maker of rows of jobs whose fields came as columns, with their places."""
+    """Makes rows of jobs, with their places, from fields that came as columns."""
 
     def places(self, job: JobInfo) -> tuple[str, str]:
         hosts: list[str] = job.hosts  # type: ignore[attr-defined]
@@ -126,7 +126,7 @@ class _Table:
     """The columns of the jobs, and the texts that jobs share."""
 
     def __init__(self, shown: _Columned, whole: Shown, queue: Queue) -> None:
-        """`shown` makes the texts that jobs share, and `whole` the rows of arrays."""
+        """`shown` makes the texts that jobs share. `whole` makes the rows of arrays."""
         self._shown = shown
         self._whole = whole
         self._queue = queue
@@ -148,7 +148,7 @@ class _Table:
         self.is_known = False
 
     def rows(self, own: Sequence[str]) -> list[Row]:
-        """Return the rows. `own`: the fields of each job's own texts."""
+        """Return the rows. `own`: the fields whose texts differ from job to job."""
         columns, names, states = self._columns, self._queue.names, set(self._queue.states)
         own_names = [
             note or name for note, name in zip(columns[_NAME], columns["name"], strict=True)
@@ -202,7 +202,7 @@ class _Table:
 
 
 def _hashable(field: str, column: list[Any]) -> Iterable[Any]:
-    """Return a column's values in a form in which they can be compared and be parts of a key."""
+    """Return a column's values in a form that can be a part of a key."""
     if field == "position":  # only whether a job is the first is shown
         return [value if value is None else min(value, 2) for value in column]
     if field == "licenses":
