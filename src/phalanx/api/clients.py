@@ -101,7 +101,7 @@ def connect(where: str, options: EngineOptions, output: Output) -> Engine:
 
 
 def _wait(client: ClientOf, options: EngineOptions, output: Output) -> Engine:
-    """Connect with the driver once it serves. Says why it waits, if it waits for long."""
+    """Connect with the driver once it serves. If the driver waits for long, print the reason."""
     say_at = time.monotonic() + _SAY_AFTER_S
     said = ""
     while True:
@@ -118,7 +118,9 @@ def _wait(client: ClientOf, options: EngineOptions, output: Output) -> Engine:
 
 
 def way_to(address: str) -> tuple[str, Any, Trust]:
-    """Return the head's address, and the token and trust with which it is reached."""
+    """Return the head's address, with the token and the trusted certificate with which the head is
+    reached.
+    """
     name = address.removeprefix(OF_CLIENT).rstrip("/")
     known = logins.read()
     login = known.named(name) if name else logins.chosen(None)
@@ -146,6 +148,8 @@ def way_to(address: str) -> tuple[str, Any, Trust]:
 
 
 def reconnect_s() -> float:
-    """Return the seconds for which a client and its driver wait for each other."""
+    """Return for how many seconds a client and its driver wait for each other after a lost
+    connection.
+    """
     text = os.environ.get(RECONNECT, "")
     return float(text) if text.replace(".", "", 1).isdecimal() else RECONNECT_S

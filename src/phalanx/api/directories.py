@@ -22,11 +22,12 @@ def current_directory() -> str:
 
 
 def default_directory(address: str | None = None) -> str:
-    """Return the directory in which a job runs that names none: the current one.
+    """Return the directory in which a job runs that names none: the current directory of this
+    process.
 
-    For a head that is reached with a login it is "", a directory of each member's own, because the
-    nodes do not have the directories of this machine. `address`: that of the head; by default
-    PHALANX_ADDRESS, or the current login.
+    If the head is reached with a login, the result is "": each member then gets a directory of its
+    own, because the nodes do not have the directories of this machine. `address`: the address of
+    the head; by default PHALANX_ADDRESS, or the current login.
     """
     if logins.chosen(address or os.environ.get("PHALANX_ADDRESS")) is not None:
         return ""

@@ -185,7 +185,7 @@ class GangedActorClass:
 
 @contextlib.contextmanager
 def _taken_back(engine: Engine, group: GangId, members: int) -> Iterator[None]:
-    """Release the gang's places if the block, which makes its members, fails."""
+    """Release the gang's places if the block fails. The block makes the gang's members."""
     try:
         yield
     except BaseException:

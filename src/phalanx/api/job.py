@@ -455,5 +455,7 @@ def _name_for(words: Sequence[str]) -> str:
 
 
 def _random_end() -> str:
-    """Return a random end for a name, which most likely no other job has, even among millions."""
+    """Return a random end for a job's name. Even among millions of jobs, most likely no other job
+    has the same.
+    """
     return "".join(secrets.choice(_DRAWN_FROM) for _ in range(_DRAWN))

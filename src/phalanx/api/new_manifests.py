@@ -74,7 +74,7 @@ def _with_masks(spec: object) -> object:
 
 
 def _with_umask(job: JobSpec) -> JobSpec:
-    """Return a job with the umask of this process, unless it already has another one."""
+    """Return a job with the umask of this process, unless the job has a umask already."""
     return job if job.umask >= 0 else msgspec.structs.replace(job, umask=current_umask())
 
 

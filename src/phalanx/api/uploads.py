@@ -23,8 +23,8 @@ def with_packages(
     ask: Callable[[PutPackage], int],
     say: Callable[[str], None],
 ) -> JobSpec:
-    """Return a job with the directories and modules of its runtime environment as packages, which
-    the head has then.
+    """Upload the directories and modules of a job's runtime environment as packages. Returns the
+    job with packages in place of their paths.
 
     `say` gets a line about each upload before it begins. Raises ValueError.
     """
@@ -48,8 +48,8 @@ def with_packages(
 
 
 def _passed_on(spec: JobSpec, names: list[str]) -> JobSpec:
-    """Return a job whose programs, if they are drivers, pass the job's packages on to their tasks
-    and actors, which may run on other nodes.
+    """Return a job in which drivers pass the job's packages on to their tasks and actors, because
+    these may run on other nodes.
     """
     given: dict[str, Any] = {}
     for package, name in zip(spec.packages, names, strict=True):
