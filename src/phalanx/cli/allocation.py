@@ -44,8 +44,8 @@ _HUNG_UP_S = 5.0
 
 
 def need_node(address: str | None, what: str) -> None:
-    """End a command that reaches programs through a node of this machine, if there is none: on a
-    Ray cluster, whose nodes have no gateways, and with a token, which reaches the head alone.
+    """End the command if programs cannot be reached through a node of this machine. This is so on a
+    Ray cluster, whose nodes have no gateways, and with a token, which only reaches the head.
     """
     if is_elsewhere(address):
         fail(f"{what} does not work on a Ray cluster: its nodes have no gateways.", USAGE)
@@ -139,7 +139,7 @@ def ended_by_signals() -> Iterator[None]:
 @contextlib.contextmanager
 def cancelled_by_interrupt(address: str | None, spec: JobSpec) -> Iterator[None]:
     """Cancel the job when this command is interrupted or ended by a signal. A closed terminal
-    counts as a signal, and so does output whose reader has gone.
+    counts as a signal, and so does the loss of the reader of the output.
     """
     try:
         with ended_by_signals():

@@ -82,8 +82,8 @@ RuntimeEnvJson = Annotated[
 def runtime_env(
     file: Path | None, text: str | None, **tools: list[str] | str | None
 ) -> dict[str, Any] | None:
-    """Return the runtime environment of these options; None if none is given. Raises ValueError for
-    options that do not go together.
+    """Return the runtime environment of these options; None if none of them is given. Raises
+    ValueError for options that exclude each other.
     """
     if file is not None and text is not None:
         raise ValueError("--runtime-env and --runtime-env-json cannot be combined")

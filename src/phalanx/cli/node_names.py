@@ -21,8 +21,8 @@ class NodeNames:
     """The display names of a cluster's nodes."""
 
     def __init__(self, nodes: Iterable[NodeInfo], with_ids: bool = False) -> None:
-        """`with_ids`: show whole ids instead of names. Otherwise only a node that shares its name
-        with other nodes is shown by the beginning of its id.
+        """`with_ids`: show whole ids instead of names. Otherwise a node is shown by its name or, if
+        several nodes share that name, by the beginning of its id.
         """
         rows = list(nodes)
         counts = Counter(_name(row) for row in rows if row.state != DEAD)
@@ -51,7 +51,7 @@ def names_of(
     address: str | None, node_ids: Iterable[str], with_ids: bool, *, with_programs: bool = False
 ) -> NodeNames:
     """Return the display names of nodes. The cluster is asked only if `node_ids` is not empty.
-    `with_programs`: the node may be that of a program's own session.
+    `with_programs`: whether the nodes may belong to a program's own session.
     """
     if with_ids or not any(node_ids):
         return NodeNames((), with_ids)
@@ -59,9 +59,9 @@ def names_of(
 
 
 def find_node(address: str | None, beginning: str) -> str:
-    """Return the id of the only living node whose id begins with `beginning`, or whose name it is.
-    Ids are tried first. A dead node is found only by its full id. Ends the command unless exactly
-    one node matches.
+    """Return the id of the only living node that has the name `beginning`, or whose id begins with
+    it. Ids are tried first. A dead node is found only by its full id. Ends the command unless
+    exactly one node matches.
     """
     known = {row.node_id: row for row in ask(address, GetStatus()).nodes}
     if beginning in known:

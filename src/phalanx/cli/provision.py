@@ -81,7 +81,7 @@ def provision(
 
 
 def _round(provisioner: Provisioner, address: str | None) -> None:
-    """Look and act once. A head that gives no answer now is asked again in the next round."""
+    """Run one round. If the head does not answer now, the next round asks it again."""
     _ask(address, provisioner.declare())
     status = _ask(address, GetStatus())
     text = _ask(address, TakeSnapshot(has_past_runs=True)).decode()

@@ -130,8 +130,8 @@ def is_elsewhere(address: str | None) -> bool:
 
 
 def remote_head(address: str | None) -> str:
-    """Return the address of a cluster's head, if commands here reach the head alone, with a token;
-    "" if a daemon of the cluster runs here.
+    """Return the address of a cluster's head, if commands here can reach only the head, with a
+    token; "" if a daemon of the cluster runs here.
     """
     from phalanx.runtime.daemons.daemon_files import REMOTE
 

@@ -38,7 +38,7 @@ def restart() -> None:
 
 
 def _now(before: dict[int, str]) -> dict[int, str]:
-    """Return the new node ids of the processes in `before` that have joined again, by pid. A
+    """Return, by pid, the new node ids of those processes in `before` that have joined again. Each
     process joins again as another node.
     """
     return {

@@ -96,8 +96,8 @@ def say(text: str, err: bool = False) -> None:
 
 
 def in_lines(text: str) -> str:
-    """Return sentences in lines that fit into the terminal. A line goes on below itself, two
-    columns further right.
+    """Return sentences in lines that fit into the terminal. The rest of a long line is indented by
+    two columns.
     """
     width = terminal_width()
     if width is None:

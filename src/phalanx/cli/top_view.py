@@ -105,9 +105,9 @@ def screen(
 
 
 def _shared_out(wanted: Mapping[str, int], room: int) -> dict[str, int]:
-    """Divide `room` lines among sections that want these numbers of lines. With `room` 0, each
-    section gets all lines. Each section first gets up to LEAST_ROWS lines. The remaining lines go
-    to the sections in order.
+    """Divide `room` lines among sections that need these numbers of lines. If `room` is 0, each
+    section gets all lines that it needs. Each section first gets up to LEAST_ROWS lines. The
+    remaining lines go to the sections in order.
     """
     if not room:
         return dict(wanted)
@@ -295,7 +295,7 @@ _NODES = 3
 
 
 def _where(devices: Sequence[DeviceInfo], names: Mapping[str, str]) -> str:
-    """Return the nodes and the numbers of devices, such as `gpu-1:0-3,6 gpu-2:0`."""
+    """Return nodes and the numbers of their devices, such as `gpu-1:0-3,6 gpu-2:0`."""
     numbers: dict[str, list[int]] = {}
     for one in devices:
         numbers.setdefault(names.get(one.node_id, one.node_id[:12]), []).append(one.number)

@@ -39,7 +39,7 @@ def up(
 ) -> None:
     """Install and start a cluster on the machines of a file, over ssh.
 
-    Machines that already are as the file says stay as they are.
+    Machines that already agree with the file are not changed.
 
     Exit 1: something failed on a machine. Exit 2: the file has faults.
     """
@@ -187,7 +187,7 @@ def _tell_failures(rollout: Rollout) -> None:
 
 
 def _missing(rollout: Rollout, cluster: Cluster, names: list[str]) -> list[str]:
-    """Return the nodes that should be there and are not."""
+    """Return the nodes that should have joined the cluster and have not."""
     from phalanx.cli.rollout.connection import MachineError
 
     nodes = [

@@ -1,5 +1,5 @@
-"""The file in which `phalanx provision` keeps the nodes whose machines it has asked for, so that
-its next process ends those that never join.
+"""The file in which `phalanx provision` keeps the names of nodes whose machines it has requested.
+Its next process uses the file to end machines that never join.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from phalanx.storage.private_files import FileLock
 
 
 class BootingFile:
-    """The names of booting nodes by pool. One process at a time has the file of a pools file."""
+    """The names of booting nodes by pool. Only one process at a time may use the file of a pools
+    file.
+    """
 
     def __init__(self, pools_file: str) -> None:
         """Take the lock. Raises StorageInUseError while another process provisions these pools."""

@@ -1,5 +1,5 @@
-"""Decides which machines to start and to end. Everything here is pure: the command hands in what it
-sees, and carries out the actions.
+"""Decides which machines to start and to end. This module is pure: the command passes in the state
+of the cluster, and carries out the returned actions.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ class Seen(NamedTuple):
 
 
 class Up(NamedTuple):
-    """Start the machines of these nodes."""
+    """The action that starts the machines of these nodes."""
 
     pool: Pool
     names: tuple[str, ...]
 
 
 class Drain(NamedTuple):
-    """Give an idle node no new work, so that its machine can be ended."""
+    """The action that drains an idle node, so that its machine can be ended."""
 
     pool: Pool
     node: Seen
 
 
 class Undrain(NamedTuple):
-    """Give a node work again, because work needs it."""
+    """The action that ends the drain of a node, because work needs the node."""
 
     pool: Pool
     node: Seen
 
 
 class Down(NamedTuple):
-    """End the machines of these nodes."""
+    """The action that ends the machines of these nodes."""
 
     pool: Pool
     names: tuple[str, ...]
@@ -60,12 +60,12 @@ Action = Up | Drain | Undrain | Down
 
 
 class PoolState:
-    """The nodes of one pool that boot, are idle or end, and the pool's failures. Times are in
-    seconds, on a clock that never goes backwards.
+    """The nodes of one pool that boot, are idle or are being ended, and the pool's failures. Times
+    are in seconds, on a clock that never goes backwards.
     """
 
     def __init__(self, pool: Pool, booting: Mapping[str, float] | None = None) -> None:
-        """`booting`: the nodes whose machines were asked for, each with the time of the request."""
+        """`booting`: the nodes whose machines were requested, each with the time of the request."""
         self.pool = pool
         self.booting: dict[str, float] = dict(booting or {})
         self._idle_since: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""How many more nodes of a pool would let waiting work start."""
+"""Computes how many more nodes of a pool would let waiting work start."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def nodes_for_demands(
 ) -> int:
     """Return how many nodes of the pool these demands need in addition to the `free` amounts.
 
-    Each demand is that of a task or actor, and goes to the first node on which it fits. Demands
-    that fit on no node of the pool, and those beyond `room` nodes, are left out.
+    Each demand is the request of a task or actor, and is placed on the first node on which it fits.
+    Demands that fit on no node of the pool are left out, and so are demands for which `room` nodes
+    are not enough.
     """
     left = [dict(one) for one in free]
     for demand in demands:

@@ -52,7 +52,9 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def declared(self, booting: Iterable[str]) -> NodePool:
-        """Return the pool as the head knows it. `booting`: the nodes whose machines boot."""
+        """Return the pool in the form in which the head is told about it. `booting`: the nodes
+        whose machines boot.
+        """
         names = self.names(set(), self.max)
         return NodePool(names, self.resources, self.labels, self.name, list(booting))
 

@@ -1,5 +1,5 @@
-"""Runs the programs of pools: a request as JSON on standard input, names of nodes on standard
-output, one a line.
+"""Runs the programs of pools. A program gets its request as JSON on standard input, and prints
+names of nodes, one in each line.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _SHOWN_BYTES = 2000
 
 
 class Outcome(NamedTuple):
-    """The names that a program printed, among those of the request, and the reason why it failed;
-    "" if it did not fail.
+    """The requested names that a program printed, and the reason why the program failed; "" if it
+    did not fail.
     """
 
     names: tuple[str, ...]
@@ -29,8 +29,7 @@ class Outcome(NamedTuple):
 def run(pool: Pool, program: Sequence[str], names: Sequence[str], head: str) -> Outcome:
     """Run a program for these nodes, and wait for its end. `head`: HOST:PORT of the head.
 
-    A program that runs longer than the pool's limit is killed together with all that it started in
-    its process group.
+    A program that runs longer than the pool's limit is killed, together with its process group.
     """
     request = json.dumps(
         {"pool": pool.name, "names": list(names), "head": head, "resources": pool.resources}

@@ -46,8 +46,8 @@ class Provisioner:
         say: Callable[[str], None],
         now: float,
     ) -> None:
-        """`file` is None to decide without doing anything. `ask` sends a request to the head, and
-        `say` prints a line.
+        """`file`: None if decisions are printed and not carried out. `ask` sends a request to the
+        head. `say` prints a line.
         """
         left = {} if file is None else file.read()
         self._states = [PoolState(one, dict.fromkeys(left.get(one.name, ()), now)) for one in pools]
@@ -56,14 +56,14 @@ class Provisioner:
         self._say = say
 
     def declare(self) -> DeclarePools:
-        """Return the request that tells the head about the pools, and about machines that boot."""
+        """Return the request that declares the pools, and the machines that boot, to the head."""
         return DeclarePools([one.pool.declared(one.booting) for one in self._states])
 
     def round(
         self, status: StatusInfo, snapshot: Snapshot, demands: Sequence[Amounts], now: float
     ) -> None:
-        """Decide for each pool, and act. The work that waits is shared out to the pools in their
-        order.
+        """Decide for each pool, and carry out the actions. Waiting work is assigned to the pools in
+        their order.
         """
         nodes = [row for row in status.nodes if row.state != DEAD]
         free = [row.available for row in nodes if row.state == ALIVE and not row.holds]

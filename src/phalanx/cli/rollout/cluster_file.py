@@ -322,7 +322,7 @@ class _Reader:
 
 
 def _is_reached_by_both(store: Any) -> bool:
-    """Whether a head on another machine can continue with the store."""
+    """Whether two machines can both reach the store."""
     from phalanx.storage.lease import needs_beats
 
     stores = [store] if isinstance(store, str) else store

@@ -35,10 +35,12 @@ _LOOK_EVERY_S = 1.0
 
 
 class Rollout:
-    """The machines of a cluster, what was done on each, and what failed."""
+    """The machines of a cluster, with the steps that were taken and the failures on each."""
 
     def __init__(self, cluster: Cluster, wanted: str, report: Callable[[str], None]) -> None:
-        """`wanted`: the mark of the software of the file. `report` prints what begins now."""
+        """`wanted`: the mark of the software that the file names. `report` prints the step that
+        begins.
+        """
         self._cluster = cluster
         self._wanted = wanted
         self._report = report
@@ -49,15 +51,15 @@ class Rollout:
         self.failures: dict[str, str] = {}
 
     def look(self, names: Iterable[str]) -> dict[str, Found]:
-        """Return what is found on these machines. Machines that cannot be reached fail."""
+        """Return the state of these machines. A machine that cannot be reached counts as failed."""
         wanted = [name for name in names if name not in self.failures]
         return self._on_each(wanted, self._look_at)
 
     def carry_out(self, plan: Plan, stops: bool) -> bool:
         """Take the steps of a plan. A machine that failed is left out of the later stages.
 
-        `stops`: whether a failure ends the plan. A head that does not start always does. Returns
-        whether the plan came to its end.
+        `stops`: whether any failure ends the plan. The failed start of a head ends it in any case.
+        Returns whether all stages were carried out.
         """
         for stage in plan.stages:
             steps = [step for step in stage if step.machine not in self.failures]
@@ -73,8 +75,8 @@ class Rollout:
         return True
 
     def missing(self, names: Sequence[str]) -> list[str]:
-        """Return those of these nodes that the head does not know as alive, also after a while: a
-        head that was started again hears from its nodes later. Raises MachineError.
+        """Return the nodes that the head does not report as alive even after a while. The wait is
+        needed because a restarted head hears from its nodes later. Raises MachineError.
         """
         asked = head_to_ask(self._cluster, self.look(self._cluster.heads))
         address = self._cluster.head_address(asked)
@@ -165,7 +167,9 @@ class Rollout:
         )
 
     def _token(self, receiver: str) -> str:
-        """Return the token of the first head that has one. The head makes it at its first start."""
+        """Return the token of the first machine with a head that has one. A head makes the token at
+        its first start.
+        """
         troubles = []
         for name in self._cluster.heads:
             if name == receiver or name in self.failures:

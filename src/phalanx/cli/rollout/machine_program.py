@@ -45,10 +45,12 @@ class FailedError(Exception):
 
 
 class Place:
-    """The files of `phalanx up` on this machine."""
+    """The paths of the files of `phalanx up` on this machine."""
 
     def __init__(self, name: str, venv: str, token: str) -> None:
-        """`name`: the name of the machine in the file, as several machines may share a home."""
+        """`name`: the machine's name in the file. It is a part of the paths, because several
+        machines may share a home.
+        """
         self.folder = os.path.expanduser("~/.phalanx/up")
         self.venv = os.path.abspath(os.path.expanduser(venv))
         self.versions = f"{self.venv}.d"
@@ -58,21 +60,23 @@ class Place:
 
     @property
     def python(self) -> str:
-        """The Python of the software, by a path that stays the same after an upgrade."""
+        """The Python of the current software. Its path stays the same after an upgrade."""
         return os.path.join(self.venv, "bin", "python")
 
     def version(self, mark: str) -> str:
         return os.path.join(self.versions, mark)
 
     def linked(self) -> str:
-        """Return the mark of the software at the place of the file, and "" for any other."""
+        """Return the mark of the software to which the current link leads; "" for any other
+        target.
+        """
         try:
             return os.path.basename(os.readlink(self.venv))
         except OSError:
             return ""
 
     def link(self, mark: str) -> None:
-        """Let the place name this software from now on."""
+        """Make the current link lead to this software."""
         if not mark or self.linked() == mark:
             return
         if os.path.lexists(self.venv) and not os.path.islink(self.venv):
@@ -93,7 +97,7 @@ class Place:
 
 
 def private_file(path: str, text: str) -> None:
-    """Replace a file whole. Only this user may read it."""
+    """Replace a file as a whole. Only this user may read the file."""
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, mode=0o700, exist_ok=True)
     fd, draft = tempfile.mkstemp(dir=folder, prefix=".up-")  # its mode is 0600
@@ -109,7 +113,9 @@ def private_file(path: str, text: str) -> None:
 
 
 def run(words: list[str], what: str, **variables: str) -> str:
-    """Run a command, and return its output. Raises Failed with its last lines."""
+    """Run a command, and return its output. Raises FailedError with the last lines of its
+    output.
+    """
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         try:
             done = subprocess.run(
@@ -126,7 +132,9 @@ def run(words: list[str], what: str, **variables: str) -> str:
 
 
 def token_mark(path: str) -> str:
-    """Return a name of the token at a path, by which the token cannot be found; "" for none."""
+    """Return a mark of the token at a path, from which the token cannot be found out; "" if there
+    is no token.
+    """
     try:
         with open(path, "rb") as file:
             return hashlib.sha256(b"phalanx up" + file.read()).hexdigest()[:16]
@@ -135,7 +143,7 @@ def token_mark(path: str) -> str:
 
 
 def facts_of(python: str) -> dict[str, Any] | None:
-    """Return what the Phalanx of this Python says; None if there is none."""
+    """Return the facts that the Phalanx of this Python reports; None if it has no Phalanx."""
     if not os.path.exists(python):
         return None
     said = run([python, "-c", _FACTS], "the installed Phalanx")
@@ -143,7 +151,7 @@ def facts_of(python: str) -> dict[str, Any] | None:
 
 
 def daemons(place: Place) -> list[dict[str, Any]]:
-    """Return the living daemons of this user, each with what is recorded about its start."""
+    """Return the living daemons of this user, each with the record of its start."""
     facts = facts_of(place.python)
     noted = place.recorded().get("daemons", {})
     rows = facts["daemons"] if facts else []
@@ -155,8 +163,8 @@ def key_of(daemon: dict[str, Any]) -> str:
 
 
 def note_started(place: Place, package: str, options: str, kinds: Iterable[str]) -> None:
-    """Record the software and the options of daemons; the options of a daemon that was only
-    restarted stay as they are.
+    """Record the software and the options of daemons. The recorded options of a daemon that was
+    only restarted are kept.
     """
     found = {}
     for one in daemons(place):
@@ -222,7 +230,7 @@ def install(place: Place, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def tidy(place: Place, mark: str) -> None:
-    """Delete the software that is neither new nor in use, on any machine that shares the home."""
+    """Delete software that is neither new nor in use on a machine that shares the home."""
     keep = {mark, place.linked()}
     for path in glob.glob(os.path.join(glob.escape(place.folder), "*.json")):
         with contextlib.suppress(OSError, ValueError), open(path) as file:
@@ -266,7 +274,7 @@ def restart_head(place: Place, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def end(daemon: dict[str, Any]) -> None:
-    """End a process in an orderly way, and wait for its end."""
+    """End a process with SIGTERM, and wait for its end."""
     deadline = time.monotonic() + _STOP_S
     os.kill(daemon["pid"], signal.SIGTERM)
     while started_at(daemon["pid"]) == daemon["started"]:
@@ -286,7 +294,9 @@ def started_at(pid: int) -> str | None:
 
 
 def restart_node(place: Place, request: dict[str, Any]) -> dict[str, Any]:
-    """Let the processes of the nodes continue with the software of the file."""
+    """Restart the processes of the nodes with the software of the file. Commands of jobs
+    continue.
+    """
     place.link(request["mark"])
     run([place.python, "-m", "phalanx", "restart"], "phalanx restart")
     note_started(place, request["mark"], "", ["node"])

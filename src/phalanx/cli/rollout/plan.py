@@ -1,5 +1,5 @@
 """Pure functions that decide what `phalanx up` and `phalanx down` do, from the description of a
-cluster and from what was found on its machines.
+cluster and the state of its machines.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Running(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The state of a machine, as it was found."""
+    """The state in which a machine was found."""
 
     package: str = ""
     """The mark of the software at the place of the file; empty if `phalanx up` did not put it
@@ -96,7 +96,7 @@ class Task(NamedTuple):
 
 
 def mark(*parts: str | bytes) -> str:
-    """Return a short name of contents, which differs for other contents."""
+    """Return a short text that identifies contents: other contents have another text."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -137,8 +137,8 @@ def _one_by_one(
     tokens: tuple[Step, ...],
     differ: set[str],
 ) -> list[tuple[Step, ...]]:
-    """Return the stages that start what is absent, and restart what differs, while jobs go on.
-    `differ`: the machines on which other software runs.
+    """Return the stages that start missing daemons, and restart those that run other software,
+    while jobs continue. `differ`: the machines on which other software runs.
     """
     serving = _serving(cluster, found)
     begin = [name for name in cluster.heads if name in mine]
@@ -239,7 +239,7 @@ def _foreign_token(cluster: Cluster, name: str, found: Mapping[str, Found]) -> l
 
 
 def _source(cluster: Cluster, found: Mapping[str, Found]) -> str:
-    """Return the machine whose token all others get."""
+    """Return the machine whose token is copied to all others."""
     return _serving(cluster, found) or next(name for name in cluster.heads if name in found)
 
 
@@ -277,14 +277,16 @@ def _has_other_options(cluster: Cluster, name: str, found: Found, *kinds: str) -
 def options_mark(cluster: Cluster, name: str, kind: str) -> str:
     """Return the mark of the options with which a head or a node is started on a machine.
 
-    A node learns the addresses of other heads from its head, so they are no options of its own.
+    The addresses of other heads are left out, because a node learns them from its head.
     """
     of_kind = () if kind == NODE else cluster.addresses
     return mark(cluster.options(name), cluster.machines[name].address, *of_kind)
 
 
 def _without_token(cluster: Cluster, found: Mapping[str, Found], mine: list[str]) -> list[str]:
-    """Return the machines that lack the token of the head. A new cluster has none yet."""
+    """Return the machines that lack the token of the head. In a new cluster no machine has a token
+    yet.
+    """
     source = _source(cluster, found)
     token = found[source].token
     return [name for name in mine if name != source and (not token or found[name].token != token)]
