@@ -89,6 +89,6 @@ class _Same:
 
 
 def find_moved_modules() -> None:
-    """Make moved modules importable under their old names, too."""
+    """Make moved modules importable under their old names as well."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder())

@@ -349,7 +349,7 @@ class Dashboard:
 
 
 def by_name(value: Any) -> Any:
-    """Return `value` as data for JSON. Structs become mappings of their fields."""
+    """Return `value` as data for JSON. A struct becomes a mapping of its fields."""
     if isinstance(value, msgspec.Struct):
         return {name: by_name(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Mapping):

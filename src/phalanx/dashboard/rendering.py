@@ -138,7 +138,7 @@ def key(text: str) -> str:
 
 
 def breakable(name: str) -> Markup:
-    """Return a long name that a line may be broken in, after each underscore."""
+    """Return a long name in which a line may be broken after each underscore."""
     return Markup("_<wbr>").join(name.split("_"))
 
 

@@ -74,7 +74,7 @@ def job_faults(job: JobSpec) -> list[Fault]:
 
 
 def _move_faults(job: JobSpec) -> list[Fault]:
-    """Return the fault of the annotations by which the job may be moved."""
+    """Return the fault of the annotations that allow moves of the job; None if they are valid."""
     wrong = terms_fault(job.annotations)
     if wrong is None:
         return []

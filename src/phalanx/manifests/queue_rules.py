@@ -31,8 +31,8 @@ NAMED = 10
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A broken rule: the field, the rule's name for scripts, and a sentence with the allowed
-    values.
+    """A violation of a rule: the field, the rule's name for scripts, and a sentence with the
+    allowed values.
     """
 
     path: tuple[str | int, ...]

@@ -1,8 +1,8 @@
 """Environments: the software of a job or a task, which uv, pip or conda installs on each node, or
 the image of a container in which a job runs.
 
-An environment is content: two environments with equal packages, files and options are one, and have
-one key.
+An environment is identified by its content: environments with equal packages, files and options
+have the same key.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def given_tool(runtime_env: Mapping[str, Any]) -> str:
-    """Return the field of a runtime environment that names an environment; "" for none. Raises
-    ValueError if several do.
+    """Return the field of a runtime environment that names an environment; "" if no field does.
+    Raises ValueError if several fields do.
     """
     given = [tool for tool in TOOLS if runtime_env.get(tool)]
     if len(given) > 1:
@@ -99,7 +99,7 @@ def given_tool(runtime_env: Mapping[str, Any]) -> str:
 def read_environment(
     runtime_env: Mapping[str, Any], read: Callable[[str], str]
 ) -> Environment | None:
-    """Return the environment that a runtime environment names; None without one.
+    """Return the environment that a runtime environment names; None if it names none.
 
     `read` returns the text of a file of the submitter. Raises ValueError and TypeError with the
     field and the allowed values, and OSError for a file that cannot be read.
@@ -121,8 +121,8 @@ def read_environment(
 
 
 def reference(environment: Environment) -> dict[str, Any]:
-    """Return a short runtime environment that means this one on each machine where it is
-    prepared. Variables of processes have no room for lock files.
+    """Return a short runtime environment that refers to this one by its key, on machines where this
+    one is prepared. It is needed because lock files are too long for variables of processes.
     """
     return {environment.tool: {_REFERENCE: environment.key}}
 

@@ -1,4 +1,6 @@
-"""Rules of ignore files, as in .gitignore: which files of a directory are left out of a package."""
+"""Rules of ignore files, as in .gitignore, which say what files of a directory are left out of a
+package.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ _NOTHING = "(?!)"
 
 
 class Rule(NamedTuple):
-    """One pattern. `is_negated`: what it matches is kept after all."""
+    """One pattern. `is_negated`: whether the paths that it matches are kept after all."""
 
     pattern: re.Pattern[str]
     is_negated: bool
@@ -18,8 +20,8 @@ class Rule(NamedTuple):
 
 
 def read_rules(lines: Iterable[str], below: str = "") -> list[Rule]:
-    """Return the rules in lines of an ignore file, which lies in the directory `below` of the
-    package ("" for its top). Lines that are no pattern are passed over, as git does.
+    """Return the rules in lines of an ignore file in the directory `below` of the package ("" for
+    its top). As in git, lines that are no pattern are ignored.
     """
     found = []
     for line in lines:
@@ -74,8 +76,8 @@ def _regex(glob: str) -> str:
 
 
 def is_ignored(path: str, is_directory: bool, rules: Sequence[Rule]) -> bool:
-    """Whether the last rule that matches the path leaves it out. Everything in a directory that is
-    left out is left out, too; the caller does not look there.
+    """Whether the last rule that matches the path leaves it out. If a directory is left out, so is
+    all of its content, and the caller does not look inside.
     """
     for rule in reversed(rules):
         if (is_directory or not rule.only_directories) and rule.pattern.match(path):

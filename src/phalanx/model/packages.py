@@ -28,7 +28,8 @@ _URI = re.compile("phalanx-package:([0-9a-f]{64}):([0-9]{1,12}):(.*)", re.DOTALL
 
 class Package(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One uploaded zip file. A package of the kind "working_dir" is unpacked into the directory in
-    which a member runs; one of the kind "py_module" beside it, on the path of modules.
+    which a member runs. A package of the kind "py_module" is unpacked beside that directory, on the
+    path of modules.
     """
 
     sha256: str
@@ -42,8 +43,8 @@ class Package(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Preparation(msgspec.Struct, frozen=True):
-    """The description of what a node prepares for a member, which is a file of the job. `mark`: the
-    name of the packages together. `images`: the images that processes of the member name.
+    """The description of what a node prepares for a member, as a file of the job. `mark`: the
+    common name of all packages. `images`: the images that processes of the member name.
     """
 
     environment: Environment | None
@@ -53,14 +54,14 @@ class Preparation(msgspec.Struct, frozen=True):
 
 
 def mark_of(packages: Sequence[Package]) -> str:
-    """Return a short name of the packages of a job together; "-" without any."""
+    """Return a short common name of all packages of a job; "-" if it has none."""
     if not packages:
         return "-"
     return hashlib.sha256(msgspec.json.encode(packages)).hexdigest()[:32]
 
 
 class PackageUri(NamedTuple):
-    """The name of an uploaded package in a runtime environment, where a path stood before."""
+    """The name of an uploaded package, which replaces a path in a runtime environment."""
 
     sha256: str
     size: int

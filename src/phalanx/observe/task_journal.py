@@ -123,7 +123,7 @@ attempts that are shown, which are few.
 
 
 class Runs:
-    """The runs of tasks or calls with consecutive numbers that have finished, as columns."""
+    """The runs of finished tasks or calls with consecutive numbers, as columns."""
 
     __slots__ = ("about", "created", "ended", "first", "name", "parent", "started", "worker")
 
@@ -139,7 +139,9 @@ class Runs:
         created: Sequence[float],
         parent: Parent | None,
     ) -> None:
-        """`created`: when each was submitted; empty if that is unknown."""
+        """`created`: the time at which each task was submitted; empty if these times are
+        unknown.
+        """
         self.first = first
         self.name = name
         self.about = about
@@ -224,7 +226,7 @@ class TaskJournal:
     def move_all(self, burst: Tracked, count: int, state: str, when: float, note: str = "") -> None:
         """Set the state of tasks with consecutive numbers, as `move` does for one of them.
 
-        `burst` has their state and the number of the first one.
+        `burst` has the state of the tasks and the number of the first one.
         """
         if state not in TASK[burst.state]:
             self.move(burst, state, when)  # raises the error with the first task's story

@@ -145,7 +145,9 @@ def _file_of(address: str) -> str:
 
 @contextlib.contextmanager
 def _new_file(path: str) -> Iterator[IO[bytes]]:
-    """Open a new private file. It is deleted if the block, which writes its contents, fails."""
+    """Open a new private file, whose contents the block writes. If the block fails, the file is
+    deleted.
+    """
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except OSError as error:

@@ -72,7 +72,7 @@ class Lease:
 
 
 def needs_beats(addresses: Sequence[str]) -> bool:
-    """Whether only its batches show that the head of this store is alive."""
+    """Whether batches are the only sign that the head of this store is alive."""
     return addresses[0] != MEMORY and not file_of(addresses[0])
 
 

@@ -72,7 +72,7 @@ class Indices:
         return self._ranges[number][position - self._begins[number]]
 
     def written(self, begin: int, end: int) -> str:
-        """Return exactly the indices at these positions as text: `1,3,5-7` or `0-20:2`."""
+        """Return the indices at exactly these positions as text: `1,3,5-7` or `0-20:2`."""
         parts: list[str] = []
         for number, one in enumerate(self._ranges):
             here = self._begins[number]

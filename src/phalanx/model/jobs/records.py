@@ -78,8 +78,8 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 class DueAction(msgspec.Struct, frozen=True, kw_only=True):
-    """An action of a policy with a timeout. The head does it at `at`, unless its cause has ended
-    before.
+    """An action of a policy with a timeout. The head takes the action at the time `at`, unless its
+    cause has ended before.
     """
 
     at: float

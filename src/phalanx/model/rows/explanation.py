@@ -109,9 +109,9 @@ class MovedWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WouldMove(msgspec.Struct, frozen=True, kw_only=True):
-    """Moves of running work with which a podgroup starts at once. `is_decided`: whether the
-    scheduler makes them. `is_on`: whether its rules have the action consolidate, which makes such
-    moves.
+    """Moves of running work that let a podgroup start at once. `is_decided`: whether the scheduler
+    has decided to make them. `is_on`: whether the scheduler's rules have the action consolidate,
+    which makes such moves.
     """
 
     jobs: list[MovedWork]
@@ -225,7 +225,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cost_in_words(lost_s: float, restart_s: float) -> str:
-    """Return in words what moves cost: the seconds of lost work, and of restarts."""
+    """Return the cost of moves in words: the seconds of lost work and of restarts."""
     restarts = f", {duration(restart_s)} of restarts" if restart_s else ""
     return f"{duration(lost_s)} of work lost{restarts}"
 

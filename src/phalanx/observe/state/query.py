@@ -30,8 +30,8 @@ Value = str | int | float | bool | None
 class StateQuery(msgspec.Struct, array_like=True, frozen=True):
     """A query for the rows of a `kind` that all `filters` (column, predicate, value) accept.
 
-    At most `limit` rows are returned. With `count_by`, the answer has, instead of rows, the number
-    of rows for each combination of values in these columns. Sources that have not answered within
+    At most `limit` rows are returned. With `count_by`, the answer has no rows, but the number of
+    rows for each combination of values in these columns. Sources that have not answered within
     `timeout_s` are left out, and named in the answer.
     """
 
@@ -135,8 +135,8 @@ class Selection:
             self.show(row)
 
     def offer_alike(self, row: Row, count: int) -> bool:
-        """Count `count` rows that are like `row` in the query's `columns`. Returns whether `show`
-        is to be called with each of them.
+        """Count `count` rows that are like `row` in the query's `columns`. Returns whether the
+        caller must call `show` with each of them.
         """
         self._total += count
         if not lets_through(self._query.filters, row):

@@ -124,8 +124,8 @@ def _put_together(
 
 
 def _put(session: Session, statement: Statement, t: int, node: int, *, evicts: bool) -> bool:
-    """Place a task on a node, or promise it room there if it or other tasks of the job must wait
-    for evictions. Returns False if it does not fit.
+    """Place a task on a node. If this task or other tasks of the job must wait for evictions,
+    promise it room there instead. Returns False if the task does not fit.
     """
     cluster = session.cluster
     ask = session.placer.ask(t)
