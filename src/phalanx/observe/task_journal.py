@@ -111,7 +111,7 @@ class Run(NamedTuple):
     error: str = ""
     """The kind of the failure, under Ray's names; "" if the attempt did not fail."""
     summary: str = ""
-    """The class of the exception and the first line of its text; "" without one."""
+    """The class of the exception and the first line of its text; "" if there is none."""
 
 
 Parent = tuple[bytes, int]
@@ -251,7 +251,7 @@ class TaskJournal:
         and then to finished or failed.
 
         `error`: the kind of the failure; None if the attempt succeeded. `summary`: the class of the
-        exception and the first line of its text; "" without one.
+        exception and the first line of its text; "" if there is none.
         """
         number, template, began, ended = task.number, task.template, answer.started, answer.ended
         if RUNNING not in TASK[task.state]:

@@ -1,4 +1,4 @@
-"""The references of a client. They have the names of their driver's objects.
+"""The references of a client. A reference has the name of an object of the client's driver.
 
 A client holds no values, except those that it was asked to watch. Each reference has a hold; when
 the reference is gone, the hold notes that the driver may drop the object.

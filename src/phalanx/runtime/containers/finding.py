@@ -23,7 +23,7 @@ class Tool(NamedTuple):
 
 
 def find_tool(variables: Mapping[str, str] = os.environ) -> Tool | None:
-    """Return the tool that runs containers here; None without one. Nothing is started."""
+    """Return the tool that runs containers here; None if there is none. Nothing is started."""
     chosen = variables.get(CHOSEN, "")
     names = (chosen,) if chosen else TOOLS
     for name in names:
