@@ -1,8 +1,9 @@
 """The lease by which a head holds a store in a server, as a standby sees it.
 
 The head holds the store while it keeps writing, and it writes at least every BEAT_S. A head that
-has lost its lease can do no harm: the store refuses its next batch (see `Storage`), and the head
-sends no order before the batch with that order is written.
+ends in an orderly way releases the store, so that the next one need not wait. A head that has lost
+its lease can do no harm: the store refuses its next batch (see `Storage`), and the head sends no
+order before the batch with that order is written.
 """
 
 from __future__ import annotations
@@ -62,9 +63,10 @@ class Lease:
         if found.epoch == 0:
             return True
         # a head cannot write to a full server, and neither could the next head
-        if found != self._seen or self._shard.shortage():
+        is_full = bool(self._shard.shortage())
+        if found != self._seen or is_full:
             self._seen, self._seen_at = found, now
-        return now - self._seen_at >= LEASE_S
+        return not is_full and (found.is_released or now - self._seen_at >= LEASE_S)
 
     def close(self) -> None:
         """Close the connection."""

@@ -112,15 +112,22 @@ class RedisConnection:
         The server is asked once, without retries. Raises RedisError or OSError when there is no
         answer.
         """
+        found = _fields(self.ask_once("INFO", "memory"))
+        found.update(_fields(self.ask_once("INFO", "persistence")))
+        failed = "err" in (found.get("aof_last_write_status"), found.get("rdb_last_bgsave_status"))
+        return int(found["used_memory"]), int(found["maxmemory"]), failed
+
+    def ask_once(self, *words: str | bytes | int) -> Any:
+        """Send one command over the present connection, and return its answer. There are no
+        retries. Raises RedisError or OSError when there is no answer.
+        """
         if self._connection is None:
             raise redis.exceptions.ConnectionError("there is no connection")
         try:
-            found = {**_info(self._connection, "memory"), **_info(self._connection, "persistence")}
+            return ask(self._connection, *words)
         except (redis.exceptions.RedisError, OSError):
             self.close()
             raise
-        failed = "err" in (found.get("aof_last_write_status"), found.get("rdb_last_bgsave_status"))
-        return int(found["used_memory"]), int(found["maxmemory"]), failed
 
     def close(self) -> None:
         """Close the connection. The next call makes a new one."""
@@ -181,7 +188,7 @@ class RedisConnection:
         return Connection(host=host, port=port, **options)
 
     def _check_eviction(self, connection: Connection) -> None:
-        fields = _info(connection, "memory")
+        fields = _fields(ask(connection, "INFO", "memory"))
         policy = fields.get("maxmemory_policy", "")
         if fields.get("maxmemory") != "0" and policy.startswith("allkeys"):
             raise StorageError(
@@ -203,9 +210,9 @@ class RedisConnection:
             raise StorageError(f"{self._address} refuses: {text}") from None
 
 
-def _info(connection: Connection, section: str) -> dict[str, str]:
-    lines = ask(connection, "INFO", section).decode().splitlines()
-    return dict(line.split(":", 1) for line in lines if ":" in line)
+def _fields(info: bytes) -> dict[str, str]:
+    """Return the fields of an answer to INFO."""
+    return dict(line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
 
 
 def ask(connection: Connection, *words: str | bytes | int) -> Any:

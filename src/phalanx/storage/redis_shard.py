@@ -4,6 +4,7 @@ machine.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
 from typing import Any
@@ -72,6 +73,12 @@ redis.call('HSET', KEYS[1], 'sequence', ARGV[2])
 return {'done', 0}
 """
 
+# The epoch stands for the writer, so that a later claim, of any version, ends the release.
+_RELEASE = """
+local epoch, token = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'token'))
+if token == ARGV[1] then redis.call('HSET', KEYS[1], 'released', epoch) end
+"""
+
 
 class RedisShard:
     """A Shard in one Redis database, with one hash for each table and one for the record of the
@@ -98,10 +105,17 @@ class RedisShard:
 
     def head(self) -> Head:
         def read(connection: Connection) -> Head:
-            fields = ("epoch", "layout", "cluster", "sequence")
-            epoch, layout, name, sequence = ask(connection, "HMGET", self._head_key, *fields)
-            texts = ((layout or b"").decode(), (name or b"").decode())
-            return Head(int(epoch or 0), *texts, int(sequence or 0))
+            fields = ("epoch", "layout", "cluster", "sequence", "released")
+            epoch, layout, name, sequence, released = ask(
+                connection, "HMGET", self._head_key, *fields
+            )
+            return Head(
+                epoch=int(epoch or 0),
+                layout=(layout or b"").decode(),
+                cluster=(name or b"").decode(),
+                sequence=int(sequence or 0),
+                is_released=released is not None and released == epoch,
+            )
 
         return self._connection.call(read)
 
@@ -191,6 +205,10 @@ class RedisShard:
         return ""
 
     def close(self) -> None:
+        if self._epoch:
+            # Without an answer, the next head waits until the lease has ended.
+            with contextlib.suppress(redis.exceptions.RedisError, OSError):
+                self._connection.ask_once("EVAL", _RELEASE, 1, self._head_key, self._token)
         self._connection.close()
 
     def _write(self, script: str, *words: str | bytes | int) -> Any:

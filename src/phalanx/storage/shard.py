@@ -29,6 +29,10 @@ class Head(NamedTuple):
     """
     sequence: int = 0
     """The number of batches applied in this epoch."""
+    is_released: bool = False
+    """Whether the latest writer has closed the shard in an orderly way. Only shards in a server
+    say so, because only these have standbys.
+    """
 
 
 class Shard(Protocol):
@@ -72,5 +76,7 @@ class Shard(Protocol):
         ...
 
     def close(self) -> None:
-        """Close files and connections. Applied batches stay."""
+        """Close files and connections. Applied batches stay. A writer writes no more after this,
+        and the next one need not wait.
+        """
         ...

@@ -140,6 +140,18 @@ def test_a_standby_takes_over_from_a_head_that_died(lab, tmp_path):
     assert f"A standby waits at {lab.first.host}:6380" in lab.start_head(lab.first)
 
 
+def test_a_head_that_is_stopped_hands_over_and_starts_again_at_once(lab):
+    assert "Ended the head" in lab.first.phalanx("stop").stdout
+    eventually(lambda: lab.second.daemon("head"))
+    assert f"A standby waits at {lab.first.host}:6380" in lab.start_head(lab.first)
+    assert lab.run("echo", "went on") == "went on\n"
+
+    assert "Ended the standby" in lab.first.phalanx("stop").stdout
+    assert "Ended the head" in lab.second.phalanx("stop").stdout
+    assert f"Head at {lab.second.host}:6380" in lab.start_head(lab.second), "nothing to wait for"
+    assert lab.run("echo", "and on") == "and on\n"
+
+
 @pytest.mark.slow
 def test_a_head_that_stood_still_is_refused_and_stands_by(lab):
     paused = lab.first.daemon("head")

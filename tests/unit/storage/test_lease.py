@@ -8,6 +8,7 @@ from phalanx.storage.errors import StorageAddressError, StorageUnreachableError
 from phalanx.storage.lease import BEAT_S, LEASE_S, Lease, needs_beats, open_lease
 from phalanx.storage.opening import open_storage
 from phalanx.storage.shard import Head
+from phalanx_benchmarks.redis_server import RedisServer
 
 
 class Shard:
@@ -73,6 +74,20 @@ def test_time_in_which_no_head_could_write_does_not_count(trouble):
     assert lease.is_free(11 * LEASE_S + 1)
 
 
+def test_a_head_that_ended_in_order_leaves_its_store_at_once():
+    shard = Shard(Head(epoch=3, sequence=7))
+    lease = Lease(shard)
+    assert not lease.is_free(0.0)
+    shard.found = Head(epoch=3, sequence=8, is_released=True)
+    assert lease.is_free(0.1)
+    assert Lease(shard).is_free(0.0), "a head that starts need not wait, either"
+    shard.is_full = True
+    assert not lease.is_free(0.2)
+    shard.found = Head(epoch=4)
+    shard.is_full = False
+    assert not lease.is_free(0.3), "the next head has a lease of its own"
+
+
 def test_batches_in_a_real_server_keep_the_lease(redis_server):
     url = f"{redis_server.url}&name=lease"
     lease = open_lease([url])
@@ -86,6 +101,31 @@ def test_batches_in_a_real_server_keep_the_lease(redis_server):
     assert lease.is_free(3 * LEASE_S)
     storage.close()
     lease.close()
+
+
+def test_a_closed_store_in_a_real_server_is_free(redis_server):
+    url = f"{redis_server.url}&name=released"
+    lease = open_lease([url])
+    former, next_one = open_storage(url), open_storage(url)
+    former.close()
+    assert not lease.is_free(0.0), "a former head cannot release the store of the next one"
+    next_one.close()
+    assert lease.is_free(0.0)
+    last = open_storage(url)
+    assert not lease.is_free(0.0)
+    last.close()
+    lease.close()
+
+
+def test_a_server_that_went_away_does_not_stop_a_head_from_ending(short_directory):
+    with RedisServer(str(short_directory / "r")) as server:
+        storage = open_storage(server.url)
+        server.kill()
+        storage.close()
+        server.start()
+        lease = open_lease([server.url])
+        assert not lease.is_free(0.0)
+        lease.close()
 
 
 @pytest.mark.parametrize("store", ["memory", "/somewhere/head.db", "sqlite:/somewhere/head.db"])
