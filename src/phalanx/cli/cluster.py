@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Annotated
 
-from phalanx.cli.cluster_view import as_data, node_columns, node_data, status_text
+from phalanx.cli.cluster_view import as_data, listed_node_data, node_columns, status_text
 from phalanx.cli.draining import after_release, drain_at, drain_now, undrained
 from phalanx.cli.ending import Ended
 from phalanx.cli.listing import NoHeaders, Output, show
@@ -18,6 +18,7 @@ from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import echo, say
 from phalanx.model.rows.cluster import StatusInfo
 from phalanx.protocol.requests.cluster import ChangeTotals, GetStatus, UndrainNode
+from phalanx.protocol.requests.node_use import ListNodesInUse
 
 _EVERY_S = 2.0
 """Seconds between two questions to the head with `--watch`."""
@@ -72,12 +73,17 @@ def nodes(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """List all nodes, including nodes that died recently, with the reasons for their states."""
+    """List all nodes, including nodes that died recently, with the reasons for their states.
+
+    CPU, GPU and MEMORY are allocated/total. USED is what the node's machine used lately.
+    """
     found = ask(address, GetStatus())
+    in_use = ask(address, ListNodesInUse())
     if json:
-        echo(json_module.dumps([node_data(row, found) for row in found.nodes], indent=1))
+        rows = [listed_node_data(row, found, in_use) for row in found.nodes]
+        echo(json_module.dumps(rows, indent=1))
     else:
-        columns = node_columns(found.nodes, found.stranded, ids)
+        columns = node_columns(found.nodes, found.stranded, in_use, ids)
         show(columns, found.nodes, output, no_headers)
 
 

@@ -17,11 +17,13 @@ from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.model.readable import amount, size
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo, given_labels
 from phalanx.observe.stranded import stranded_in_all
-from phalanx.observe.usage import is_silent, sums
+from phalanx.observe.usage import MAIN, is_silent, sums
 
 _BYTES = ("memory", "object_store_memory")
 Stranded = Mapping[str, Mapping[str, float]]
 """The stranded amounts by node and resource, as in `StatusInfo`."""
+InUse = Mapping[str, Mapping[str, float]]
+"""The amounts in use on the machines of nodes, as in the answer to `ListNodesInUse`."""
 
 
 def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
@@ -49,6 +51,11 @@ def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
 def node_data(row: NodeInfo, status: StatusInfo) -> dict[str, Any]:
     """Return one node as data for JSON."""
     return {**row.as_dict(), "stranded": status.stranded.get(row.node_id, {})}
+
+
+def listed_node_data(row: NodeInfo, status: StatusInfo, in_use: InUse) -> dict[str, Any]:
+    """Return one node of the listing of nodes as data for JSON."""
+    return {**node_data(row, status), "used": in_use.get(row.node_id, {})}
 
 
 def status_text(status: StatusInfo, version: str) -> str:
@@ -124,18 +131,29 @@ def _nodes(count: int) -> str:
     return f"{count} node" if count == 1 else f"{count} nodes"
 
 
-def node_columns(rows: Sequence[NodeInfo], stranded: Stranded, with_ids: bool) -> list[Column]:
+def node_columns(
+    rows: Sequence[NodeInfo], stranded: Stranded, in_use: InUse, with_ids: bool
+) -> list[Column]:
     """Return the columns of the listing of these nodes.
 
-    Resources are shown as allocated/total. RUNS counts leases and running members of jobs; WAITS
-    counts workers for which processes wait. A node that has not reported since the head restarted
-    shows `?`.
+    Resources are shown as allocated/total. USED is what the node's machine used lately. RUNS counts
+    leases and running members of jobs; WAITS counts workers for which processes wait. A node that
+    has not reported since the head restarted shows `?`.
     """
     name = NodeNames(rows, with_ids)
 
     def lost(row: NodeInfo) -> str:
         amounts = stranded.get(row.node_id, {}).items()
         return " ".join(f"{_amount(what, value)} {what}" for what, value in amounts) or "-"
+
+    def used(row: NodeInfo) -> str:
+        known = in_use.get(row.node_id, {})
+        amounts = [(what, known[what]) for what in MAIN if what in known and row.total.get(what)]
+        texts = (
+            size(value) if what == "memory" else f"{amount(value)} {what}"
+            for what, value in amounts
+        )
+        return ", ".join(texts) or "-"
 
     return [
         Column("node", lambda row: name(row.node_id)),
@@ -146,6 +164,7 @@ def node_columns(rows: Sequence[NodeInfo], stranded: Stranded, with_ids: bool) -
         Column("gpu", partial(_use, "GPU"), rank=1),
         Column("memory", partial(_use, "memory"), rank=4),
         Column("objects", partial(_use, "object_store_memory"), rank=6),
+        Column("used", used, rank=5, is_usual=bool(in_use)),
         Column("stranded", lost, rank=5, is_usual=bool(stranded)),
         Column("runs", lambda row: "?" if is_silent(row) else str(row.running), 2, is_right=True),
         Column("waits", lambda row: "?" if is_silent(row) else str(row.waiting), 3, is_right=True),

@@ -28,6 +28,7 @@ from phalanx.protocol.requests.gangs import Explain, GetRules, ListCycles, ShowP
 from phalanx.protocol.requests.health import ListDevices
 from phalanx.protocol.requests.jobs import GetJob
 from phalanx.protocol.requests.news import ClusterNews, GetNews, ListWaiting, Since
+from phalanx.protocol.requests.node_use import ListNodesInUse
 from phalanx.protocol.requests.request import Request, encode_request, read_result
 from phalanx.protocol.requests.series import GetSeries, SeriesNews
 from phalanx.protocol.requests.state import QueryState
@@ -99,7 +100,7 @@ def asked_of(snapshot: ClusterSnapshot) -> Iterator[Request[Any]]:
     yield ListWaiting()
     yield ListEvents(EventQuery(limit=MAX_EVENTS))
     yield from (GetHealth(), GetRules(), ShowPlan(), TakeSnapshot(True), ListCycles())
-    yield ListDevices()
+    yield from (ListDevices(), ListNodesInUse())
     yield from (QueryState(one) for one in (*work.QUERIES, *objects.QUERIES))
     for period in history.DAYS:
         asked = history.asked({"period": period})

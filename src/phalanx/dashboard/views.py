@@ -46,7 +46,7 @@ from phalanx.protocol.requests.cluster import GetHealth
 from phalanx.protocol.requests.gangs import Explain, GetRules, ListCycles, ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.health import ListDevices
 from phalanx.protocol.requests.jobs import GetJob, GetMemberUse, ListElements, ReadJobLog
-from phalanx.protocol.requests.node_use import GetNodeUse
+from phalanx.protocol.requests.node_use import GetNodeUse, ListNodesInUse
 from phalanx.protocol.requests.state import QueryState
 
 NAV = (
@@ -181,7 +181,11 @@ class Views:
     async def _nodes(
         self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
-        page = nodes.nodes(snapshot, query)
+        try:
+            in_use = await self._watch.shared(ListNodesInUse(), snapshot.version)
+        except PhalanxError:  # an older record has no such answer
+            in_use = {}
+        page = nodes.nodes(snapshot, query, in_use)
         return View("nodes.html", "Nodes", "phalanx nodes", page, {"gauges": nodes.gauges_of})
 
     async def _node(

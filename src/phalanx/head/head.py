@@ -114,8 +114,8 @@ class Head:
         """The address, as HOST:PORT, under which nodes reach this head."""
         self.nodes = NodeDirectory(self, _NEVER_SILENT if setup.is_alone else setup.limits)
         self.events = EventGathering(outbox, clock)
-        self.machines = MachinesInUse(self.nodes, clock)
         self.devices = Devices(self.nodes, outbox, clock, self._node_recorder.cordoned)
+        self.machines = MachinesInUse(self.nodes, clock, self.devices)
         self.draining = Draining(self.nodes, outbox, clock, self._vacate)
         self.unplaceable = Unplaceable(self.event_log, self.nodes.cluster)
         self.drivers = Drivers(outbox, state_store, clock, self)
@@ -145,7 +145,7 @@ class Head:
         )  # fmt: skip
         self.packages = Packages(shell.packages, outbox, self._kept_packages)
         self.logs = LogReading(outbox, clock, self.nodes, shell.read_log)
-        self.node_use = NodeUseReading(outbox, clock, self.nodes)
+        self.node_use = NodeUseReading(outbox, clock, self.nodes, self.actor_table)
         self.metrics = HeadMetrics(self.meter, clock, self.nodes, self._look)
         self._values = KeyValues(state_store)
         self.gangs: GangSchedulerInterface = NullGangScheduler()
@@ -205,8 +205,8 @@ class Head:
         parts = (
             NodeRequests(self.nodes, self.outbox, self.clock), self.draining, self.devices,
             actor_requests, GroupRequests(self.groups, self.clock), self.drivers, self._values,
-            status, health, self.state, self.metrics, self.logs, self.node_use, self.events,
-            self.event_log, self.rights, self.packages, self._client_drivers,
+            status, health, self.state, self.metrics, self.logs, self.node_use, self.machines,
+            self.events, self.event_log, self.rights, self.packages, self._client_drivers,
         )  # fmt: skip
         entries = (entry for part in parts for entry in part.entries())
         return RequestHandlers("the head", *entries, on_defect=self.internal_errors.in_request)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from phalanx.errors import StateQueryError
+from phalanx.head.actors.table import ActorTable
 from phalanx.head.clock import Clock
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
-from phalanx.model.node_use import NodeUse
+from phalanx.model.node_use import NodeUse, ProcessOfNode
 from phalanx.observe.state.gathering import Gathering
 from phalanx.protocol.report_messages import NodeUseRead, ReadNodeUse
 from phalanx.protocol.requests.node_use import GetNodeUse
@@ -21,7 +24,10 @@ MAX_READING = 256
 class NodeUseReading:
     """Answers GetNodeUse requests."""
 
-    def __init__(self, outbox: Outbox, clock: Clock, nodes: NodeDirectory) -> None:
+    def __init__(
+        self, outbox: Outbox, clock: Clock, nodes: NodeDirectory, actors: ActorTable
+    ) -> None:
+        self._actors = actors
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
@@ -45,7 +51,7 @@ class NodeUseReading:
 
         def finish(answers: dict[bytes, NodeUse], silent: list[bytes]) -> None:
             if prefix in answers:
-                asker.reply(answers[prefix])
+                asker.reply(self._named(answers[prefix]))
             else:
                 asker.fail(StateQueryError(f"node {name} does not answer."))
 
@@ -56,6 +62,17 @@ class NodeUseReading:
             finish,
         )
         return LATER
+
+    def _named(self, use: NodeUse) -> NodeUse:
+        """Return a node's answer with the classes of its actors, which only the head knows."""
+        return NodeUse(numbers=use.numbers, processes=[self._with_class(p) for p in use.processes])
+
+    def _with_class(self, process: ProcessOfNode) -> ProcessOfNode:
+        record = self._actors.get(bytes.fromhex(process.actor)) if process.actor else None
+        if record is None:
+            return process
+        name = f"{record.class_name} {record.name}".strip()
+        return msgspec.structs.replace(process, name=name)
 
     def answered(self, prefix: bytes, message: NodeUseRead) -> None:
         """Handle a node's answer."""

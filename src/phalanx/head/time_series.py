@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from phalanx.head.clock import Clock
-from phalanx.head.devices import GPU
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import QueueInfo
@@ -23,8 +22,6 @@ PAUSE = 1_000.0
 """The pause before the next point, as a multiple of the time that the last point took. So points
 take at most a thousandth of the head's time.
 """
-FRESH_S = 60.0
-"""Seconds: an older sample of a device is not counted."""
 MAX_SERIES = 500
 """The largest number of series that are kept. When it is reached, a new series replaces one without
 current numbers, such as the series of a deleted queue.
@@ -42,16 +39,12 @@ class TimeSeries:
         nodes: NodeDirectory,
         job_states: Callable[[], Iterable[str]],
         queues: Callable[[], list[QueueInfo]],
-        busy: Callable[[str, int, float], float | None],
-        used: Callable[[float], Mapping[str, float]],
+        used: Callable[[], Mapping[str, float]],
     ) -> None:
-        """`job_states` returns the state of each job, without array tasks. `busy` returns how busy
-        a device of a node is, from 0 to 1, or None if its last sample is older than the given
-        number of seconds. `used` returns the amounts in use on the machines, by resource; a machine
-        whose last report is older than the given number of seconds does not count.
+        """`job_states` returns the state of each job, without array tasks. `used` returns the
+        amounts in use on the machines, by resource.
         """
         self._used = used
-        self._busy = busy
         self._clock = clock
         self._nodes = nodes
         self._job_states = job_states
@@ -91,12 +84,9 @@ class TimeSeries:
         for name, (used, total) in added(self._holdings()).items():
             if name in MAIN and total:
                 numbers["allocated", name], numbers["total", name] = used, total
-        for name, used in self._used(FRESH_S).items():
+        for name, used in self._used().items():
             if ("total", name) in numbers:
                 numbers["used", name] = used
-        used_gpus = list(self._used_gpus())
-        if used_gpus:
-            numbers["used", GPU] = sum(used_gpus)
         states = Counter(self._job_states())
         numbers["jobs", "running"] = states[st.RUNNING]
         numbers["jobs", "waiting"] = states[st.PENDING]
@@ -105,15 +95,6 @@ class TimeSeries:
                 if name in queue.allocated or name in queue.requested:
                     numbers[f"queue {queue.name}", name] = queue.allocated.get(name, 0.0)
         return numbers
-
-    def _used_gpus(self) -> Iterator[float]:
-        """Yield how busy each GPU is, from 0 to 1. GPUs whose use is unknown are left out."""
-        for record in self._nodes.living():
-            report = self._nodes.last_report(record.node_id)
-            for number in range(len(report.devices.get(GPU, ()))):
-                busy = self._busy(record.node_id, number, FRESH_S)
-                if busy is not None:
-                    yield busy
 
     def _holdings(self) -> Iterator[tuple[Mapping[str, float], Mapping[str, float]]]:
         for record in self._nodes.living():

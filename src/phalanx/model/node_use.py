@@ -28,7 +28,9 @@ class ProcessOfNode(Row, frozen=True):
     kind: str
     """MEMBER, DRIVER or WORKER."""
     name: str
-    """The name of the member, or what the worker is used for."""
+    """The name of the member, or what the worker is used for. In the head's answer, the worker of
+    an actor has the actor's class and, after a space, the actor's name if it has one.
+    """
     pid: int
     """The process id; 0 for a member whose commands have not begun."""
     age_s: float
@@ -39,6 +41,8 @@ class ProcessOfNode(Row, frozen=True):
     """The number of CPUs that it lately kept busy; None if not measured."""
     memory: float | None = None
     """The bytes of memory that it lately used; None if not measured."""
+    actor: str = ""
+    """For the worker of an actor: the actor's id in hex."""
 
 
 class NodeUse(Row, frozen=True):

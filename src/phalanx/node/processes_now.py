@@ -34,22 +34,25 @@ def of_programs(
     """Yield a row for each driver and each worker. `wall` is in seconds since the epoch."""
     for record in records:
         is_driver = record.kind == "DRIVER"
+        use, actor = ("", "") if is_driver else _use_of(record.process, leases)
         yield ProcessOfNode(
             kind=DRIVER if is_driver else WORKER,
-            name="" if is_driver else _use_of(record.process, leases),
+            name=use,
             pid=record.pid,
             age_s=max(wall - record.began, 0.0),
+            actor=actor,
         )
 
 
-def _use_of(process: bytes, leases: LeaseMachine) -> str:
+def _use_of(process: bytes, leases: LeaseMachine) -> tuple[str, str]:
+    """Return what a worker is used for, and the id in hex of its actor."""
     worker = leases.workers.get(process)
     lease = None if worker is None else leases.leases.get(worker.lease)
     if lease is None:
-        return "idle"
+        return "idle", ""
     if lease.demand.actor:
-        return f"actor {lease.demand.actor.hex()}"
-    return "waits in get" if lease.is_blocked else "runs tasks"
+        return "actor", lease.demand.actor.hex()
+    return "waits in get" if lease.is_blocked else "runs tasks", ""
 
 
 class ProcessMeter:

@@ -42,6 +42,7 @@ NODES = [
     node(3, hostname="twin", labels={}),
     node(4, hostname="twin", labels={}, state="DEAD", reason="no word for 20 s"),
 ]
+IN_USE = {NODES[0].node_id: {"CPU": 2.5, "memory": 3.5 * GIB, "GPU": 1.25}}
 RUN_S = 3 * 86_400 + 4 * 3_600
 
 
@@ -236,7 +237,9 @@ def top() -> str:
 LISTINGS: dict[str, Callable[[], str]] = {
     "jobs": jobs,
     "array": array,
-    "nodes": lambda: listing(node_columns(NODES, {NODES[2].node_id: {"GPU": 2.0}}, False), NODES),
+    "nodes": lambda: listing(
+        node_columns(NODES, {NODES[2].node_id: {"GPU": 2.0}}, IN_USE, False), NODES
+    ),
     "status": status,
     "queues": of_queues,
     "devices": of_devices,

@@ -222,10 +222,12 @@ async def check_rows_of_html(seen: Seen, jobs: dict[str, Any]) -> None:
 async def check_nodes_and_queues(seen: Seen, stored: StoredState) -> None:
     gangs = [msgspec.msgpack.decode(row, type=Gang) for row in stored.of_gangs["gangs"]]
     holding = [m for gang in gangs for m in gang.members if m.state in HOLDING and m.node]
-    page = {row["node_id"]: row for row in (await seen.page("/nodes"))["listed"]["rows"]}
+    shown = await seen.page("/nodes")
+    page = {row["node_id"]: row for row in shown["listed"]["rows"]}
     listed = {row["node_id"]: row for row in seen.command("nodes")}
+    assert shown["in_use"] == {name: row["used"] for name, row in listed.items() if row["used"]}
     for row in listed.values():
-        del row["stranded"]
+        del row["stranded"], row["used"]
     assert differences(page, listed) == []
     alive = {one.node_id: one for one in stored.nodes if one.state != "DEAD"}
     assert {name for name, row in page.items() if row["state"] != "DEAD"} == alive.keys()

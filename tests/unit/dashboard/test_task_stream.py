@@ -53,6 +53,12 @@ def test_workers_of_one_node_whose_processes_are_unknown_have_different_names():
     ]  # fmt: skip
 
 
+def test_the_lane_of_an_actor_names_its_class():
+    call = {"name": "best.step", "func_or_class_name": "Trainer.step", "actor_id": "cd" * 16}
+    [lane] = drawn(ran(1, 30, 5, **call)).lanes
+    assert lane.name == "gpu-1 pid 41 Trainer"
+
+
 def test_what_began_before_the_axis_is_cut_at_its_edge():
     [lane] = drawn(ran(1, 90, 60)).lanes
     assert (lane.pieces[0].begin, lane.pieces[0].width, lane.busy) == (0.0, 50.0, 50.0)

@@ -44,7 +44,7 @@ from phalanx.protocol.requests.health import ListDevices
 from phalanx.protocol.requests.jobs import CommandJob, GetJob, GetMemberUse, LogPart, ReadJobLog
 from phalanx.protocol.requests.metrics import GetMetrics, MetricsNews, MetricsSince
 from phalanx.protocol.requests.news import ClusterNews, GetNews, ListWaiting, Since, WaitInfo
-from phalanx.protocol.requests.node_use import GetNodeUse
+from phalanx.protocol.requests.node_use import GetNodeUse, ListNodesInUse
 from phalanx.protocol.requests.series import GetSeries, NumberOverTime, SeriesNews
 from phalanx.protocol.requests.state import QueryState
 
@@ -268,6 +268,7 @@ NODE_USE = NodeUse(
         ),
     ],
 )  # fmt: skip
+IN_USE = {node(1).node_id: {"CPU": 2.5, "GPU": 1.25, "memory": 2.0**30}}
 PRINTED = b"\x1b[31mred\x1b[0m <b>one</b>\n" + b" 1%\r 50%\r100%\n" + b"\x1b]0;title\x07end\n"
 
 
@@ -408,6 +409,8 @@ class Head:
                 state = "FAILED" if query.kind == "tasks" else "RUNNING"
                 counts: Any = [([EVIL, EVIL, EVIL, state][-len(query.count_by) :], 3, 0.0)]
                 return StateAnswer(StatePart([], 3, 3, counts), [EVIL])
+            case ListNodesInUse():
+                return IN_USE
             case GetNodeUse():
                 return NODE_USE
             case GetMemberUse():

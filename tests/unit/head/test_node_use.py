@@ -9,6 +9,7 @@ from tests.world.clock import ManualClock
 from tests.world.head import make_head
 
 from phalanx.errors import StateQueryError
+from phalanx.head.actors.table import ActorRecord
 from phalanx.head.node_use import MAX_READING
 from phalanx.model.node_use import NodeUse, ProcessOfNode
 from phalanx.protocol.bundle_messages import BundleInventory
@@ -84,3 +85,22 @@ def test_so_many_nodes_are_asked_at_once():
     world.read()
     with pytest.raises(StateQueryError, match="are being asked"):
         world.answer()
+
+
+def test_the_head_names_the_classes_of_a_nodes_actors():
+    world = World()
+    actor = b"\xab" * 16
+    record = ActorRecord(
+        actor=actor, owner=b"", job=b"\0\0\0\1", creation=b"", class_name="Trainer", name="best",
+        place={}, hold={},
+    )  # fmt: skip
+    world.control.actor_table.register(record)
+    world.read()
+    use = NodeUse(
+        processes=[
+            ProcessOfNode(kind="worker", name="actor", pid=8, age_s=1.0, actor=actor.hex()),
+            ProcessOfNode(kind="worker", name="actor", pid=9, age_s=1.0, actor="cd" * 16),
+        ]
+    )
+    world.control.on_message(PREFIX, NodeUseRead(world.asked().number, use))
+    assert [one.name for one in world.answer().processes] == ["Trainer best", "actor"]

@@ -142,10 +142,11 @@ def test_workers_say_what_they_are_used_for():
     assert [(one.kind, one.name, one.age_s) for one in found] == [
         ("driver", "", 5.0),
         ("worker", "runs tasks", 10.0),
-        ("worker", "actor ab", 10.0),
+        ("worker", "actor", 10.0),
         ("worker", "waits in get", 10.0),
         ("worker", "idle", 10.0),
     ]
+    assert [one.actor for one in found] == ["", "", "ab", "", ""]
 
 
 class Meter:

@@ -48,7 +48,7 @@ FOR_VISITORS = {
     "ListJobColumns",
     *("ExplainActor", "ListActors", "ListGroups"),
     *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog", "GetMemberUse"),
-    "GetNodeUse",
+    *("GetNodeUse", "ListNodesInUse"),
     *("PutPackage", "ReadPackage"),
     *("BeginStep", "RunStep", "SignalJob"),
     *("AttachMember", "UndrainNode", "Reserve", "DeleteReservation", "ListReservations"),

@@ -15,7 +15,7 @@ from phalanx.dashboard.pages.device_map import (
     name_of,
 )
 from phalanx.dashboard.pages.lists import Listed, asked, cut
-from phalanx.dashboard.pages.metrics import Gauge
+from phalanx.dashboard.pages.metrics import Gauge, written
 from phalanx.dashboard.pages.node_use import NodeUsePage
 from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.lifecycle import DEAD
@@ -35,6 +35,19 @@ class NodeList(msgspec.Struct, frozen=True, kw_only=True):
 
     listed: Listed[NodeInfo]
     has_devices: bool
+    in_use: dict[str, dict[str, float]] = {}
+    """The amounts in use on the machines of the nodes shown, by node id and resource; without nodes
+    whose use is not known.
+    """
+
+    def used(self, row: NodeInfo) -> list[tuple[str, str]]:
+        """Return (resource, amount as text) of each main resource in use on a node's machine."""
+        known = self.in_use.get(row.node_id, {})
+        return [
+            (name, written(name, known[name]))
+            for name in MAIN
+            if name in known and row.total.get(name)
+        ]
 
 
 COLUMNS: dict[str, Callable[[NodeInfo], Any]] = {
@@ -44,9 +57,13 @@ COLUMNS: dict[str, Callable[[NodeInfo], Any]] = {
 _USUAL = "name"
 
 
-def nodes(snapshot: ClusterSnapshot, words: Mapping[str, str]) -> NodeList:
+def nodes(
+    snapshot: ClusterSnapshot,
+    words: Mapping[str, str],
+    in_use: Mapping[str, dict[str, float]],
+) -> NodeList:
     """Return the nodes that an address selects: by words in the name, id or labels, and by
-    state.
+    state. `in_use`: the amounts in use on the machines of nodes.
     """
     wanted = asked(words, ("q", "state"), _USUAL)
     said, state = wanted.filters.get("q", "").lower().split(), wanted.filters.get("state", "")
@@ -56,9 +73,11 @@ def nodes(snapshot: ClusterSnapshot, words: Mapping[str, str]) -> NodeList:
         if row.state.lower() == (state.lower() or row.state.lower())
         and all(word in _text(row) for word in said)
     ]
+    listed = cut(rows, len(snapshot.status.nodes), wanted, COLUMNS, _USUAL)
     return NodeList(
-        listed=cut(rows, len(snapshot.status.nodes), wanted, COLUMNS, _USUAL),
+        listed=listed,
         has_devices=any(row.total.get(DEVICE) for row in snapshot.status.nodes),
+        in_use={row.node_id: in_use[row.node_id] for row in listed.rows if row.node_id in in_use},
     )
 
 

@@ -53,6 +53,7 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     """The node's id; empty if it is not known."""
     name: str
+    """The name of the node, the worker's process and, for the worker of an actor, the class."""
     busy: float
     """The busy part of the axis, in hundredths."""
     pieces: list[Piece]
@@ -96,6 +97,8 @@ class _Attempt(msgspec.Struct, frozen=True):
     end: float
     task: str
     error: str
+    actor_class: str
+    """The class of the actor whose method was called; empty for a task."""
 
 
 def stream(
@@ -170,7 +173,15 @@ def _attempt(worker: str, row: Row, begin: float, end: float) -> _Attempt:
         end=end,
         task=str(row.get("task_id")),
         error=str(row.get("error_message") or row.get("error_type") or ""),
+        actor_class=_class_of(row),
     )
+
+
+def _class_of(row: Row) -> str:
+    """Return the class of the actor whose method a row's task calls; empty for other tasks."""
+    if not row.get("actor_id"):
+        return ""
+    return str(row.get("func_or_class_name") or "").rpartition(".")[0]
 
 
 def function_of(row: Mapping[str, Any]) -> str:
@@ -234,7 +245,7 @@ def _lane(
     return Lane(
         worker=last.worker,
         node=node,
-        name=f"{name} {last.pid}".strip(),
+        name=" ".join(part for part in (name, last.pid, last.actor_class) if part),
         busy=round(_covered(mine, first) / length_s * 100, 1),
         pieces=pieces,
     )

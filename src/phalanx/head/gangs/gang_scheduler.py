@@ -249,7 +249,7 @@ class GangScheduler:
         )  # fmt: skip
         self.news = News(clock, nodes, registry, listing, self.gang_requests)
         self.numbers = TimeSeries(
-            clock, nodes, self._job_states, self.news.queue_rows, devices.busy, machines.used
+            clock, nodes, self._job_states, self.news.queue_rows, machines.used
         )
         self.job_requests.follow, self.job_requests.forgotten = (
             self._job_changed,

@@ -1,4 +1,4 @@
-"""The request for the usage of a node over time."""
+"""The requests for the usage of nodes."""
 
 from __future__ import annotations
 
@@ -23,3 +23,15 @@ class GetNodeUse(Request[NodeUse]):
     node: str
     """The node's id in hex."""
     span_s: float = 900.0
+
+
+class ListNodesInUse(Request[dict[str, dict[str, float]]]):
+    """Return the amounts that are in use on the machine of each node, by the node's id in hex and
+    by resource: CPU, memory (in bytes) and GPU. Nodes without a report of the last minute are left
+    out.
+    """
+
+    kind: ClassVar[int] = 78
+    verb: ClassVar[Verb] = Verb.SEE
+    effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY

@@ -7,11 +7,13 @@ from typing import Any
 from msgspec import structs
 from tests.world.cluster import World
 
-from phalanx.head.time_series import FRESH_S, MAX_SERIES, TimeSeries
+from phalanx.head.machine_use import FRESH_S
+from phalanx.head.time_series import MAX_SERIES, TimeSeries
 from phalanx.model.machines import MachineShare
-from phalanx.protocol.report_messages import MachineSeen
+from phalanx.observe.devices import DeviceSample
+from phalanx.protocol.report_messages import DevicesSeen, MachineSeen
+from phalanx.protocol.requests.node_use import ListNodesInUse
 from phalanx.protocol.requests.series import GetSeries
-from phalanx.scheduler.devices.sets import ResourceSet
 
 from .test_cycle_log import put
 
@@ -44,31 +46,16 @@ def test_the_head_counts_what_nodes_give_what_jobs_do_and_what_queues_hold():
 
 def test_the_head_counts_how_busy_the_gpus_are_of_which_that_is_known():
     world = World()
-    node = world.add("n1", CPU=4.0, GPU=3.0)
-    node.resources.acquire(ResourceSet.from_mapping({"GPU": 1.0}))
-    world.report(node)
+    world.add("n1", CPU=4.0, GPU=3.0)
     put(world, "runs")
-    busy = {0: 0.75, 1: 0.0}
-    numbers = TimeSeries(
-        world.head.clock,
-        world.head.nodes,
-        list,
-        list,
-        lambda _, number, __: busy.get(number),
-        lambda _: {},
-    )
-    numbers.tick(world.now)
-    found = {
-        (one.what, one.of): one.points[0] for one in numbers.answer(ASKER, GetSeries()).numbers
-    }
-    assert [mean for _, mean in found["used", "GPU"]] == [0.75]
-    busy.clear()
-    numbers = TimeSeries(
-        world.head.clock, world.head.nodes, list, list, lambda *_: None, lambda _: {}
-    )
-    numbers.tick(world.now)
-    told = {(one.what, one.of) for one in numbers.answer(ASKER, GetSeries()).numbers}
-    assert ("used", "GPU") not in told
+    samples = [DeviceSample(number=n, busy=busy) for n, busy in enumerate((0.75, 0.0, None))]
+    world.hear("n1", DevicesSeen(samples, {}))
+    world.now += 10.0
+    world.head.on_tick(world.now)
+    assert means(world)["used", "GPU"][-1] == 0.75
+    assert world.ask(ListNodesInUse()) == {"n1": {"GPU": 0.75}}
+    world.now += FRESH_S + 1.0
+    assert world.ask(ListNodesInUse()) == {}, "the sample is too old"
 
 
 def test_a_machine_counts_once_however_many_nodes_it_has():
@@ -84,8 +71,9 @@ def test_a_machine_counts_once_however_many_nodes_it_has():
     world.head.on_tick(world.now)
     found = means(world)
     assert found["used", "CPU"][-1] == 1.75
+    assert world.ask(ListNodesInUse())["n2"] == {"CPU": 1.25, "memory": 2.0**30}
     world.now += 100.0
-    assert world.head.machines.used(FRESH_S) == {}, "no machine was read lately"
+    assert world.head.machines.used() == {}, "no machine was read lately"
 
 
 def test_a_number_too_many_takes_the_place_of_one_of_a_queue_that_is_gone_or_none():
@@ -95,9 +83,7 @@ def test_a_number_too_many_takes_the_place_of_one_of_a_queue_that_is_gone_or_non
     scheduler = world.scheduler
     (queue,) = (row for row in scheduler.gang_requests.queue_rows() if row.name == "default")
     queues = [structs.replace(queue, name=f"q{n}") for n in range(MAX_SERIES)]
-    numbers = TimeSeries(
-        world.head.clock, world.head.nodes, list, lambda: queues, lambda *_: None, lambda _: {}
-    )
+    numbers = TimeSeries(world.head.clock, world.head.nodes, list, lambda: queues, dict)
     numbers.tick(world.now)
 
     def known() -> set[str]:

@@ -181,17 +181,17 @@ def test_what_is_free_where_nothing_that_waits_fits_is_stranded(world):
     status = world.ask(GetStatus())
     assert status.stranded == {"n1": {"CPU": 3.0}}
     assert "CPU 1/4; 3 stranded" in status_text(status, "1")
-    columns = node_columns(status.nodes, status.stranded, False)
+    columns = node_columns(status.nodes, status.stranded, {}, False)
     assert "STRANDED" in listing(columns, status.nodes)
     world.hear("n1", NodeReport(available={"CPU": 3.0}, queued=[({"CPU": 1.0}, 5)]))
     world.cycles()
     assert world.ask(GetStatus()).stranded == {}, "tasks that wait can use it"
-    assert "STRANDED" not in listing(node_columns(status.nodes, {}, False), status.nodes)
+    assert "STRANDED" not in listing(node_columns(status.nodes, {}, {}, False), status.nodes)
 
 
 def shown_nodes(world):
     status = world.ask(GetStatus())
-    return listing(node_columns(status.nodes, {}, False), status.nodes)
+    return listing(node_columns(status.nodes, {}, {}, False), status.nodes)
 
 
 def test_a_node_that_is_awaited_shows_nothing_as_used():
