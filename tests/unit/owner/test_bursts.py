@@ -11,8 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.effort import examples
 
 from phalanx.objects.serialization import pack_call, unpack_calls
-from phalanx.owner.bursts import MOST_CALLS, Pipeline, Unfinished, WorkQueue
+from phalanx.owner.bursts import MOST_CALLS, Unfinished
+from phalanx.owner.pipeline import Pipeline
 from phalanx.owner.tasks.records import ClassKey, FunctionRecord, PendingTask, TaskBurst, Template
+from phalanx.owner.work_queue import WorkQueue
 
 KEY = ClassKey((("CPU", 1.0),), b"", b"", "", 0, False)
 TEMPLATE = Template(

@@ -14,10 +14,12 @@ from msgspec.structs import replace
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
 from phalanx.objects.reference import ObjectRef
 from phalanx.observe.task_journal import UNLISTED, About
-from phalanx.owner.bursts import LOOK_AFTER, MOST_CALLS, Burst, Pipeline, Unfinished, WorkQueue
+from phalanx.owner.bursts import MOST_CALLS, Burst, Unfinished
 from phalanx.owner.children import Parent
+from phalanx.owner.pipeline import Pipeline
 from phalanx.owner.transport import Connection
 from phalanx.owner.work import PendingWork
+from phalanx.owner.work_queue import LOOK_AFTER, WorkQueue
 from phalanx.protocol.messages import Payload
 
 ENDS_TO_GO_ALONE = 3

@@ -16,7 +16,7 @@ from phalanx.model.crash_pauses import LONGEST_PAUSE_S, pause_s
 from phalanx.model.lifecycle import PENDING_NODE
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.serialization import CallArguments
-from phalanx.owner.bursts import LOOK_AFTER, Unfinished
+from phalanx.owner.bursts import Unfinished
 from phalanx.owner.children import Parent
 from phalanx.owner.peers.redialling import DIAL_AGAIN_S
 from phalanx.owner.tasks.node_deaths import NodeDeaths
@@ -30,6 +30,7 @@ from phalanx.owner.tasks.records import (
     Template,
 )
 from phalanx.owner.work import CANCELLED, TIMED_OUT
+from phalanx.owner.work_queue import LOOK_AFTER
 from phalanx.protocol.node_messages import OVER, PARENT
 
 NODE = "node"

@@ -10,10 +10,12 @@ import msgspec
 from phalanx.model.lifecycle import PENDING_ARGS, PENDING_NODE
 from phalanx.objects.reference import ObjectRef
 from phalanx.observe.task_journal import TASK_ALONE, About
-from phalanx.owner.bursts import Burst, Pipeline, Unfinished, WorkQueue
+from phalanx.owner.bursts import Burst, Unfinished
 from phalanx.owner.children import Parent
+from phalanx.owner.pipeline import Pipeline
 from phalanx.owner.transport import Connection
 from phalanx.owner.work import PendingWork
+from phalanx.owner.work_queue import WorkQueue
 from phalanx.protocol.messages import Payload
 
 _WEIGHT = 0.2
