@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import secrets
 import shlex
@@ -16,6 +15,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from phalanx.api.directories import default_directory
+from phalanx.api.job_checks import (
+    check_directory,
+    check_limits,
+    check_number,
+    check_plugins,
+    check_reservation,
+    check_timing,
+    check_variables,
+    check_whole,
+    refused,
+    wrong_type,
+)
 from phalanx.api.job_config import JOB_CONFIG
 from phalanx.manifests.sizes import read_size
 from phalanx.model.environments import IMAGE, TOOLS, reference
@@ -32,10 +43,8 @@ from phalanx.model.jobs.spec import (
     TaskGroup,
     Template,
 )
-from phalanx.model.jobs.timing import LONGEST_S, Moment, Timing
+from phalanx.model.jobs.timing import Moment, Timing
 from phalanx.model.options import (
-    LARGEST_AMOUNT,
-    LARGEST_NUMBER,
     amount_fault,
     check_task_options,
     required_resources,
@@ -319,15 +328,15 @@ class Job:
         except ValueError as error:
             raise ValueError(f"Job: {field}={given!r}: {error}.") from None
         except (TypeError, AttributeError):
-            raise TypeError(f"Job: {field}={given!r}: it is {_KINDS[field]}.") from None
+            raise wrong_type(field, given, _KINDS[field]) from None
 
     def _words(self) -> tuple[str, ...]:
         if isinstance(self.command, str):
             words: tuple[str, ...] = ("sh", "-c", self.command)
         else:
             words = tuple(map(str, self.command))
-        if not words or not words[-1]:
-            raise _refused("command", self.command, "a text for a shell or a list of words")
+        if not words or not words[0] or not words[-1]:
+            raise refused("command", self.command, "a text for a shell or a list of words")
         return words
 
     def _amounts(self) -> dict[str, Any]:
@@ -347,12 +356,12 @@ class Job:
 
         for name in ("name", "namespace", "queue"):
             if not isinstance(vars(self)[name], str):
-                raise TypeError(f"Job: {name}={vars(self)[name]!r}: it is text.")
+                raise wrong_type(name, vars(self)[name], "text")
         assert self.name is not None
         assert self.queue is not None
-        _whole("members", self.members, 1)
+        check_whole("members", self.members, 1)
         if self.members > MAX_REPLICAS:
-            raise _refused("members", self.members, f"at most {MAX_REPLICAS}")
+            raise refused("members", self.members, f"at most {MAX_REPLICAS}")
         fault = object_fault("Job", self.name, self.namespace)
         if fault := fault or member_fault(self.name, MEMBER, self.members):
             raise ValueError(f"Job: {self.uid!a}: {fault}.")
@@ -363,7 +372,7 @@ class Job:
         if self.runtime_env is None:
             return
         if not isinstance(self.runtime_env, Mapping):
-            raise TypeError(f"Job: runtime_env={self.runtime_env!r}: it is a mapping.")
+            raise wrong_type("runtime_env", self.runtime_env, "a mapping")
         if unknown := sorted(set(self.runtime_env) - _RUNTIME_ENV):
             known = ", ".join(sorted(_RUNTIME_ENV))
             raise ValueError(f"Job: runtime_env has no field {unknown[0]!r} for a job: {known}.")
@@ -372,30 +381,29 @@ class Job:
 
     def _check(self) -> None:
         self._check_names()
-        _whole("min_members", self.min_members, 1)
+        check_whole("min_members", self.min_members, 1)
         if (self.min_members or 0) > self.members:
-            raise _refused("min_members", self.min_members, f"at most members={self.members}")
-        _whole("max_retries", self.max_retries, -1)
-        _whole("priority", self.priority)
-        for name in ("time_limit_s", "ttl_s"):
-            if vars(self)[name] is not None:
-                _number(name, vars(self)[name])
-        if self.memory_limit is not None:
-            _number("memory_limit", self.memory_limit, LARGEST_AMOUNT)
-        _number("grace_s", self.grace_s)
+            raise refused("min_members", self.min_members, f"at most members={self.members}")
+        check_whole("max_retries", self.max_retries, -1)
+        check_whole("priority", self.priority)
+        if self.ttl_s is not None:
+            check_number("ttl_s", self.ttl_s)
+        check_limits(self.time_limit_s, self.memory, self.memory_limit)
+        check_number("grace_s", self.grace_s)
         if not isinstance(self.hold, bool):
-            raise TypeError(f"Job: hold={self.hold!r}: it is True or False.")
+            raise wrong_type("hold", self.hold, "True or False")
+        check_directory(self.working_dir)
+        check_variables(self.env)
+        check_plugins(self.plugins, (MEMBER,))
+        check_reservation(self.reservation)
         self._check_runtime_env()
-        self._timing()
+        check_timing(vars(self), self._timing())
+        self._annotations()
         self._after()
         self._array()
         self._licenses()
-        if not isinstance(self.reservation or "", str):
-            raise TypeError(f"Job: reservation={self.reservation!r}: it is text.")
-        for name in ("env", "resources", "plugins"):
-            value = vars(self)[name]
-            if value is not None and not isinstance(value, Mapping):
-                raise TypeError(f"Job: {name}={value!r}: it is a mapping.")
+        if self.resources is not None and not isinstance(self.resources, Mapping):
+            raise wrong_type("resources", self.resources, "a mapping")
         try:
             check_task_options({k: v for k, v in self._amounts().items() if v is not None})
             if (allowed := amount_fault("GPU", self.num_gpus)) is not None:
@@ -418,26 +426,6 @@ def _moment(given: str | datetime) -> Moment:
     if isinstance(given, datetime):
         return Moment(at=given.timestamp())
     return read_moment(given, time.time())
-
-
-def _refused(name: str, value: Any, allowed: str) -> ValueError:
-    return ValueError(f"Job: {name}={value!r}: it is {allowed}.")
-
-
-def _whole(name: str, value: Any, minimum: float = -math.inf) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"Job: {name}={value!r}: it is a whole number.")
-    if value < minimum:
-        raise _refused(name, value, f"a whole number of at least {minimum}")
-    if abs(value) > LARGEST_NUMBER:
-        raise _refused(name, value, f"at most {LARGEST_NUMBER}")
-
-
-def _number(name: str, value: Any, largest: float = LONGEST_S) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"Job: {name}={value!r}: it is a number.")
-    if not 0 <= value <= largest:
-        raise _refused(name, value, f"a number from 0 to {largest:g}")
 
 
 def _literal(text: str) -> str:

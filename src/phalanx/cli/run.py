@@ -94,9 +94,9 @@ def run(
     retries: Annotated[
         int,
         Option(
-            min=0,
+            min=-1,
             rich_help_panel=panels.FAILURES,
-            help="Number of times the job starts again after a failure.",
+            help="Number of times the job starts again after a failure; -1 for no limit.",
         ),
     ] = 0,
     limit: Annotated[

@@ -11,7 +11,7 @@ from phalanx.manifests.fields import Fields
 from phalanx.manifests.graphs import find_cycle
 from phalanx.manifests.licenses import read_licenses_field
 from phalanx.manifests.names import label_fault, member_fault
-from phalanx.manifests.plugins import complete, options, read_plugins
+from phalanx.manifests.plugins import complete, read_plugins, role_fault
 from phalanx.manifests.pods import read_pod, read_template
 from phalanx.manifests.policies import read_policies
 from phalanx.manifests.timing import read_timing
@@ -71,7 +71,7 @@ def read_job(
         min_success=_min_success(at, most),
         policies=read_policies(at),
         plugins=complete(read_plugins(at)),
-        max_retry=_retries(at, smallest=0),
+        max_retry=_retries(at),
         ttl_s=None if ttl is None else float(ttl),
         priority_class=at.text("priorityClassName"),
         topology=read_topology(at),
@@ -165,13 +165,10 @@ def _check(at: Fields, job: JobSpec, most: int) -> None:
 
 
 def _check_plugins(at: Fields, job: JobSpec) -> None:
-    for plugin, role in (("mpi", "master"), ("ray", "head")):
-        arguments = job.plugin(plugin)
-        if arguments is None:
-            continue
-        wanted = options(plugin, arguments)[role]
-        if job.group(wanted) is None:
-            reason = f"the {plugin} plugin's {role} is task {wanted!r}, which the job does not have"
+    groups = [group.name for group in job.groups]
+    for plugin, arguments in job.plugins:
+        role, reason = role_fault(plugin, arguments, groups)
+        if role:
             at.error(("plugins", plugin), f"{plugin}_{role}_missing", reason)
     for i, group in enumerate(job.groups):
         if not group.template.processes:
@@ -249,7 +246,7 @@ def _group(at: Fields, index: int) -> TaskGroup:
         template=read_template(at.fields("template")),
         policies=read_policies(at),
         topology_policy="" if policy == "none" else policy,
-        max_retry=_retries(at, smallest=UNLIMITED),
+        max_retry=_retries(at),
         depends_on=_depends_on(at),
         partition=partition,
     )
@@ -323,10 +320,11 @@ def _min_success(at: Fields, most: int) -> int | None:
     return given
 
 
-def _retries(at: Fields, smallest: int) -> int:
+def _retries(at: Fields) -> int:
     given = at.optional_whole("maxRetry")
-    if given is not None and given < smallest:
-        at.error("maxRetry", "max_retry_negative", f"maxRetry must be 0 or more, not {given}")
+    if given is not None and given < UNLIMITED:
+        reason = f"maxRetry must be 0 or more, or {UNLIMITED} for no limit, not {given}"
+        at.error("maxRetry", "max_retry_negative", reason)
     return DEFAULT_MAX_RETRY if given is None else given
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from phalanx.manifests.fields import Fields
 
 Plugins = tuple[tuple[str, tuple[str, ...]], ...]
@@ -54,27 +56,28 @@ BRINGS = {
     "ray": ("svc",),
 }
 
+LEADERS = {"mpi": "master", "ray": "head"}
+"""The role of each plugin for which a job must have a group."""
+
 
 def read_plugins(at: Fields) -> Plugins:
     """Return the plugins of a job: pairs of a name and its arguments, in the manifest's order."""
     inner = at.fields("plugins")
     found = []
     for name in inner.known:
-        if name not in OPTIONS:
-            reason = f"there is no job plugin {name!r}; known plugins: {', '.join(OPTIONS)}"
+        if reason := plugin_fault(name):
             inner.error(name, "unknown_plugin", reason)
             inner.raw(name)
             continue
         arguments = inner.texts(name)
         for i, argument in enumerate(arguments):
-            key, _, value = argument.lstrip("-").partition("=")
+            key, value = _pair(argument)
             if key not in OPTIONS[name]:
                 reason = (
                     f"{argument!r} is not an argument of {name}; known: {', '.join(OPTIONS[name])}"
                 )
                 inner.warn((name, i), "unknown_argument", reason)
-            elif key.lower().endswith("port") and not value.isdecimal():
-                reason = f"{key} must be a port's number, not {value!r}"
+            elif reason := argument_fault(key, value):
                 inner.error((name, i), "port_invalid", reason)
         found.append((name, arguments))
     if "ssh" in inner.known:
@@ -83,6 +86,47 @@ def read_plugins(at: Fields) -> Plugins:
     if "hcclrank" in inner.known:
         inner.warn("hcclrank", "no_meaning_here", "RANK is set for every member")
     return tuple(found)
+
+
+def plugin_fault(name: str) -> str:
+    """Return why there is no plugin of this name; "" if there is one."""
+    if name in OPTIONS:
+        return ""
+    return f"there is no job plugin {name!r}; known plugins: {', '.join(OPTIONS)}"
+
+
+def argument_fault(key: str, value: str) -> str:
+    """Return why an option of a plugin cannot have this value; "" if it can."""
+    if not key.lower().endswith("port") or value.isdecimal():
+        return ""
+    return f"{key} must be a port's number, not {value!r}"
+
+
+def first_fault(plugins: Plugins, groups: Collection[str]) -> str:
+    """Return the first reason why a job with these groups cannot have these plugins; "" if it can
+    have them.
+    """
+    for name, arguments in plugins:
+        if fault := plugin_fault(name):
+            return fault
+        for argument in arguments:
+            key, value = _pair(argument)
+            if key in OPTIONS[name] and (fault := argument_fault(key, value)):
+                return fault
+        if fault := role_fault(name, arguments, groups)[1]:
+            return fault
+    return ""
+
+
+def role_fault(name: str, arguments: tuple[str, ...], groups: Collection[str]) -> tuple[str, str]:
+    """Return the role of a plugin for which a job has no group, and the reason; two empty texts if
+    the job has what the plugin needs.
+    """
+    role = LEADERS.get(name)
+    wanted = options(name, arguments)[role] if role else ""
+    if role is None or wanted in groups:
+        return "", ""
+    return role, f"the {name} plugin's {role} is task {wanted!r}, which the job does not have"
 
 
 def complete(plugins: Plugins) -> Plugins:
@@ -100,6 +144,11 @@ def options(name: str, arguments: tuple[str, ...]) -> Options:
     """
     given = dict(OPTIONS[name])
     for argument in arguments:
-        key, equals, value = argument.lstrip("-").partition("=")
-        given[key] = value if equals else "true"
+        key, value = _pair(argument)
+        given[key] = value if "=" in argument else "true"
     return given
+
+
+def _pair(argument: str) -> tuple[str, str]:
+    key, _, value = argument.lstrip("-").partition("=")
+    return key, value

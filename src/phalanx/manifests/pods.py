@@ -12,7 +12,7 @@ from phalanx.manifests.shapes import read_shape
 from phalanx.model.environments import image_named
 from phalanx.model.gpu_sharing import with_foreign_terms
 from phalanx.model.jobs.spec import Pairs, Port, Process, Template
-from phalanx.model.options import amount_fault
+from phalanx.model.options import amount_fault, names_variables
 
 PLACING = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
 IN_A_POD = {
@@ -194,7 +194,7 @@ def _environment(at: Fields) -> Pairs:
     out: dict[str, str] = {}
     for item in at.items("env"):
         name = item.text("name")
-        if not name or "=" in name or "\0" in name:
+        if not names_variables((name,)):
             item.error("name", "env_name_invalid", "a variable needs a name without '='")
         item.unused("valueFrom", "only values written in the manifest can be passed on")
         if "value" in item.known or not item.has("valueFrom"):

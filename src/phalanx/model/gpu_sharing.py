@@ -40,6 +40,10 @@ OPTIONS = ("gpu_memory", "gpu_memory_limit", "gpu_share", "gpu_compute")
 
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{0,18})?)\s*([kKMGT]i?)?(?:B|bytes)?", re.ASCII)
 _STEPS = "kMGT"
+LARGEST_MEMORY = 2**49
+"""The most bytes of a card that work may request; more would be above the largest amount of any
+resource.
+"""
 SIZES = "20GiB, 20Gi, 20 GB or a whole number of bytes"
 
 
@@ -48,13 +52,13 @@ def read_gpu_memory(written: Any) -> int:
     forms.
     """
     if isinstance(written, int | float) and not isinstance(written, bool):
-        if 0 < written < 2**50:
+        if 0 < written <= LARGEST_MEMORY:
             return int(written)
     elif isinstance(written, str) and (found := _SIZE.fullmatch(written.strip())):
         number, unit = found.groups()
         power = _STEPS.index(unit[0].replace("K", "k")) + 1 if unit else 0
         size = int(float(number) * (1024 if unit and unit.endswith("i") else 1000) ** power)
-        if 0 < size < 2**50:
+        if 0 < size <= LARGEST_MEMORY:
             return size
     raise ValueError(f"an amount of GPU memory is like {SIZES}, not {written!r}")
 

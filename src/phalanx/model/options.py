@@ -8,7 +8,7 @@ own.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -220,8 +220,13 @@ def _environment(value: Mapping[str, Any]) -> str | None:
     return None
 
 
+def names_variables(names: Iterable[str]) -> bool:
+    """Whether a process may have environment variables of these names."""
+    return all(name and "=" not in name and "\0" not in name for name in names)
+
+
 def _are_variables(value: Any) -> bool:
-    return isinstance(value, dict) and not _texts(value)
+    return isinstance(value, dict) and not _texts(value) and names_variables(value)
 
 
 def _are_texts(value: Any) -> bool:
@@ -249,7 +254,11 @@ def _is_configuration(value: Any) -> bool:
 
 
 _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    ("env_vars", _are_variables, "a dict from string to string"),
+    (
+        "env_vars",
+        _are_variables,
+        "a dict from string to string, whose names are not empty and have no '='",
+    ),
     ("pip", _is_software, "a list of packages, a path, or a dict"),
     ("uv", _is_software, "a list of packages, a path, or a dict"),
     ("conda", _is_software, "a name, a path, or a dict"),

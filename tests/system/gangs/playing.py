@@ -20,7 +20,7 @@ class Notes:
 
     def write(self, **fact):
         with open(self.path, "a") as file:
-            file.write(json.dumps({**fact, "at": time.time()}) + "\n")
+            file.write(json.dumps({**fact, "at": time.monotonic()}) + "\n")
 
     def read(self):
         with open(self.path) as file:

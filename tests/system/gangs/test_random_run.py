@@ -72,7 +72,7 @@ class Run:
         asked = (self.notes.path, self.marks, name, least, seconds)
         job = phalanx.Job(
             [sys.executable, "-I", playing.__file__, *asked], name=name, members=size,
-            min_members=least, num_cpus=0, num_gpus=1, max_retries=1000, grace_s=60, **options,
+            min_members=least, num_cpus=0, num_gpus=1, max_retries=-1, grace_s=60, **options,
         )  # fmt: skip
         self.jobs[name] = phalanx.submit(job)
         self.sizes[name] = size

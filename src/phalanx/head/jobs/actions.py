@@ -9,6 +9,7 @@ from phalanx.head.jobs.effects import JobEffects
 from phalanx.head.jobs.retention import due_at, without_environment
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import WHOLE, JobRecord, MemberRecord
+from phalanx.model.jobs.spec import UNLIMITED
 from phalanx.model.lifecycle import move
 
 TARGETED = (st.RESTART_TASK, st.RESTART_POD, st.RESTART_PARTITION)
@@ -60,7 +61,7 @@ class JobActions:
     ) -> None:
         again = job.state == st.RESTARTING  # further failures are part of the same restart
         if charge and not again:
-            if job.retries >= job.spec.max_retry:
+            if job.retries >= job.spec.max_retry != UNLIMITED:
                 used = _used_up(job.retries)
                 self.finish(job, st.FAILED, f"{reason}{used}", now)
                 return

@@ -37,7 +37,7 @@ from phalanx.model.attempts import NODE_LOST, PREEMPTED
 from phalanx.model.ids import JobId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
-from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.jobs.spec import UNLIMITED, JobSpec
 from phalanx.model.jobs.timing import WarningSignal
 from phalanx.model.node_deaths import ORDERLY, is_held_against
 from phalanx.protocol.bundle_messages import ForgetJob
@@ -367,6 +367,7 @@ class JobGangs:
         once, or when the job requests that.
         """
         job = None if gang.is_removed else self.table.get(gang.job)
+        has_no_limit = job is not None and job.spec.max_retry == UNLIMITED
         dismissed = []
         for index in members:
             group, number = key_of(gang, index)
@@ -374,7 +375,7 @@ class JobGangs:
             attempt = place.start
             if job is not None:
                 self.records.lost(gang, index, job, place.why_gone, self.wall())
-            against = is_held_against(place.node_death or ORDERLY, has_no_limit=False)
+            against = is_held_against(place.node_death or ORDERLY, has_no_limit=has_no_limit)
             self.runs.lost(gang, against)
             state = NODE_LOST if place.why_gone else PREEMPTED
             self.steps.member_over(gang.gang_id, index, place.attempt, state, self.wall())
@@ -397,7 +398,7 @@ class JobGangs:
                         attempt=attempt,
                         reason=why or gave_way,
                         is_preempted=not why,
-                        is_held_against=is_held_against(death, has_no_limit=False),
+                        is_held_against=is_held_against(death, has_no_limit=has_no_limit),
                     )
                 )
         self._reservations.dismiss(gang, dismissed)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from phalanx.head.jobs.places import PlacedGang
 from phalanx.manifests.plugins import options
+from phalanx.model.jobs.spec import UNLIMITED
+from phalanx.model.options import LARGEST_NUMBER
 from phalanx.protocol.bundle_messages import ERROR_FILE
 
 ONE_ROLE = "default"
@@ -38,6 +40,7 @@ def _own(gang: PlacedGang, group: str, index: int) -> dict[str, str]:
     ranks, me = gang.rendezvous, (group, index)
     node = gang.place(*me).node
     group_rank = str(ranks.number[node])
+    most = gang.job.max_retry
     env = {
         "RANK": str(ranks.rank[me]),
         "LOCAL_RANK": str(ranks.local[me]),
@@ -50,7 +53,7 @@ def _own(gang: PlacedGang, group: str, index: int) -> dict[str, str]:
         "ROLE_WORLD_SIZE": str(ranks.of_group[group]),
         "TORCHELASTIC_RUN_ID": f"{gang.job.namespace}.{gang.job.name}",
         "TORCHELASTIC_RESTART_COUNT": str(gang.restarts or 0),
-        "TORCHELASTIC_MAX_RESTARTS": str(gang.job.max_retry),
+        "TORCHELASTIC_MAX_RESTARTS": str(LARGEST_NUMBER if most == UNLIMITED else most),
         # Rank 0 runs the store through which the members meet, instead of torchrun's agent.
         "TORCHELASTIC_USE_AGENT_STORE": "False",
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",

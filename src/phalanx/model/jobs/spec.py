@@ -27,7 +27,7 @@ DEFAULT_GRACE_S = 30.0
 MAX_REPLICAS = 100_000
 """The largest number of members in each group."""
 UNLIMITED = -1
-"""The `max_retry` of a group with unlimited retries."""
+"""The `max_retry` of a job or a group with unlimited retries."""
 
 
 class Port(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -176,6 +176,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     policies: tuple[Policy, ...] = ()
     plugins: tuple[tuple[str, tuple[str, ...]], ...] = ()
     max_retry: int = DEFAULT_MAX_RETRY
+    """The number of restarts after failures; UNLIMITED for no limit."""
     ttl_s: float | None = None
     priority: int = 0
     """The priority if `priority_class` is empty."""

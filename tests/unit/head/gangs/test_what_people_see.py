@@ -9,7 +9,7 @@ from phalanx.cli.cluster_view import node_columns, status_text
 from phalanx.cli.job_list import JOBS
 from phalanx.cli.listing import listing
 from phalanx.errors import JobCommandError, JobNotFoundError, QueueUnavailableError
-from phalanx.model.jobs.spec import Process, TaskGroup, Template
+from phalanx.model.jobs.spec import UNLIMITED, Process, TaskGroup, Template
 from phalanx.protocol.bundle_messages import MemberNews, StartMember
 from phalanx.protocol.report_messages import NodeReport
 from phalanx.protocol.requests.cluster import GetStatus
@@ -137,6 +137,21 @@ def test_the_death_of_a_node_is_no_eviction():
     settle(world)
     reasons = [member.reason for member in world.ask(GetJob("job")).members]
     assert sorted(filter(None, reasons)) == ["its node n1 died"]
+
+
+@pytest.mark.parametrize(("max_retry", "state"), [(3, "Failed"), (UNLIMITED, "Running")])
+def test_a_job_without_a_limit_outlives_its_nodes(max_retry, state):
+    world = World()
+    for node in ("n1", "n2", "n3"):
+        world.add(node)
+    world.job(group(), max_retry=max_retry)
+    settle(world)
+    for _ in range(2):
+        world.kill(world.ask(GetJob("job")).members[0].node)
+        settle(world)
+    job = world.ask(GetJob("job"))
+    assert job.state == state
+    assert ("2 nodes died" in job.reason) == (state == "Failed")
 
 
 def test_the_group_of_a_gang_that_gave_its_places_back_is_not_created(world):

@@ -95,6 +95,11 @@ def test_all_that_torchrun_sets():
     assert own["TORCHELASTIC_ERROR_FILE"] == ERROR_FILE
 
 
+def test_restarts_without_a_limit_are_many_for_programs_that_count_them():
+    own = member_setup(gang("maxRetry: -1, tasks: [{name: a}]", "a-0@n1"), "a", 0).env
+    assert int(own["TORCHELASTIC_MAX_RESTARTS"]) == 2**31 - 1
+
+
 def test_roles_are_groups_where_there_are_several():
     found = gang("tasks: [{name: ps}, {name: w, replicas: 2}]", "ps-0@n1 w-0@n1 w-1@n2")
     envs = [member_setup(found, *key).env for key in (("ps", 0), ("w", 0), ("w", 1))]

@@ -120,6 +120,13 @@ def test_three_retries_are_three_restarts():
     assert shell.asked.count("a-0") == 4
 
 
+def test_retries_without_a_limit_are_counted_and_never_used_up():
+    shell = Shell(policies("{event: PodFailed, action: RestartJob}", more="maxRetry: -1"))
+    for retry in range(1, 20):
+        shell.play(f"run fail a-0 gone at {10 * retry}")
+        assert (shell.job.state, shell.job.retries) == (st.PENDING, retry)
+
+
 def test_no_retries_are_none():
     shell = Shell(policies("{event: PodFailed, action: RestartJob}", more="maxRetry: 0"))
     assert shell.play("run fail a-0").job.state == st.FAILED
