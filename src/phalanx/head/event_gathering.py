@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from phalanx.head.clock import Clock
@@ -48,10 +49,11 @@ class EventGathering:
         """Ask all nodes for their events, and reply once all nodes have answered."""
 
         def finish(answers: dict[bytes, Rows], silent: list[bytes]) -> None:
-            rows = own + [row for answer in answers.values() for row in answer]
-            asker.reply(sorted(rows, key=lambda row: float(row["at"])))
+            of_nodes = [(float(row["at"]), row) for rows in answers.values() for row in rows]
+            found = sorted(own + of_nodes, key=lambda timed: timed[0])
+            asker.reply([row for _, row in found])
 
-        own = self._of_gangs.rows() + self._own.rows()
+        own = _in_order(self._of_gangs.rows()) + _in_order(self._own.rows())
         self._rounds.begin(
             self._outbox.connected,
             self._clock.now() + _PATIENCE_S,
@@ -71,3 +73,11 @@ class EventGathering:
     def tick(self, now: float) -> None:
         """Finish the listings whose time is up."""
         self._rounds.tick(now)
+
+
+def _in_order(rows: Rows) -> list[tuple[float, dict[str, Any]]]:
+    """Return these rows with times that never go back, as the wall clock may between two of them:
+    what the head recorded first came first.
+    """
+    times = itertools.accumulate((float(row["at"]) for row in rows), max)
+    return list(zip(times, rows, strict=True))

@@ -124,19 +124,20 @@ class BundleTable:
         key = (group, attempt)
         self._going.setdefault(key, [])
         self._drop(group, going, key)
-        return list(self._going[key])
+        return [pool for pool in self._going[key] if not pool.is_idle]
 
     def settle(self) -> list[AttemptId]:
-        """Return each (group, attempt) whose bundles were all given back and are free now. Each is
-        returned once.
+        """Free the bundles of each (group, attempt) in which no work runs any more. Returns each of
+        these once.
 
-        Call this after `give_back`, and whenever a lease has ended.
+        The bundles become free together, because their head hears of them together: a device that
+        another bundle gets is one that the head knows to be free. Call this after `give_back`, and
+        whenever a lease has ended.
         """
-        for pools in self._going.values():
-            self._release_idle(pools)
-        settled = [key for key, pools in self._going.items() if not pools]
+        settled = [key for key, pools in self._going.items() if all(pool.is_idle for pool in pools)]
         for key in settled:
-            del self._going[key]
+            for pool in self._going.pop(key):
+                self._resources.release(pool.reservation)
         return settled
 
     def tick(self, now: float) -> bool:
@@ -147,6 +148,7 @@ class BundleTable:
         for group, attempt in late:
             self._end_attempts(group, attempt)
             self._drop(group, list(self._of_attempt(group, attempt)), (group, attempt))
+            self._release_idle((group, attempt))
         return bool(late)
 
     def pools(self, place: BundleId) -> Iterator[BundlePool]:
@@ -200,6 +202,7 @@ class BundleTable:
             if held.attempt < attempt and (not held.is_committed or index in bundles)
         ]
         self._drop(group, old, (group, attempt - 1))
+        self._release_idle((group, attempt - 1))
 
     def _drop(self, group: GroupId, indexes: list[int], key: AttemptId) -> None:
         if not indexes:
@@ -211,9 +214,10 @@ class BundleTable:
             self._going.setdefault(key, []).append(held.pool)
         if not reservations:
             self._groups.pop(group, None)
-        self._release_idle(self._going.get(key, []))
 
-    def _release_idle(self, pools: list[BundlePool]) -> None:
+    def _release_idle(self, key: AttemptId) -> None:
+        """Free bundles at once that the head does not count as held."""
+        pools = self._going.get(key, [])
         for pool in [pool for pool in pools if pool.is_idle]:
             pools.remove(pool)
             self._resources.release(pool.reservation)

@@ -113,7 +113,8 @@ def test_only_committed_bundles_are_used():
     )
 
 
-def test_a_bundle_in_use_is_free_when_its_last_user_has_ended():
+def test_bundles_are_free_when_the_last_user_of_them_all_has_ended():
+    """The head hears of them together, so that a device it counts as held goes to nobody else."""
     script = Script(cpus=2)
     script.run("prepare 1 0,1; commit 1")
     pool = next(script.table.pools((GroupId(b"g"), 0)))
@@ -121,7 +122,7 @@ def test_a_bundle_in_use_is_free_when_its_last_user_has_ended():
     assert script.table.give_back(GroupId(b"g"), 2, [0, 1]) == [pool]
     assert list(script.table.pools((GroupId(b"g"), -1))) == [], "nobody new may use it"
     assert script.table.settle() == []
-    assert script.resources.available()["CPU"] == 1
+    assert not script.table.prepare(GroupId(b"other"), 1, {0: ONE}, script.now)
     assert script.table.give_back(GroupId(b"g"), 2, [0, 1]) == [pool], "asked again, it still ends"
     pool.release(held)
     assert script.table.settle() == []
