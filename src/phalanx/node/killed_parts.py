@@ -18,10 +18,10 @@ class KilledParts:
         self.last = ""
         """A clause about the last part that was killed."""
 
-    def killed(self, part: str, gone_on: str) -> None:
-        """Note that a part was killed and is started again. `gone_on`: a clause that says what
-        continued meanwhile.
+    def killed(self, part: str, gone_on: str, how: str = "was killed") -> None:
+        """Note that a part has ended and is started again. `gone_on`: a clause that says what
+        continued meanwhile. `how`: a clause that says how the part has ended.
         """
         self.count += 1
-        self.last = f"its {part} was killed and is started again; {gone_on}"
+        self.last = f"its {part} {how} and is started again; {gone_on}"
         self._note(self.last, level=WARNING)

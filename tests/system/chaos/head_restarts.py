@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.system.chaos.soaking import logs_text
+
 import phalanx
 from phalanx.cluster_utils import Cluster
 from phalanx.errors import StoreFullError, SystemFailureError
@@ -252,11 +254,10 @@ class Trial:
 
     def close(self) -> None:
         """End everything."""
-        logs = sorted(Path(self._cluster.temp_dir, "logs").glob("*"))
-        texts = [f"---- {path.name}\n{path.read_text()[-3000:]}" for path in logs]
+        logs = logs_text(Path(self._cluster.temp_dir, "logs"))
         self._cluster.shutdown()
         if sys.exc_info()[0] is not None:
-            print("\n".join(texts), file=sys.stderr)
+            print(logs, file=sys.stderr)
 
 
 def until(is_met: Callable[[], bool]) -> None:

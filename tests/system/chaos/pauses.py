@@ -26,6 +26,7 @@ from typing import Any
 from tests.node_parts import children_named, workers_of
 from tests.system.chaos.head_restarts import PATIENCE_S, Load, until
 from tests.system.chaos.pause_parts import Owner, Page, beginnings, shields_of
+from tests.system.chaos.soaking import logs_text
 
 import phalanx
 from phalanx.cluster_utils import Cluster, ClusterNode
@@ -282,13 +283,12 @@ class Trial:
 
     def close(self) -> None:
         """End everything."""
-        logs = sorted(Path(self._cluster.temp_dir, "logs").glob("*"))
-        texts = [f"---- {path.name}\n{path.read_text()[-3000:]}" for path in logs]
+        logs = logs_text(Path(self._cluster.temp_dir, "logs"))
         self._driver.process.kill()
         self._page.end()
         self._cluster.shutdown()
         if sys.exc_info()[0] is not None:
-            print("\n".join(texts), file=sys.stderr)
+            print(logs, file=sys.stderr)
 
 
 def _signal(pid: int, number: int) -> None:

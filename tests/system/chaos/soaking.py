@@ -10,7 +10,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from phalanx.observe.log_lines import INFO, record_of
+
 ROOT = Path(__file__).parents[3]
+LAST_BYTES = 3000
+"""The number of bytes that are shown of the end of each log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,3 +47,24 @@ class Soak:
         seen: dict[str, int] = json.loads(ended.stdout.splitlines()[-1])
         assert seen["rounds"] == rounds
         return seen
+
+
+def logs_text(directory: Path) -> str:
+    """Return the lines of daemons' logs above the level info, all lines that the interpreter
+    printed, and the end of each log.
+    """
+    texts = []
+    for path in sorted(directory.glob("*")):
+        data = path.read_bytes()
+        lines = [line for line in data.splitlines() if _is_told(line)]
+        texts += [
+            f"---- {path.name}: warnings",
+            *(line.decode("utf-8", "replace") for line in lines),
+        ]
+        texts += [f"---- {path.name}: end", data[-LAST_BYTES:].decode("utf-8", "replace")]
+    return "\n".join(texts)
+
+
+def _is_told(line: bytes) -> bool:
+    record = record_of(line)
+    return bool(line.strip()) if record is None else record.level not in ("", INFO)

@@ -354,7 +354,9 @@ class EmbeddedNode:
             self.loop.watch(kept)
             self.loop.read_from(keeper.fileno, keeper.step)
         self.node.fork_watch.restarted()
-        self.node.killed_parts.killed("fork server", f"{self._forks.kept_text} went on")
+        self.node.killed_parts.killed(
+            "fork server", f"{self._forks.kept_text} went on", how=self._forks.how_lost
+        )
         for message in ended:
             self._from_fork_server(self._forks.connection, message)
 

@@ -22,7 +22,7 @@ from phalanx.protocol.fork_messages import (
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.fork_client import ForkClient
 from phalanx.runtime.os.fork_records import Begun, ForkRecords
-from phalanx.runtime.os.helpers import Deaths, end_helper
+from phalanx.runtime.os.helpers import Deaths, end_helper, how_ended
 
 KILLED = "its fork server was killed"
 
@@ -123,6 +123,8 @@ class NodeForks(ForkClient):
         self.keeper: Keeper | None = None
         self.kept: Connection | None = None
         """The connection to the keeper of the processes that have outlived a fork server."""
+        self.how_lost = ""
+        """How the last fork server has ended that was replaced, as a clause."""
         self.adopted: Adopted = NothingAdopted()
         self._servers = servers
         self._records = ForkRecords(socket_of)
@@ -186,6 +188,7 @@ class NodeForks(ForkClient):
         self._deaths.add()
         if self._deaths.are_too_many():
             return None
+        self.how_lost = how_ended(self._pid)
         end_helper(self._pid)
         lost = self.connection
         try:

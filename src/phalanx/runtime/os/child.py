@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from phalanx.runtime.os.command_groups import CommandGroup
@@ -62,11 +63,16 @@ def is_end_written(child: Child) -> bool:
 
 
 def send_signal(child: Child, number: int) -> None:
-    """Send a signal to a command's whole process group, or to one worker."""
+    """Send a signal to a command's whole process group, or to one worker. Programs that run as
+    another account (setuid) do not get it.
+    """
     if child.is_command:
         try:
             os.killpg(child.pid, number)
             return
+        except PermissionError:
+            return
         except ProcessLookupError:
             pass  # the child has not made its group yet
-    os.kill(child.pid, number)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(child.pid, number)

@@ -355,8 +355,7 @@ class ChildKeeper:
         """
         ended = [child for child in self._children.values() if not self._goes_on(child)]
         for child in ended:
-            with contextlib.suppress(ProcessLookupError):
-                send_signal(child, signal.SIGKILL)
+            send_signal(child, signal.SIGKILL)
             if child.group is not None:
                 child.group.end()
         for child in ended:

@@ -34,7 +34,7 @@ from phalanx.runtime.os.command_groups import CommandGroup
 from phalanx.runtime.os.command_starters import CommandStarters, Starting
 from phalanx.runtime.os.connection import listen
 from phalanx.runtime.os.process_tree import keep_descendants
-from phalanx.runtime.os.shields import Shield, fork_shielded
+from phalanx.runtime.os.shields import Shield, fork_shielded, reap
 
 
 class ForkServer(ChildKeeper):
@@ -116,7 +116,7 @@ class ForkServer(ChildKeeper):
         starting = self._starting[message.process]
         starting.signals.append(message)
         if message.signal == signal.SIGKILL and starting.pid.value:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(starting.pid.value, signal.SIGKILL)
 
     def _run_attached(
@@ -145,19 +145,23 @@ class ForkServer(ChildKeeper):
         try:
             self.adopt(child)
         except OSError as error:
-            del self._children[child.process]
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child.pid, signal.SIGKILL)
-            if child.group is not None:
-                child.group.end()
-            if child.shield is not None:
-                child.shield.end()
-            os.waitpid(child.pid, 0)
-            self.report_failure(child.process, error)
+            self.give_up(child, error)
             return False
         shield = 0 if child.shield is None else child.shield.pid
         self.node.post(Began(child.process, child.pid, shield))
         return True
+
+    def give_up(self, child: Child, error: OSError) -> None:
+        """End a child that cannot be watched, and report that it could not be started."""
+        del self._children[child.process]
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(child.pid, signal.SIGKILL)
+        if child.group is not None:
+            child.group.end()
+        if child.shield is not None:
+            child.shield.end()
+        reap(child.pid)
+        self.report_failure(child.process, error)
 
     def _stand(self, order: RunCommand, path: str, entrance: int) -> tuple[int, Shield]:
         """Start a process of Phalanx that runs the command and carries its streams."""

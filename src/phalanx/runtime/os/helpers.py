@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -19,10 +20,13 @@ import msgspec
 
 from phalanx.runtime.os.daemon_log import LOG
 from phalanx.runtime.os.file_modes import keep_private, mask_of_work
+from phalanx.runtime.os.polling import wait_for
 
 MOST_KILLED = 10
 WITHIN_S = 60.0
 """Seconds: if more than MOST_KILLED helpers are killed within this time, their daemon ends."""
+_ENDING_S = 0.5
+"""Seconds that a process may take to end after its connections have closed."""
 T = TypeVar("T")
 
 
@@ -71,6 +75,24 @@ def begin_helper(name: str, config_type: type[T]) -> T:
     os.dup2(null, 0)
     os.close(null)
     return msgspec.convert(told["config"], config_type)
+
+
+def how_ended(pid: int) -> str:
+    """Return how a helper has ended whose connection has closed, as a clause: it was killed, or has
+    ended by itself, which is a fault of Phalanx.
+    """
+    try:
+        pidfd = os.pidfd_open(pid)
+        try:
+            wait_for(pidfd, select.POLLIN, _ENDING_S)
+        finally:
+            os.close(pidfd)
+        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except OSError:
+        ended = None
+    if ended is None or ended.si_code != os.CLD_EXITED:
+        return "was killed"
+    return f"ended with exit code {ended.si_status}, which is a fault of Phalanx"
 
 
 def end_helper(pid: int) -> None:

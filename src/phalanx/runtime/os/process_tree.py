@@ -110,9 +110,7 @@ def end_orphans(known: Callable[[], Collection[int]]) -> bool:
         orphans = [pid for pid in there if pid not in kept]
         if not orphans:
             return True
-        for pid in _stopped(orphans):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _signal_all(_stopped(orphans), signal.SIGKILL)
         dead = [reaped(pid) for pid in orphans]
         if not all(dead):
             return False
@@ -129,9 +127,7 @@ def _stopped(roots: Iterable[int]) -> set[int]:
         found = {one for root in roots for one in (root, *descendants_of(root))} - stopped
         if not found:
             break
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
+        _signal_all(found, signal.SIGSTOP)
         stopped |= found
     return stopped
 
@@ -158,6 +154,9 @@ def kill_trees(groups: Iterable[int], is_apart: Callable[[int], bool] = lambda p
 
 
 def _signal_all(pids: Iterable[int], number: int) -> None:
+    """Send a signal to these processes, except those that have ended or run as another account
+    (setuid).
+    """
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
@@ -214,9 +213,7 @@ def signal_command(pid: int, number: int, to: Receivers) -> None:
     """
     below = [] if to == "command" else _descendants_outside_podman(pid)
     chosen = below if to == "started" and _is_shell(pid) else [pid, *below]
-    for one in chosen:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(one, number)
+    _signal_all(chosen, number)
 
 
 def _descendants_outside_podman(pid: int) -> list[int]:

@@ -294,13 +294,30 @@ def wait_for_pid(shield: Shield, read: int) -> tuple[int, Shield]:
     """Wait for the pid of a child that was begun. Raises OSError in the cases of
     `fork_shielded`.
     """
-    with os.fdopen(read, "rb") as told:
-        pid = int.from_bytes(told.read(_NUMBER_BYTES), "little", signed=True)
+    try:
+        pid = reported_pid(read)
+    finally:
+        os.close(read)
+    return begun_by(shield, pid)
+
+
+def reported_pid(read: int) -> int:
+    """Wait for a shield's report, and return it: the pid of its child, or the negative number of an
+    error.
+    """
+    report = os.read(read, _NUMBER_BYTES)
+    # A shield that was killed reports nothing.
+    return int.from_bytes(report, "little", signed=True) or -errno.EAGAIN
+
+
+def begun_by(shield: Shield, pid: int) -> tuple[int, Shield]:
+    """Return a child by its shield's report, with the shield. Raises OSError, and ends the shield,
+    if there is no child.
+    """
     if pid > 0:
         return pid, shield
     shield.end()
-    number = -pid or errno.EAGAIN
-    raise OSError(number, os.strerror(number))
+    raise OSError(-pid, os.strerror(-pid))
 
 
 def _stand(pid: int, write: int, lifeline: int, kept: Iterable[int], exit_file: int) -> NoReturn:

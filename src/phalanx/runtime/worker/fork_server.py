@@ -31,7 +31,7 @@ from phalanx.runtime.os.fork_server import ForkServer
 from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_names import FORK_SERVER, WORKER, name_process
 from phalanx.runtime.os.process_tree import keep_descendants
-from phalanx.runtime.os.shields import Shield, begin_shielded, wait_for_pid
+from phalanx.runtime.os.shields import Shield, begin_shielded, begun_by, reported_pid
 from phalanx.runtime.os.system import say
 from phalanx.runtime.os.visible_devices import shown_devices
 from phalanx.runtime.worker import blas_threads
@@ -75,12 +75,24 @@ def run(
 class _Forking:
     """A worker whose shield was forked and which has not begun yet."""
 
-    def __init__(self, shield: Shield, output: tuple[int, int]) -> None:
+    def __init__(self, shield: Shield, report: int, output: tuple[int, int]) -> None:
         self.shield = shield
+        self.report = report
+        """The descriptor of the shield's report."""
+        self.pid: int | None = None
+        """The shield's report, once it was read."""
         self.output = output
         """The ends of the pipes for the worker's output and errors."""
         self.signals: list[SendSignal] = []
         """The signals that must be sent to the worker once it has begun."""
+
+    def known_pid(self) -> int:
+        """Return the worker's pid if the shield has reported it; 0 if it has not, or if there is no
+        worker.
+        """
+        if self.pid is None and wait_for(self.report, select.POLLIN, 0):
+            self.pid = reported_pid(self.report)
+        return max(self.pid or 0, 0)
 
 
 class _Pipe:
@@ -155,16 +167,16 @@ class WorkerForkServer(ForkServer):
             exit_after(partial(self._become_worker, worker, environment, out_write, err_write))
         os.close(out_write)
         os.close(err_write)
-        self._forking[worker] = _Forking(shield, (out_read, err_read))
-        self.read_from(told, partial(self._forked, worker, told))
+        self._forking[worker] = _Forking(shield, told, (out_read, err_read))
+        self.read_from(told, partial(self._forked, worker))
 
-    def _forked(self, worker: bytes, told: int) -> None:
+    def _forked(self, worker: bytes) -> None:
         """Watch a worker that was forked. Its shield reports its pid."""
         forking = self._forking.pop(worker)
-        self.leave(told)
+        report = reported_pid(forking.report) if forking.pid is None else forking.pid
+        self.stop_reading(forking.report)
         try:
-            # The descriptor is closed here, because another one watches the process.
-            pid, shield = wait_for_pid(forking.shield, told)
+            pid, shield = begun_by(forking.shield, report)
         except OSError as error:
             for fd in forking.output:
                 os.close(fd)
@@ -173,7 +185,14 @@ class WorkerForkServer(ForkServer):
         for fd in forking.output:
             os.set_blocking(fd, False)
             self.read_output_of(pid, fd, is_error=fd == forking.output[1])
-        self.adopt(Child(worker, pid, is_command=False, shield=shield))
+        child = Child(worker, pid, is_command=False, shield=shield)
+        try:
+            self.adopt(child)
+        except OSError as error:
+            for pipe in self.pipes_of(pid):
+                self._close(pipe)
+            self.give_up(child, error)
+            return
         self.node.post(Forked(worker, pid, shield.pid, *forking.output))
         for message in forking.signals:
             self.on_message(message)
@@ -209,6 +228,14 @@ class WorkerForkServer(ForkServer):
     def new_shields(self) -> set[int]:
         """Return the shields of work that is being started, including those of workers."""
         return super().new_shields() | {one.shield.pid for one in self._forking.values()}
+
+    def being_started(self) -> set[int]:
+        """Return the processes of work that is being started, including workers.
+
+        A worker whose shield has ended is a child of this process, and may be one before the
+        report of its start was read: it is no orphan.
+        """
+        return super().being_started() | {one.known_pid() for one in self._forking.values()}
 
     def end_everything(self) -> None:
         """End all children, including children that are being forked."""
@@ -273,6 +300,9 @@ class WorkerForkServer(ForkServer):
     def after_round(self) -> None:
         """Pass on the beginnings of lines that have not grown for some time."""
         super().after_round()
+        for worker, forking in list(self._forking.items()):
+            if forking.pid is not None:  # the event for its report may not come again
+                self._forked(worker)
         if self._unfinished:
             now = time.monotonic()
             for pipe in list(self._unfinished):
