@@ -112,7 +112,10 @@ def hosts_of(options: Options) -> set[str]:
     return own | {platform.node().lower(), "localhost", "127.0.0.1", "::1"} - {"0.0.0.0", "::"}
 
 
-def _listen(options: Options) -> socket.socket:
+def listen(options: Options) -> socket.socket:
+    """Return a socket that listens where the options say. A browser that comes before the server
+    has started waits for the start.
+    """
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -122,6 +125,7 @@ def _listen(options: Options) -> socket.socket:
         if options.port is not None or error.errno != errno.EADDRINUSE:
             raise
         listener.bind((options.host, 0))
+    listener.listen(CONNECTIONS)
     return listener
 
 
@@ -239,7 +243,7 @@ def main(words: str) -> None:
     os.umask(0o077)
     options = msgspec.json.decode(words, type=Options)
     try:
-        listener = _listen(options)
+        listener = listen(options)
         if options.record:
             read(options.record)
     except ValueError as error:

@@ -19,7 +19,7 @@ import pytest
 from tests.polling import eventually
 from tests.system.cli.conftest import COMMAND, Machine
 
-from phalanx.dashboard import wire
+from phalanx.dashboard import serve, wire
 from phalanx.dashboard.views import NAV
 from phalanx.runtime.os.session import started_at
 
@@ -148,6 +148,11 @@ def test_what_the_page_keeps_on_disk_is_for_its_user_alone(machine, browser):
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()}
     assert modes["secret"] == 0o600
     assert all(not mode & 0o077 for mode in (*modes.values(), stat.S_IMODE(place.stat().st_mode)))
+
+
+def test_an_announced_page_refuses_no_browser_before_its_server_has_started():
+    with serve.listen(serve.Options(cluster="127.0.0.1:1", port=0)) as listener:
+        socket.create_connection(listener.getsockname(), timeout=60).close()
 
 
 def raw(browser, request):
