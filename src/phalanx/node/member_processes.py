@@ -81,10 +81,13 @@ class MemberProcesses:
         self._memory.limit(process, command.memory_limit)
 
     def adopt(self, member: Member, process: bytes, command: Command, pid: int) -> None:
-        """Continue with a command that an earlier process of this node started."""
+        """Continue with a command that an earlier process of this node started. `pid`: 0 if it is
+        unknown.
+        """
         member.running.add(process)
         self._know(member, process, command)
-        self.began(process, pid)
+        if pid:
+            self.began(process, pid)
 
     def began(self, process: bytes, pid: int) -> None:
         """Note that a process runs under this pid."""

@@ -48,6 +48,10 @@ class RunCommand(msgspec.Struct, array_like=True, tag=1):
     """The path of the command's exit file; a command with an exit file continues when its node
     ends. "" for a command that ends with its node.
     """
+    is_kept: bool = False
+    """Whether a command of another account continues, under its account's fork server, when its
+    node ends.
+    """
 
 
 class SendSignal(msgspec.Struct, array_like=True, tag=2):
@@ -75,6 +79,18 @@ class EndKept(msgspec.Struct, array_like=True, tag=5):
     """End the commands that would otherwise continue without their node, because the node ends on
     purpose.
     """
+
+
+class ReportCommands(msgspec.Struct, array_like=True, tag=6):
+    """Report the commands that an earlier process of the node has started. The fork server answers
+    with Commands.
+    """
+
+
+class ForgetEnds(msgspec.Struct, array_like=True, tag=7):
+    """Forget how these processes ended, because the head knows it."""
+
+    processes: list[bytes]
 
 
 # ---- from the fork server ----------------------------------------------------------------------
@@ -125,6 +141,15 @@ class Exited(msgspec.Struct, array_like=True, tag=11):
     """
 
 
+class Commands(msgspec.Struct, array_like=True, tag=14):
+    """The kept commands of an account: those that run, and those that have ended and whose ends the
+    head may not know. The pid of a command that is just being started is 0.
+    """
+
+    running: list[Began]
+    ended: list[Exited]
+
+
 class OutputRead(msgspec.Struct, array_like=True, tag=12):
     """All output printed so far was passed on."""
 
@@ -136,6 +161,9 @@ ForkMessage = (
     | SignalCommand
     | ReadOutput
     | EndKept
+    | ReportCommands
+    | ForgetEnds
+    | Commands
     | Began
     | Forked
     | Exited

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from phalanx.runtime.head import signing
 from phalanx.runtime.head.signing import SignedGrants
 from phalanx.runtime.launch import program
 from phalanx.runtime.launch.program import Options, RefusedError
+from phalanx.runtime.os import account_doors
 
 VECTORS = [
     (
@@ -160,3 +164,69 @@ def test_fields_of_other_kinds_are_refused(tmp_path: Path) -> None:
         body = json.dumps(fields | change).encode()
         with pytest.raises(RefusedError):
             program.read_grant(KEY.sign(body) + body, options(tmp_path), NOW)
+
+
+class Guarded:
+    """The part of root's program that follows the node, with the ends that a node has."""
+
+    def __init__(self, tmp_path: Path, node_uid: int) -> None:
+        self.kept = str(tmp_path)
+        other, self.door = account_doors.listen(self.kept, 4321)
+        other.close()
+        self.door.setblocking(False)
+        self.end, self.ended = os.pipe()  # a pipe ends as the descriptor of a process does
+        self.node, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.nodes = [theirs]
+        self.result: list[bool] = []
+        self.thread = threading.Thread(target=self._follow, args=(node_uid,))
+        self.thread.start()
+
+    def _follow(self, node_uid: int) -> None:
+        self.result.append(program.follow(self.nodes, [self.door], self.end, node_uid))
+
+    def finish(self) -> bool:
+        self.thread.join(60)
+        for one in (self.door, self.node, *self.nodes):
+            one.close()
+        return self.result[0]
+
+
+def test_through_its_door_the_nodes_next_process_ends_what_runs(tmp_path: Path) -> None:
+    guarded = Guarded(tmp_path, os.getuid())
+    guarded.node.close()
+    with account_doors.connect_to_door(guarded.kept, 4321):
+        pass  # it only looks whether somebody is there
+    with account_doors.connect_to_door(guarded.kept, 4321) as door:
+        door.send(account_doors.END)
+        assert not guarded.finish()
+        assert door.recv(1) == b"", "the connection ends when everything has ended"
+    os.close(guarded.ended)
+
+
+def test_another_account_orders_nothing_through_a_door(tmp_path: Path) -> None:
+    guarded = Guarded(tmp_path, os.getuid() + 1)
+    with account_doors.connect_to_door(guarded.kept, 4321) as door:
+        door.send(account_doors.END)
+        door.setblocking(True)
+        with contextlib.suppress(ConnectionResetError):  # the order was not even read
+            assert door.recv(1) == b"", "it is closed"
+    assert guarded.thread.is_alive()
+    os.close(guarded.ended)
+    assert guarded.finish(), "the program has ended by itself"
+
+
+def test_a_door_of_another_kind_is_refused(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    stream, door = account_doors.listen(str(tmp_path), 4321)
+    quiet = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs, stream, door, quiet, socket.socket() as tcp:
+        tcp.listen()
+        for wrong in (ours, stream, quiet, tcp):
+            socket.send_fds(ours, [b"grant"], [stream.fileno(), wrong.fileno()])
+            with pytest.raises(RefusedError, match="no door"):
+                program.receive(theirs)
+        socket.send_fds(ours, [b"grant"], [stream.fileno(), door.fileno()])
+        data, sockets = program.receive(theirs)
+        assert data == b"grant" and len(sockets) == 2
+        for one in sockets:
+            one.close()

@@ -163,7 +163,7 @@ def test_a_refusal_ends_the_start(
     door.close()
     server.close()
     connection = node.loop.watched[0]
-    node.users.lost(connection)
+    node.users.server_lost(connection)
     assert not node.ended, "the reason comes from phalanx-launch"
     node.read()
     (end,) = node.ended
@@ -239,7 +239,7 @@ def test_a_fork_server_that_ends_ends_its_work(node: Node, launch: Launch) -> No
     door.send(b"begun")
     node.read()
     server.close()
-    node.users.lost(node.loop.watched[0])
+    node.users.server_lost(node.loop.watched[0])
     node.users.report()
     (end,) = node.ended
     assert end.code == -9 and end.is_parent_killed

@@ -181,11 +181,11 @@ def start_node(options: NodeOptions, parent_fd: int = -1) -> Daemon:
     other failures.
     """
     keeps_commands = parent_fd < 0 if options.keeps_commands is None else options.keeps_commands
-    keeps_commands = keeps_commands and not options.launch
+    has_users = bool(options.launch)
     if keeps_commands:
-        session = kept_sessions.create(options.temp_dir, options.head, options.node_name)
+        session = kept_sessions.create(options.temp_dir, options.head, options.node_name, has_users)
     else:
-        session = sessions.create(options.temp_dir, has_users=bool(options.launch))
+        session = sessions.create(options.temp_dir, has_users)
     try:
         config = node_config(options, session)
     except ValueError:

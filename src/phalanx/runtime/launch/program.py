@@ -4,9 +4,12 @@
 This is all of Phalanx that runs as root. It uses the standard library and no file of Phalanx, so a
 copy of this file is the whole program (docs/explanation/security.md goes through it).
 
-The node's account sends one message: a grant with the head's signature, and one end of a socket. A
-child becomes the account of the grant for good, and then executes the program that root has named
-in the options; that program gets the socket, and nothing of root's. No other account is answered.
+The node's account sends one message: a grant with the head's signature, and a socket. A child
+becomes the account of the grant for good, and then executes the program that root has named in the
+options; that program gets the socket, and nothing of root's. No other account is answered.
+
+What runs ends with its node, unless the node sends a second socket, its *door*. Through the door
+the node's next process may come.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ difference between two clocks.
 KEPT_S = 600
 """Seconds for which the number of a grant is kept after the grant has expired."""
 BEGUN, NO_ACCOUNT = b"begun", b"no account"
+MOST_ORDER = 16
 SOCKET = 3
 MOST_LINKS = 40
 NOBODY = 65534
@@ -235,8 +239,8 @@ def account_of(grant: Grant) -> tuple[pwd.struct_passwd, list[int]]:
 # ---- one request ---------------------------------------------------------------------------------
 
 
-def receive(connection: socket.socket) -> tuple[bytes, int]:
-    """Return the only message of a connection, and the only descriptor that comes with it."""
+def receive(connection: socket.socket) -> tuple[bytes, list[socket.socket]]:
+    """Return the first message of a connection, and the one or two sockets that come with it."""
     room = socket.CMSG_SPACE(4 * 8)
     data, extra, flags, _ = connection.recvmsg(MOST_BYTES, room, socket.MSG_CMSG_CLOEXEC)
     passed: array.array[int] = array.array("i")
@@ -244,9 +248,16 @@ def receive(connection: socket.socket) -> tuple[bytes, int]:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             passed.frombytes(body[: len(body) // 4 * 4])
     cut = flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
-    if cut or len(passed) != 1 or not stat.S_ISSOCK(os.fstat(passed[0]).st_mode):
-        raise RefusedError("a message is one grant with one socket")
-    return data, passed[0]
+    is_whole = not cut and len(passed) in (1, 2)
+    if not is_whole or not all(stat.S_ISSOCK(os.fstat(fd).st_mode) for fd in passed):
+        raise RefusedError("a message is one grant with one or two sockets")
+    sockets = [socket.socket(fileno=fd) for fd in passed]
+    for door in sockets[1:]:
+        is_door = door.family == socket.AF_UNIX and door.type == socket.SOCK_SEQPACKET
+        if not is_door or not door.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            raise RefusedError("the second socket is no door")
+        door.settimeout(0.0)
+    return data, sockets
 
 
 def handle(connection: socket.socket, options: Options) -> None:
@@ -255,7 +266,7 @@ def handle(connection: socket.socket, options: Options) -> None:
     """
     connection.settimeout(PATIENCE_S)
     try:
-        data, passed = receive(connection)
+        data, (passed, *doors) = receive(connection)
         now = time.time()
         grant = read_grant(data, options, now)
         use_up(grant, options.used)
@@ -273,12 +284,12 @@ def handle(connection: socket.socket, options: Options) -> None:
     if pid == 0:
         try:
             become(account, groups, guard)
-            execute(account, passed, options.program)
+            execute(account, passed.fileno(), options.program)
         finally:
             os._exit(126)
-    os.close(passed)
+    passed.close()
     say(f"started {pid} as {grant.user} for {grant.job!r}, attempt {grant.attempt}")
-    watch(connection, pid)
+    watch(connection, doors, pid, options.node_uid)
 
 
 def become(account: pwd.struct_passwd, groups: list[int], guard: int) -> None:
@@ -331,19 +342,14 @@ def execute(account: pwd.struct_passwd, passed: int, program: list[str]) -> NoRe
     os.execve(program[0], program, environment)
 
 
-def watch(connection: socket.socket, pid: int) -> None:
-    """Wait until the program has ended or the node is gone. Then end everything that the program
-    has left.
-    """
+def watch(node: socket.socket, doors: list[socket.socket], pid: int, node_uid: int) -> None:
+    """Wait until the program has ended, or has to end. Then end everything that it has left."""
     ended = os.pidfd_open(pid)
     with contextlib.suppress(OSError):
-        connection.send(BEGUN)
-        poll = select.poll()
-        poll.register(ended, select.POLLIN)
-        poll.register(connection, select.POLLIN)
-        if ended not in dict(poll.poll()):
-            poll.unregister(connection)
-            poll.poll(PATIENCE_S * 1000)  # the program ends by itself when its node has ended
+        node.send(BEGUN)
+    nodes = [node]
+    if not follow(nodes, doors, ended, node_uid):
+        select.select([ended], [], [], PATIENCE_S)  # it ends by itself when its node has ended
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(ended, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
@@ -354,6 +360,47 @@ def watch(connection: socket.socket, pid: int) -> None:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(left, signal.SIGKILL)
             time.sleep(0.01)
+
+
+def follow(
+    nodes: list[socket.socket], doors: list[socket.socket], ended: int, node_uid: int
+) -> bool:
+    """Wait until the program has ended, and return True; or until it has to end, and return False.
+
+    It has to end when the node sends anything. Without a door it also has to end when the node's
+    connection ends. With a door it goes on then, and the node's next process takes over: whoever
+    came last through the door is the node, if it is the node's account. `nodes`: the node's
+    connection, which stays open until everything has ended; empty while there is no node.
+    """
+    while True:
+        ready, _, _ = select.select([ended, *doors, *nodes], [], [])
+        if ended in ready:
+            return True
+        for one in [one for one in nodes if one in ready]:
+            if said(one) or not doors:
+                return False
+            one.close()
+            nodes.remove(one)
+        for door in doors:
+            with contextlib.suppress(OSError):  # the one who came has already left
+                came, _ = door.accept()
+                is_node = peer_uid(came) == node_uid
+                for left in [*nodes] if is_node else [came]:
+                    left.close()
+                nodes[:] = [came] if is_node else nodes
+
+
+def said(node: socket.socket) -> bytes:
+    """Return a message of the node; b"" at the end of the connection."""
+    with contextlib.suppress(OSError):
+        return node.recv(MOST_ORDER)
+    return b""
+
+
+def peer_uid(connection: socket.socket) -> int:
+    """Return the account at the other end of a connection, as the kernel knows it."""
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int(struct.unpack("3i", peer)[1])
 
 
 def own_children() -> list[int]:
@@ -566,9 +613,7 @@ def serve(door: socket.socket, options: Options) -> NoReturn:
             forgotten = time.monotonic()
             forget_old(options.used, time.time())
         with connection:
-            peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-            _, uid, _ = struct.unpack("3i", peer)
-            if uid != options.node_uid or len(running) >= MOST_RUNNING:
+            if peer_uid(connection) != options.node_uid or len(running) >= MOST_RUNNING:
                 continue  # strangers get no answer
             with contextlib.suppress(OSError):
                 pid = os.fork()

@@ -96,6 +96,10 @@ class EmbeddedNode:
         self._checks = CheckCommands(config.checks, config.session.logs)
         self._adopted = AdoptedCommands(self._command_exited)
         self._commands = CommandClient(self._forks, JobDirectories(config.session.jobs))
+        self._users: UserForks | None = None
+        self._job_files = JobDirectories(config.session.jobs)
+        if config.launch:
+            self._users, self._job_files = self._owned_work()
         self._records = self._kept_records()
         self.is_restarting = False
         """Whether the process ends so that the node's next process continues with its commands."""
@@ -103,7 +107,6 @@ class EmbeddedNode:
         self.has_lost_fork_server = False
         """Whether the fork server has ended for good."""
         self._cluster: ClusterPart | None = None
-        self._users: UserForks | None = None
         self.node: Node[Membership]
         setup = node_setup(config)
         if config.member is None:
@@ -121,15 +124,29 @@ class EmbeddedNode:
             self.node = self._cluster.node
         self._forks.ordered = self.node.fork_watch.ordered
         if self._records is not None:
-            self._forks.adopted = self._adopted
-            earlier = EarlierProcesses(self._records, self._adopted)
-            TakingOver(self.node, earlier, own_time).take_over()
-            self.loop.read_from(self._adopted.fileno, self._adopted.step)
+            self._take_over(self._records)
+
+    def _take_over(self, records: KeptRecords) -> None:
+        """Continue with the members of an earlier process of this node."""
+        if self._users is not None:
+            from phalanx.runtime.node.earlier_accounts import EarlierAccounts
+
+            of_accounts = EarlierAccounts(records, self._config.session.kept, self._users)
+            TakingOver(self.node, of_accounts, own_time).take_over()
+            of_accounts.settle()
+            return
+        self._forks.adopted = self._adopted
+        earlier = EarlierProcesses(records, self._adopted)
+        TakingOver(self.node, earlier, own_time).take_over()
+        self.loop.read_from(self._adopted.fileno, self._adopted.step)
 
     def _kept_records(self) -> KeptRecords | None:
         if not self._config.keeps_commands:
             return None
-        return KeptRecords(self._config.session.kept, self._commands.run_kept, own_time)
+        kept = self._config.session.kept
+        if self._users is not None:
+            return KeptRecords(kept, self._users.run_kept, own_time, self._users.forget)
+        return KeptRecords(kept, self._commands.run_kept, own_time)
 
     def _owned_work(self) -> tuple[UserForks, OwnedJobDirectories]:
         """Return the parts that run jobs under the accounts of their submitters."""
@@ -142,19 +159,16 @@ class EmbeddedNode:
         config, variables = self._config, {}
         if config.shared_dir:  # there, commands in jobs find the head by their accounts
             variables = {SHARED_DIR: config.shared_dir}
+        kept = config.session.kept if config.keeps_commands else ""
         users = UserForks(
-            self.loop, config.launch, files, own_time, self._command_exited, say, variables
+            self.loop, config.launch, files, own_time, self._command_exited, say, variables, kept
         )
         files.admit = users.admit
         return users, files
 
     def _effects(self, reach: Reach) -> NodeEffects:
         session, loop, forks = self._config.session, self.loop, self._forks
-        jobs = JobDirectories(session.jobs)
-        commands: CommandEffects = self._commands
-        if self._config.launch:
-            self._users, jobs = self._owned_work()
-            commands = self._users
+        commands: CommandEffects = self._users or self._commands
         return NodeEffects(
             clock=own_time,
             monotonic=since_boot,
@@ -165,7 +179,7 @@ class EmbeddedNode:
             fork_server=forks,
             commands=commands,
             keeping=self._records or NotKeeping(),
-            job_files=jobs,
+            job_files=self._job_files,
             directories=self._directories,
             memory=SessionMemory(),
             usage=ThreadUsageMeter(),
@@ -244,7 +258,10 @@ class EmbeddedNode:
         if self._forks.keeper is not None:
             self._forks.keeper.end_everything()
         if self._users is not None:
-            self._users.end_everything()
+            if self.goes_on:
+                self._users.leave()
+            else:
+                self._users.end_everything()
         self._devices.end()
         self._mps.end_all()
         self._checks.kill()
@@ -295,7 +312,7 @@ class EmbeddedNode:
         elif self._cluster is not None and self._cluster.is_gateway(connection):
             self._cluster.gateway_lost()
         elif self._users is not None and connection.tag == ACCOUNT:
-            self._users.lost(connection)
+            self._users.server_lost(connection)
         else:
             is_about_token = connection.refusal_status == Status.WRONG_TOKEN
             is_given_up = connection.refusal_status == Status.GIVEN_UP

@@ -2,13 +2,16 @@
 
 phalanx-launch starts a fork server when an account's first member comes with the head's grant. It
 is kept for a while after its last command, so that the next command starts at once.
+
+If the node keeps commands, fork servers with commands continue when the node's process ends. The
+node's next process reaches them through the sockets in the directory of its records.
 """
 
 from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any, Protocol
 
@@ -17,12 +20,16 @@ from phalanx.node.peers import ACCOUNT
 from phalanx.protocol.bundle_messages import Command, Grant, Receivers, StartMember
 from phalanx.protocol.fork_messages import (
     Began,
+    EndKept,
     Exited,
+    ForgetEnds,
     RunCommand,
     SendSignal,
     SignalCommand,
     decode_body,
 )
+from phalanx.runtime.node.earlier_accounts import MOST_BYTES, Reached
+from phalanx.runtime.os import account_doors
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.fork_client import run_command
 from phalanx.runtime.os.job_files import JobDirectories
@@ -32,10 +39,6 @@ KEPT_S = 900.0
 KILLED_S = 5.0
 """Seconds within which the fork server of an account must carry out a kill. If it does not, the
 account loses all its work here, because it may have stopped its fork server.
-"""
-MOST_BYTES = 1 << 20
-"""The largest frame, in bytes, that a fork server may send. It is limited because the fork server
-belongs to another user.
 """
 MOST_CPU_S = 1e12
 LAUNCH = "/run/phalanx-launch/socket"
@@ -79,6 +82,8 @@ class _Server:
         self.processes: set[bytes] = set()
         self.begun: set[bytes] = set()
         self.kept_until = 0.0
+        self.remembered: set[bytes] = set()
+        """Processes whose ends the fork server remembers until the head knows them."""
         self.killed_since: dict[bytes, float] = {}
         """For each process that was ordered to be killed and still lives: the time of the order."""
         self.why = NO_LAUNCH
@@ -98,11 +103,14 @@ class UserForks:
         exited: Callable[[Exited], None],
         note: Note,
         variables: dict[str, str] | None = None,
+        kept: str = "",
     ) -> None:
         """`launch`: the socket of phalanx-launch. `exited` is called with the ends of processes.
-        `variables`: the variables that commands get in addition to their own.
+        `variables`: the variables that commands get in addition to their own. `kept`: the directory
+        of the node's records; "" if all commands end with the node.
         """
         self._variables = variables or {}
+        self._kept = kept
         self._loop = loop
         self._launch = launch
         self._directories = directories
@@ -125,7 +133,21 @@ class UserForks:
             server.kept_until = self._clock() + order.rest_s + KEPT_S
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
-        """Run a command of a member under the member's account."""
+        """Run a command of a member under the member's account. It ends with the node."""
+        self._run(process, order, command, log, is_kept=False)
+
+    def run_kept(
+        self, process: bytes, order: StartMember, command: Command, log: str, exit_file: str
+    ) -> None:
+        """Run a command that continues when the node's process ends.
+
+        The account's fork server remembers how it ends, so it needs no exit file.
+        """
+        self._run(process, order, command, log, is_kept=True)
+
+    def _run(
+        self, process: bytes, order: StartMember, command: Command, log: str, *, is_kept: bool
+    ) -> None:
         grant = order.grant
         server = None if grant is None else self._servers.get(grant.uid)
         if grant is None or grant.refusal:
@@ -135,11 +157,11 @@ class UserForks:
         elif server is None:
             self._fail(process, NO_LAUNCH, is_nodes=True)
         else:
-            server.processes.add(process)
-            self._of_process[process] = server
+            self._know(server, process)
             server.kept_until = max(server.kept_until, self._clock() + KEPT_S)
             run = run_command(self._directories, process, order, command, log)
             run.variables = self._variables | run.variables
+            run.is_kept = is_kept
             server.connection.post(run)
 
     def terminate(self, process: bytes) -> None:
@@ -157,6 +179,17 @@ class UserForks:
         """Send a command a signal."""
         self._post(process, SignalCommand(process, number, to))
 
+    def forget(self, processes: Collection[bytes]) -> None:
+        """Let the fork servers forget how these processes ended, because the head knows it."""
+        for server in self._servers.values():
+            if ended := server.remembered.intersection(processes):
+                server.remembered -= ended
+                server.connection.post(ForgetEnds(sorted(ended)))
+
+    def _know(self, server: _Server, process: bytes) -> None:
+        server.processes.add(process)
+        self._of_process[process] = server
+
     def _post(self, process: bytes, order: RunCommand | SendSignal | SignalCommand) -> None:
         server = self._of_process.get(process)
         if server is not None:
@@ -171,24 +204,60 @@ class UserForks:
         """Ask phalanx-launch for the fork server of an account. Returns None if phalanx-launch is
         not running.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         door.setblocking(False)
-        with theirs:
-            try:
-                door.connect(self._launch)
-                socket.send_fds(door, [grant.signed], [theirs.fileno()])
-            except OSError as error:
-                self._note(f"{NO_LAUNCH}: {error.strerror}")
+        theirs: tuple[socket.socket, ...] = ()
+        try:
+            ours, theirs = self._sockets(grant.uid)
+            door.connect(self._launch)
+            socket.send_fds(door, [grant.signed], [one.fileno() for one in theirs])
+        except OSError as error:
+            self._note(f"{NO_LAUNCH}: {error.strerror}")
+            if theirs:
                 ours.close()
-                door.close()
-                return None
+            door.close()
+            return None
+        finally:
+            for one in theirs:
+                one.close()
         connection = Connection(ours, decode=decode_body, limit=MOST_BYTES)
-        connection.tag = ACCOUNT
-        server = self._servers[grant.uid] = _Server(grant, connection, door)
-        self._loop.watch(connection)
-        self._loop.read_from(door.fileno(), partial(self._told, server))
+        return self._add(_Server(grant, connection, door))
+
+    def _sockets(self, uid: int) -> tuple[socket.socket, tuple[socket.socket, ...]]:
+        """Return this node's connection to the fork server of an account, and the sockets that
+        phalanx-launch gets. Raises OSError.
+        """
+        if not self._kept:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            return ours, (theirs,)
+        sockets = account_doors.listen(self._kept, uid)
+        return account_doors.connect_to_server(self._kept, uid), sockets
+
+    def _add(self, server: _Server) -> _Server:
+        server.connection.tag = ACCOUNT
+        self._servers[server.grant.uid] = server
+        self._loop.watch(server.connection)
+        self._loop.read_from(server.door.fileno(), partial(self._told, server))
         return server
+
+    def take_over(self, grant: Grant, found: Reached, wanted: Collection[bytes]) -> None:
+        """Continue with the fork server of an account that an earlier process of this node has
+        started. Of its commands, only the wanted ones continue.
+        """
+        server = self._add(_Server(grant, found.connection, found.door))
+        server.why = ""
+        server.kept_until = self._clock() + KEPT_S
+        for began in found.commands.running:
+            self._know(server, began.process)
+            if began.pid:
+                server.begun.add(began.process)
+            if began.process not in wanted:
+                self.kill(began.process)
+        for ended in found.commands.ended:
+            server.remembered.add(ended.process)
+            if ended.process in wanted:
+                self._failed.append(_believable(ended))
+        self.forget([one.process for one in found.commands.ended if one.process not in wanted])
 
     def _told(self, server: _Server) -> None:
         """Read the answer of phalanx-launch, or its message that the fork server and all its
@@ -206,6 +275,10 @@ class UserForks:
             server.is_jobs_fault = True
         self._end(server)
 
+    def lost(self, processes: Iterable[bytes]) -> None:
+        """Report that these processes were killed together with their fork server."""
+        self._failed += [Exited(one, -1, -_KILL, is_parent_killed=True) for one in processes]
+
     def _end(self, server: _Server) -> None:
         """Close all connections to an account's fork server. Then phalanx-launch ends what runs
         there.
@@ -214,6 +287,11 @@ class UserForks:
             return
         del self._servers[server.grant.uid]
         self._loop.unregister(server.door.fileno())
+        if self._kept:  # otherwise the end of the connections is order enough
+            server.connection.send(EndKept())
+            with contextlib.suppress(OSError):  # it has ended already
+                server.door.send(account_doors.END)
+            account_doors.forget(self._kept, server.grant.uid)
         server.door.close()
         self._loop.forget(server.connection)
         for process in sorted(server.processes):
@@ -221,9 +299,9 @@ class UserForks:
             if server.why:
                 self._fail(process, server.why, is_nodes=not server.is_jobs_fault)
             else:
-                self._failed.append(Exited(process, -1, -_KILL, is_parent_killed=True))
+                self.lost([process])
 
-    def lost(self, connection: Connection) -> None:
+    def server_lost(self, connection: Connection) -> None:
         """Handle the end of a connection to a fork server of an account."""
         server = self._of(connection)
         if server is not None and not server.why:
@@ -254,9 +332,9 @@ class UserForks:
             server.begun.add(message.process)
             return message
         self._ended(server, message.process)
-        message.is_shortage = False
-        is_time = 0 <= message.cpu_s < MOST_CPU_S and message.memory >= 0
-        return message if is_time else Exited(message.process, message.pid, message.code)
+        if self._kept:
+            server.remembered.add(message.process)
+        return _believable(message)
 
     def _lied(self, server: _Server) -> None:
         self._note(
@@ -282,6 +360,11 @@ class UserForks:
                 self._end(server)
         self.report()
 
+    def leave(self) -> None:
+        """Send what is posted, because the node's next process takes over."""
+        for server in self._servers.values():
+            server.connection.flush()
+
     def end_everything(self) -> None:
         """End all work of accounts, because the node ends."""
         for server in list(self._servers.values()):
@@ -294,3 +377,12 @@ class UserForks:
         failed, self._failed = self._failed, []
         for one in failed:
             self._exited(one)
+
+
+def _believable(message: Exited) -> Exited:
+    """Return the report of an account's fork server that one of its processes has ended, without
+    what the account may not say.
+    """
+    message.is_shortage = False
+    is_time = 0 <= message.cpu_s < MOST_CPU_S and message.memory >= 0
+    return message if is_time else Exited(message.process, message.pid, message.code)

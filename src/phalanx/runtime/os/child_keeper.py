@@ -20,7 +20,14 @@ from functools import partial
 import msgspec
 
 from phalanx.model.shortages import is_shortage
-from phalanx.protocol.fork_messages import EndKept, Exited, SendSignal, SignalCommand, decode_body
+from phalanx.protocol.fork_messages import (
+    Began,
+    EndKept,
+    Exited,
+    SendSignal,
+    SignalCommand,
+    decode_body,
+)
 from phalanx.runtime.os.child import Child, is_end_written, send_signal
 from phalanx.runtime.os.command_groups import find_command_groups
 from phalanx.runtime.os.connection import Connection
@@ -61,13 +68,11 @@ class ChildKeeper:
         -1, they end together with this process. `node`: the pid of the node; 0 stands for this
         process's parent.
         """
-        self.node = Connection(sock, decode=decode_body)
         self.lifeline, self._own_end = (lifeline, -1) if lifeline >= 0 else os.pipe()
         self._groups = find_command_groups(node or os.getppid())
         keep_descendants()
         self._epoll = select.epoll()
-        self._epoll.register(sock.fileno(), select.EPOLLIN)
-        self.node.on_writable = self._want_writable
+        self.follow(Connection(sock, decode=decode_body))
         self._readers: dict[int, Callable[[], None]] = {}
         self._children: dict[bytes, Child] = {}
         self._ends_orphans = False
@@ -81,6 +86,12 @@ class ChildKeeper:
         self._ends_kept = False
         self._continue_at = 0.0
         self._look_at = 0.0
+
+    def follow(self, node: Connection) -> None:
+        """Take orders from this connection, and report over it."""
+        self.node = node
+        self._epoll.register(node.fileno, select.EPOLLIN)
+        node.on_writable = self._want_writable
 
     def round(self, patience_s: float | None) -> bool:
         """Handle the events that have arrived, or that arrive within this time. Returns False if
@@ -188,7 +199,11 @@ class ChildKeeper:
     def report_failure(self, process: bytes, error: OSError) -> None:
         """Report that a process could not be started."""
         reason = f"no process could be started for it: {error.strerror}"
-        self.node.post(Exited(process, 0, 1, reason, is_shortage=is_shortage(error)))
+        self.report(Exited(process, 0, 1, reason, is_shortage=is_shortage(error)))
+
+    def report(self, message: Began | Exited) -> None:
+        """Report the beginning or the end of a process to the node."""
+        self.node.post(message)
 
     def _send(self, child: Child, number: int) -> None:
         """Send a signal to a command and all processes that it has started, or to one worker."""
@@ -281,7 +296,7 @@ class ChildKeeper:
         # this process tells nothing about the program.
         is_more = used.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         cpu_s, memory = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 if is_more else 0
-        self.node.post(
+        self.report(
             Exited(
                 child.process,
                 child.pid,

@@ -53,14 +53,18 @@ class ForkServer(ChildKeeper):
     def serve(self) -> None:
         """Run until the node is gone."""
         keeps = os.path.isdir(self._session.kept)
-        for number in PASSED_OVER:
-            if signal.getsignal(number) == signal.SIG_DFL:
-                # a program that is started has the default handler
-                signal.signal(number, lambda *_: None)
+        self.pass_signals_over()
         while self.round(self.patience_s()):
             pass
         self.end_everything()
         sessions.leave(self._session, is_over=self._ends_kept, keeps=keeps)
+
+    def pass_signals_over(self) -> None:
+        """Handle signals that work may send to its parent, so that they do not end this process."""
+        for number in PASSED_OVER:
+            if signal.getsignal(number) == signal.SIG_DFL:
+                # a program that is started has the default handler
+                signal.signal(number, lambda *_: None)
 
     def on_message(self, message: msgspec.Struct) -> None:
         """Handle an order of the node."""
@@ -148,7 +152,7 @@ class ForkServer(ChildKeeper):
             self.give_up(child, error)
             return False
         shield = 0 if child.shield is None else child.shield.pid
-        self.node.post(Began(child.process, child.pid, shield))
+        self.report(Began(child.process, child.pid, shield))
         return True
 
     def give_up(self, child: Child, error: OSError) -> None:

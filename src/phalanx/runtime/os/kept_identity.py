@@ -67,4 +67,9 @@ def is_waited_for(kept: str) -> bool:
         return False
     if time.time() - os.stat(kept).st_mtime < WAITS_S:
         return True
-    return any(is_held(os.path.join(kept, name)) for name in os.listdir(kept))
+    if any(is_held(os.path.join(kept, name)) for name in os.listdir(kept)):
+        return True
+    # imported here because hardly any command comes so far
+    from phalanx.runtime.os.account_doors import has_account_with_work
+
+    return has_account_with_work(kept)

@@ -37,13 +37,15 @@ class KeptRecords:
         directory: str,
         start: Callable[[bytes, StartMember, Command, str, str], None],
         clock: Callable[[], float],
+        forgot: Callable[[list[bytes]], None] = lambda processes: None,
     ) -> None:
         """`start` starts a command, with the path of its exit file. `clock` returns the time of the
-        node's clock in seconds.
+        node's clock in seconds. `forgot` is called with processes whose ends the head knows.
         """
         self._directory = directory
         self._start = start
         self._clock = clock
+        self._forgot = forgot
         self._processes: dict[AttemptOf, list[bytes]] = {}
 
     # ---- Keeping -----------------------------------------------------------------------------
@@ -63,9 +65,11 @@ class KeptRecords:
     def forget(self, attempts: Collection[AttemptOf]) -> None:
         """Delete the records of these attempts."""
         for attempt in attempts:
-            for process in self._processes.pop(attempt, ()):
+            processes = self._processes.pop(attempt, [])
+            for process in processes:
                 _unlink(self.exit_file(process))
             _unlink(self._path(attempt))
+            self._forgot(processes)
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
         """Start a command of a member that has a record."""

@@ -22,11 +22,11 @@ from phalanx.runtime.os.session import Session
 from phalanx.runtime.os.system import boot_id
 
 
-def create(base: str | None, head: str, name: str) -> Session:
+def create(base: str | None, head: str, name: str, has_users: bool = False) -> Session:
     """Make the session of a node. If the node's earlier process has left members, the session
     continues with them.
 
-    `head` and `name`: see `kept_identity.Identity`.
+    `head` and `name`: see `kept_identity.Identity`. `has_users`: see `session.create`.
     """
     root = sessions.runtime_root(base)
     wanted = Identity(boot=boot_id(), head=head, name=name)
@@ -36,7 +36,7 @@ def create(base: str | None, head: str, name: str) -> Session:
             if known is not None and known.is_same_node(wanted) and known.boot == wanted.boot:
                 with contextlib.suppress(OSError, ValueError, KeyError):
                     return _go_on(directory)
-    session = sessions.create(base)
+    session = sessions.create(base, has_users)
     os.mkdir(session.kept, 0o700)
     return session
 
@@ -100,6 +100,7 @@ def end_members(root: str) -> None:
     """End the members of all sessions whose processes have ended, because no node will continue
     with them.
     """
+    from phalanx.runtime.os.account_doors import end_accounts
     from phalanx.runtime.os.adopted_commands import end_command
     from phalanx.runtime.os.command_groups import find_command_groups
     from phalanx.runtime.os.exit_files import read_exit_file
@@ -109,6 +110,7 @@ def end_members(root: str) -> None:
         for directory in _dead(root):
             kept = os.path.join(directory, sessions.KEPT)
             sessions.end_helpers(kept)
+            end_accounts(kept)
             for process in kept_records.processes_in(kept):
                 path = os.path.join(kept, kept_records.EXIT + process.hex())
                 if (begun := read_exit_file(path)) is not None:
