@@ -342,7 +342,7 @@ class Head:
             self._clock_stepped(step_s)
         watching = (
             self.nodes, self.draining, self.events, self.state, self.logs, self.node_use,
-            self.event_log,
+            self.event_log, self.tokens,
         )  # fmt: skip
         for part in (*watching, self.actor_table, self.actors, self.group_table, self.gangs):
             with self.internal_errors.kept_apart("tick"):

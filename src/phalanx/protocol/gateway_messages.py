@@ -61,6 +61,8 @@ class KnowTokens(msgspec.Struct, array_like=True, tag=4):
     tokens: dict[str, list[bytes]]
     nodes: list[str] = []
     """The ids of the tokens that are keys of nodes."""
+    expired: list[str] = []
+    """The ids of the tokens whose open connections must end."""
 
 
 class Admit(msgspec.Struct, array_like=True, tag=5):

@@ -56,8 +56,8 @@ class Tokens:
         wall: Callable[[], float],
         changed: Callable[[Hashes], None],
     ) -> None:
-        """`changed` tells the gateway which tokens are valid, and closes the connections of all
-        other tokens.
+        """`changed` tells the gateway which tokens are known, and closes the connections of tokens
+        that were revoked or have expired.
         """
         self._state_store = state_store
         self._wall = wall
@@ -65,12 +65,30 @@ class Tokens:
         self._rows: dict[str, TokenRow] = {}
         self._names: dict[str, str] = {}
         """The names of tokens by their ids."""
+        self._expiring: set[str] = set()
+        """The ids of tokens that expire, and had not expired when `tick` last looked."""
 
     def restore(self, rows: Iterable[TokenRow]) -> None:
         """Restore stored tokens."""
         for row in rows:
             self._rows[row.name] = row
             self._names[row.id] = row.name
+        self._expiring = {row.id for row in self._rows.values() if row.expires is not None}
+
+    def tick(self, now: float) -> None:
+        """Close the connections of tokens that have just expired. The expiry is a time of day, so
+        the clock of `rights` decides, and not `now`.
+        """
+        if ended := self._expiring.intersection(self.expired()):
+            self._expiring -= ended
+            self._changed(self.hashes())
+
+    def expired(self) -> list[str]:
+        """Return the ids of the tokens that have expired. Their holders may connect, and get that
+        reason as the answer to each request.
+        """
+        now, rows = self._wall(), self._rows.values()
+        return [row.id for row in rows if row.expires is not None and now >= row.expires]
 
     def hashes(self) -> Hashes:
         """Return the hashes of all tokens by their ids."""
@@ -188,6 +206,8 @@ class Tokens:
             hashes=(_hash(secret_hash),),
         )
         self._names[token_id] = name
+        if expires is not None:
+            self._expiring.add(token_id)
         self._put(row)
         self._changed(self.hashes())
         return self._info(row)
@@ -207,6 +227,7 @@ class Tokens:
             return
         row = self._need(name)
         del self._rows[name], self._names[row.id]
+        self._expiring.discard(row.id)
         self._state_store.keep(TABLE, name.encode(), None)
         self._changed(self.hashes())
 

@@ -269,7 +269,8 @@ class Gateway:
                 token.encode(): hashes for token, hashes in message.tokens.items()
             }
             self._listener.node_keys = frozenset(one.encode() for one in message.nodes)
-            self._clients.know(self._listener.tokens)
+            expired = {one.encode() for one in message.expired}
+            self._clients.know(self._listener.tokens.keys() - expired)
         elif isinstance(message, Admit):
             self._clients.admit(message)
         elif isinstance(message, GivenUp):

@@ -243,12 +243,15 @@ class HeadProcess:
         self._control.answering.answer_visitor(connection, ask)
 
     def _know_tokens(self, hashes: Hashes) -> None:
-        """Tell the gateway the valid tokens, and end the connections of tokens that are no longer
-        valid.
+        """Tell the gateway the known tokens, and end the connections of tokens that were revoked or
+        have expired.
         """
-        self._gateway.post(KnowTokens(hashes, self._control.tokens.node_ids()))
+        tokens = self._control.tokens
+        expired = tokens.expired()
+        self._gateway.post(KnowTokens(hashes, tokens.node_ids(), expired))
+        valid = hashes.keys() - expired
         for connection in list(self._with_tokens.values()):
-            if (connection.token or connection.node_key) not in hashes:
+            if (connection.token or connection.node_key) not in valid:
                 self._loop.lose(connection)
 
     def _admit(self, admit: Admit) -> None:

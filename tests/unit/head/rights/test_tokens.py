@@ -73,6 +73,35 @@ def test_two_secrets_are_valid_after_a_rotation(place: Place) -> None:
     assert place.told[-1] == {ID: [THIRD, OTHER]}
 
 
+def test_an_expiry_ends_open_connections_once(place: Place) -> None:
+    place.boss.ask(CreateToken("ci", ID, HASH, expires=2_000.0))
+    place.boss.ask(CreateToken("stays", "f" * 16, OTHER))
+    place.head.on_tick(0.0)
+    assert len(place.told) == 2 and place.head.tokens.expired() == []
+    place.clock.time_s += 999.0
+    place.head.on_tick(0.0)
+    assert len(place.told) == 2
+    place.clock.time_s += 1.0
+    place.head.on_tick(0.0)
+    place.head.on_tick(0.0)
+    assert len(place.told) == 3 and place.head.tokens.expired() == [ID]
+    assert ID in place.told[-1], "the holder still hears why"
+    with pytest.raises(AuthenticationError, match="has expired"):
+        place.holder().ask(ListTokens())
+
+
+def test_a_restarted_head_ends_connections_of_tokens_that_expire_later() -> None:
+    told: list[dict[str, list[bytes]]] = []
+    clock = ManualClock(1_000.0)
+    tokens = Tokens(StateStore(lambda change: None), clock.wall, told.append)
+    tokens.restore([TokenRow(id=ID, name="ci", role="user", expires=1_500.0, hashes=(HASH,))])
+    tokens.tick(0.0)
+    assert not told
+    clock.time_s += 500.0
+    tokens.tick(0.0)
+    assert tokens.expired() == [ID] and len(told) == 1
+
+
 def test_a_revoked_token_has_no_right_at_all(place: Place) -> None:
     place.boss.ask(CreateToken("ci", ID, HASH))
     ci = place.holder()
