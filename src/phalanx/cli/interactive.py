@@ -30,6 +30,7 @@ from phalanx.cli.attached import Program, follow
 from phalanx.cli.ending import Ended
 from phalanx.cli.forwarding import serve_port
 from phalanx.cli.gpu_options import GpuMemory, Gpus, GpuShare, gpu_fields
+from phalanx.cli.member_options import Cpus, Memory, Queue, Quiet, Time
 from phalanx.cli.new_names import NewName
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
@@ -41,13 +42,11 @@ from phalanx.protocol.requests.jobs import GetJob, ListJobs
 from phalanx.protocol.requests.steps import AttachMember, BeginStep, RunStep
 from phalanx.runtime.os.accounts import current_umask
 
-Address = Annotated[
-    str | None,
-    Option(
-        help="Address of the head (HOST:PORT). Default: PHALANX_ADDRESS, the current login, or "
-        "the cluster on this machine."
-    ),
-]
+_ADDRESS = (
+    "Address of the head (HOST:PORT). Default: PHALANX_ADDRESS, the current login, or the cluster "
+    "on this machine."
+)
+Address = Annotated[str | None, Option(help=_ADDRESS)]
 
 
 # ---- jobs with streams -------------------------------------------------------------------------
@@ -223,55 +222,16 @@ def alloc(
             help="Number of members; they get their resources together or not at all.",
         ),
     ] = 1,
-    cpus: Annotated[
-        float, Option(min=0, rich_help_panel=panels.RESOURCES, help="CPUs for each member.")
-    ] = 1,
+    cpus: Cpus = 1,
     gpus: Gpus = "0",
     gpu_memory: GpuMemory = None,
     gpu_share: GpuShare = None,
-    memory: Annotated[
-        str | None,
-        Option(
-            rich_help_panel=panels.RESOURCES,
-            help="Memory for each member, such as 4Gi, 512MiB or 1.5GiB.",
-        ),
-    ] = None,
-    queue: Annotated[
-        str,
-        Option(
-            "--queue",
-            "-q",
-            rich_help_panel=panels.PLACEMENT,
-            help="Queue that the allocation waits in.",
-        ),
-    ] = "default",
+    memory: Memory = None,
+    queue: Queue = "default",
     name: NewName = None,
-    limit: Annotated[
-        str | None,
-        Option(
-            "--time",
-            "-t",
-            rich_help_panel=panels.TIME,
-            help="Time limit of the allocation: 2h30m, 90s, 1-12:00 (days-hours:minutes) or 90 "
-            "(minutes).",
-        ),
-    ] = None,
-    quiet: Annotated[
-        bool,
-        Option(
-            "--quiet",
-            rich_help_panel=panels.OUTPUT,
-            help="Print no messages while the allocation waits.",
-        ),
-    ] = False,
-    address: Annotated[
-        str | None,
-        Option(
-            rich_help_panel=panels.CLUSTER,
-            help="Address of the head (HOST:PORT). Default: PHALANX_ADDRESS, the current login, "
-            "or the cluster on this machine.",
-        ),
-    ] = None,
+    limit: Time = None,
+    quiet: Quiet = False,
+    address: Annotated[str | None, Option(rich_help_panel=panels.CLUSTER, help=_ADDRESS)] = None,
 ) -> None:
     """Hold resources for steps while a command runs on this machine; release them when it ends.
 

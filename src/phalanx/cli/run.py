@@ -32,6 +32,7 @@ from phalanx.cli.gpu_options import (
     gpu_fields,
 )
 from phalanx.cli.job_view import WELL, how_it_ended
+from phalanx.cli.member_options import Cpus, Memory, Queue, Quiet, Time
 from phalanx.cli.new_names import NewName
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, ask, fail
@@ -61,28 +62,14 @@ def run(
             "--gang.",
         ),
     ] = None,
-    cpus: Annotated[
-        float, Option(min=0, rich_help_panel=panels.RESOURCES, help="CPUs for each member.")
-    ] = 1,
+    cpus: Cpus = 1,
     gpus: Gpus = "0",
     gpu_memory: GpuMemory = None,
     gpu_memory_limit: GpuMemoryLimit = None,
     gpu_share: GpuShare = None,
     gpu_compute: GpuCompute = None,
-    memory: Annotated[
-        str | None,
-        Option(
-            rich_help_panel=panels.RESOURCES,
-            help="Memory for each member, such as 4Gi, 512MiB or 1.5GiB; a member that uses more "
-            "is killed.",
-        ),
-    ] = None,
-    queue: Annotated[
-        str,
-        Option(
-            "--queue", "-q", rich_help_panel=panels.PLACEMENT, help="Queue that the job waits in."
-        ),
-    ] = "default",
+    memory: Memory = None,
+    queue: Queue = "default",
     priority: Annotated[
         int,
         Option(
@@ -99,16 +86,7 @@ def run(
             help="Number of times the job starts again after a failure; -1 for no limit.",
         ),
     ] = 0,
-    limit: Annotated[
-        str | None,
-        Option(
-            "--time",
-            "-t",
-            rich_help_panel=panels.TIME,
-            help="Time limit of each run of the job: 2h30m, 90s, 1-12:00 (days-hours:minutes) or "
-            "90 (minutes).",
-        ),
-    ] = None,
+    limit: Time = None,
     begin: Annotated[
         str | None,
         Option(
@@ -272,14 +250,7 @@ def run(
             help="Give the command a terminal, for example for `phalanx run --pty -- bash`.",
         ),
     ] = False,
-    quiet: Annotated[
-        bool,
-        Option(
-            "--quiet",
-            rich_help_panel=panels.OUTPUT,
-            help="Print no messages while the job waits.",
-        ),
-    ] = False,
+    quiet: Quiet = False,
     address: PanelAddress = None,
 ) -> None:
     """Run a command as a gang, print its output, and exit with its exit code.

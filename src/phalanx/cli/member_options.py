@@ -1,0 +1,37 @@
+"""Options of commands that start members: what each member holds, and how the job waits."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from phalanx.cli import panels
+from phalanx.cli.options import Option
+
+Cpus = Annotated[
+    float, Option(min=0, rich_help_panel=panels.RESOURCES, help="CPUs for each member.")
+]
+Memory = Annotated[
+    str | None,
+    Option(
+        rich_help_panel=panels.RESOURCES,
+        help="Memory for each member, such as 4Gi, 512MiB or 1.5GiB; a member that uses more is "
+        "killed.",
+    ),
+]
+Queue = Annotated[
+    str, Option("--queue", "-q", rich_help_panel=panels.PLACEMENT, help="Queue to wait in.")
+]
+Time = Annotated[
+    str | None,
+    Option(
+        "--time",
+        "-t",
+        rich_help_panel=panels.TIME,
+        help="Time limit, counted from each start: 2h30m, 90s, 1-12:00 (days-hours:minutes) or 90 "
+        "(minutes).",
+    ),
+]
+Quiet = Annotated[
+    bool,
+    Option("--quiet", rich_help_panel=panels.OUTPUT, help="Print no messages while waiting."),
+]
