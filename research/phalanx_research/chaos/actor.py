@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from functools import partial
 from typing import Any, Protocol
 
@@ -106,8 +106,8 @@ class SimActor:
 
     # ---- HostedActor -------------------------------------------------------------------------
 
-    def receive(self, connection: Connection, call: Call) -> None:
-        self._calls.received.append((connection, call))
+    def receive(self, connection: Connection, calls: Iterable[Call]) -> None:
+        self._calls.received.extend((connection, call) for call in calls)
 
     def waiting(self) -> list[AssignedWork]:
         """Return the calls that have not started."""

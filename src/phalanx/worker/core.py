@@ -6,7 +6,7 @@ The executor of user code asks for the next task, and reports when the task has 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from phalanx.model.ids import PREFIX_BYTES
@@ -60,8 +60,8 @@ class Node(Protocol):
 class HostedActor(Protocol):
     """The actor that this worker has become."""
 
-    def receive(self, connection: Connection, call: Call) -> None:
-        """Handle a new call."""
+    def receive(self, connection: Connection, calls: Iterable[Call]) -> None:
+        """Handle new calls, in order."""
         ...
 
     def cancel(self, key: Key) -> None:
@@ -171,7 +171,7 @@ class WorkerCore:
             if message.inputs:  # type: ignore[union-attr]
                 self._prefetch(message.inputs)  # type: ignore[union-attr]
             if self.actor is not None:
-                self.actor.receive(connection, message)  # type: ignore[arg-type]
+                self.actor.receive(connection, (message,))  # type: ignore[arg-type]
             return True
         if kind is Task:
             if message.inputs:  # type: ignore[union-attr]
@@ -186,8 +186,7 @@ class WorkerCore:
             return True
         if kind is Calls:
             if self.actor is not None:
-                for call in calls_of(message):  # type: ignore[arg-type]
-                    self.actor.receive(connection, call)
+                self.actor.receive(connection, calls_of(message))  # type: ignore[arg-type]
             return True
         return self._handle_rare(connection, message)
 

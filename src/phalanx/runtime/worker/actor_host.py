@@ -9,7 +9,7 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from types import GeneratorType
 from typing import Any, NoReturn
 
@@ -226,9 +226,11 @@ class ActorHost:
         """Return the calls that have not begun."""
         return self._calls.waiting()
 
-    def receive(self, connection: assigned.Connection, call: Call) -> None:
-        """Handle a new call. This runs in the thread that leads the reactor."""
-        self._calls.received.append((connection, call))
+    def receive(self, connection: assigned.Connection, calls: Iterable[Call]) -> None:
+        """Handle new calls. This runs in the thread that leads the reactor."""
+        received = self._calls.received
+        for call in calls:
+            received.append((connection, call))
         self._wake()
 
     def _wake(self) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 from phalanx.errors import AsyncioActorExit, WorkerExit
@@ -47,12 +48,13 @@ class AsyncActorHost(ActorHost):
             self._loop.call_soon_threadsafe(self._end_if_drained)
         self._wake()
 
-    def receive(self, connection: assigned.Connection, call: Call) -> None:
-        """Handle a new call. This runs in the thread that leads the reactor."""
-        if self._loop is not None:
+    def receive(self, connection: assigned.Connection, calls: Iterable[Call]) -> None:
+        """Handle new calls. This runs in the thread that leads the reactor."""
+        if self._loop is None:
+            super().receive(connection, calls)
+            return
+        for call in calls:
             self._begin_async((connection, call))
-        else:
-            super().receive(connection, call)
 
     def cancel(self, key: Key) -> None:
         """Cancel a call, because its caller no longer wants the result."""
