@@ -5,7 +5,7 @@ Ray's programs work.
 from __future__ import annotations
 
 import contextlib
-from pickle import PicklingError
+from _pickle import PicklingError  # pickle's own class; `import pickle` is slow
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 

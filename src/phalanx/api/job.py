@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
-import shlex
 import string
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 
 from phalanx.api.directories import default_directory
@@ -201,7 +197,7 @@ class Job:
         words = self._words()
         engine = current()
         defaults = {
-            "name": _name_for(words),
+            "name": _name_for(words) if self.name is None else "",
             "queue": (engine.queue if engine is not None else "") or DEFAULT_QUEUE,
             "priority": engine.priority if engine is not None else 0,
             "min_members": self.members,
@@ -238,6 +234,8 @@ class Job:
         variables = {**(given.get("env_vars") or {}), **(self.env or {})}
         if environment is not None and environment.tool != IMAGE:
             # The tasks of a driver that is this job have the environment, too.
+            import json  # few jobs have an environment
+
             of_job = json.dumps({"runtime_env": reference(environment)})
             variables.setdefault(JOB_CONFIG, of_job)
         process = Process(
@@ -290,9 +288,11 @@ class Job:
         )
 
     def _annotations(self) -> tuple[tuple[str, str], ...]:
+        if self.movable is None:
+            return ()
         from phalanx.scheduler.cycle.move_terms import MOVABLE, terms_fault
 
-        found = () if self.movable is None else ((MOVABLE, self.movable),)
+        found = ((MOVABLE, self.movable),)
         wrong = terms_fault(found)
         if wrong is not None:
             raise ValueError(f"Job: movable={self.movable!r}: {wrong[1]}.")
@@ -436,6 +436,10 @@ def _literal(text: str) -> str:
 
 
 def _name_for(words: Sequence[str]) -> str:
+    # Imported here, because commands that submit a job often have a name for it.
+    import shlex
+    from pathlib import Path
+
     first = words[-1].split() if words[0] == "sh" else list(words)
     stem = Path(shlex.split(first[0])[0] if first else "job").stem.lower()
     kept = "".join(c for c in stem if c.isascii() and c.isalnum())[:_LONGEST_STEM] or "job"
@@ -446,4 +450,6 @@ def _random_end() -> str:
     """Return a random end for a job's name. Even among millions of jobs, most likely no other job
     has the same.
     """
+    import secrets
+
     return "".join(secrets.choice(_DRAWN_FROM) for _ in range(_DRAWN))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
-from phalanx.manifests.queue_rules import Fault
+from phalanx.manifests.findings import Fault
 from phalanx.model.jobs.arrays import (
     MAX_ELEMENTS,
     MAX_INDEX,

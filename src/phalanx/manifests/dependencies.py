@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from phalanx.manifests.findings import Fault
 from phalanx.manifests.names import object_fault, shown
-from phalanx.manifests.queue_rules import Fault
 from phalanx.model.jobs.dependencies import (
     AFTER,
     AFTER_CORR,

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from phalanx.manifests.document import Text
 from phalanx.manifests.findings import Report
 from phalanx.manifests.quantities import HOUSE, is_not_here, quantity
-from phalanx.manifests.text import Text
 from phalanx.model.nearest import nearest
 from phalanx.model.options import LARGEST_NUMBER
 

@@ -32,6 +32,16 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{line}{where + ': ' if where else ''}{self.reason}"
 
 
+class Fault(msgspec.Struct, frozen=True):
+    """A broken rule: the field, the rule's name for scripts, and a sentence with the allowed
+    values.
+    """
+
+    path: tuple[str | int, ...]
+    code: str
+    reason: str
+
+
 class Report:
     """Errors and warnings in the order in which they were found."""
 

@@ -8,9 +8,9 @@ import msgspec
 
 from phalanx.manifests.arrays import array_faults
 from phalanx.manifests.dependencies import dependency_faults
+from phalanx.manifests.findings import Fault
 from phalanx.manifests.licenses import license_faults
 from phalanx.manifests.names import free_fault, member_fault, object_fault
-from phalanx.manifests.queue_rules import Fault
 from phalanx.manifests.timing import timing_faults
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.options import LARGEST_NUMBER, amount_fault

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from phalanx.manifests.fields import Fields
-from phalanx.manifests.queue_rules import Fault
+from phalanx.manifests.findings import Fault
 from phalanx.model.reservations import MAX_COUNT
 
 MAX_KINDS = 100

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from phalanx.manifests.findings import Fault
 from phalanx.manifests.idle_rules import ANNOTATION, read_idle_rule
 from phalanx.manifests.names import subdomain_fault
 from phalanx.manifests.people_lists import ADMIN, SUBMIT, read_people
@@ -28,16 +29,6 @@ MAX_DEPTH = 5
 PROTECTED = (ROOT, DEFAULT)
 NAMED = 10
 """The largest number of existing queues that the error for an unknown name lists."""
-
-
-class Fault(msgspec.Struct, frozen=True):
-    """A violation of a rule: the field, the rule's name for scripts, and a sentence with the
-    allowed values.
-    """
-
-    path: tuple[str | int, ...]
-    code: str
-    reason: str
 
 
 class KnownQueue(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.manifests.document import Text
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.findings import Finding, ManifestError, Report
 from phalanx.manifests.flows import read_cron, read_flow
@@ -16,7 +17,7 @@ from phalanx.manifests.names import CLUSTER_WIDE, label_fault, qualified_fault, 
 from phalanx.manifests.pods import check_budgets
 from phalanx.manifests.queues import read_podgroup, read_queue
 from phalanx.manifests.reservations import read_reservation
-from phalanx.manifests.text import Text, load
+from phalanx.manifests.text import load
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, Pairs, PriorityClass
 from phalanx.model.reservations import Reservation
 from phalanx.scheduler.cycle.specs import PodGroupSpec, QueueSpec

@@ -11,12 +11,12 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+from phalanx.manifests.document import Text
 from phalanx.manifests.fields import Fields, Path
 from phalanx.manifests.findings import Report
 from phalanx.manifests.plugins import OPTIONS
 from phalanx.manifests.quantities import HOUSE
 from phalanx.manifests.reading import GROUPS, read_object
-from phalanx.manifests.text import Text
 
 T = TypeVar("T")
 DRAFT = "http://json-schema.org/draft-07/schema#"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from phalanx.manifests.fields import Fields
-from phalanx.manifests.queue_rules import Fault
+from phalanx.manifests.findings import Fault
 from phalanx.manifests.times import read_length, read_moment, written_moment
 from phalanx.model.jobs.timing import (
     LATEST_S,

@@ -7,7 +7,6 @@ have the same key.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
@@ -77,6 +76,8 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def key(self) -> str:
         """The name of the environment in the caches of nodes: the SHA-256 of its content."""
+        import hashlib  # slow to import, and most commands hash nothing
+
         content = msgspec.structs.asdict(msgspec.structs.replace(self, timeout_s=0))
         if not self.is_optional:
             del content["is_optional"]  # the keys of earlier versions stay valid

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -57,6 +56,8 @@ def mark_of(packages: Sequence[Package]) -> str:
     """Return a short common name of all packages of a job; "-" if it has none."""
     if not packages:
         return "-"
+    import hashlib  # slow to import, and most commands hash nothing
+
     return hashlib.sha256(msgspec.json.encode(packages)).hexdigest()[:32]
 
 

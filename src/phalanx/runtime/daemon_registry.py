@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 
 import msgspec
 
@@ -43,7 +42,7 @@ def register(session: Session, daemon: Announcement) -> None:
     """
     if daemon.is_private:
         return
-    one = Registered(host=socket.gethostname(), boot=_boot(), session=session, daemon=daemon)
+    one = Registered(host=os.uname().nodename, boot=_boot(), session=session, daemon=daemon)
     with contextlib.suppress(OSError):
         path = os.path.join(private_directory(_place()), f"{session.name}.json")
         fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -56,7 +55,7 @@ def registered() -> list[Registered]:
     """Return the living daemons of this machine, latest first. Files of dead daemons are
     deleted.
     """
-    place, host, boot = _place(), socket.gethostname(), _boot()
+    place, host, boot = _place(), os.uname().nodename, _boot()
     found: list[tuple[int, Registered]] = []
     with contextlib.suppress(OSError):
         for name in os.listdir(place):

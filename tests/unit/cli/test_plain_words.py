@@ -125,34 +125,71 @@ def test_usual_lines_are_read_and_all_others_are_left_to_typer(name, words, expe
     )
 
 
-HEAVY = ("typer", "rich", "numpy", "asyncio", "pydantic", "yaml", "phalanx.protocol.frames")
+HEAVY = (
+    *("asyncio", "numpy", "pydantic", "rich", "typer", "yaml", "phalanx.protocol.frames"),
+    *("hashlib", "logging", "pickle", "subprocess", "threading", "traceback"),
+    "typing_extensions",
+)
+OF_SLURM = ("pathlib", "urllib")
+INSPECTING = ("dataclasses", "inspect")
 
 
 @pytest.mark.parametrize(
-    "code",
+    ("code", "heavy"),
     [
-        "from phalanx.cli.commands import run; run(['jobs'])",
-        "from phalanx.cli.commands import run; run(['nodes', '--json'])",
-        "from phalanx.cli.commands import run; run(['queue', 'list'])",
-        "from phalanx.cli.commands import run; run(['history'])",
-        "from phalanx.adapters.slurm.commands.squeue import squeue; squeue([])",
-        "from phalanx.adapters.slurm.commands.sinfo import sinfo; sinfo([])",
+        ("from phalanx.cli.commands import run; run(['jobs'])", ()),
+        ("from phalanx.cli.commands import run; run(['nodes', '--json'])", ()),
+        ("from phalanx.cli.commands import run; run(['queue', 'list'])", ()),
+        ("from phalanx.cli.commands import run; run(['history'])", ()),
+        (
+            "from phalanx.adapters.slurm.commands.squeue import squeue; squeue([])",
+            (*OF_SLURM, *INSPECTING),
+        ),
+        (
+            "from phalanx.adapters.slurm.commands.sinfo import sinfo; sinfo([])",
+            (*OF_SLURM, *INSPECTING),
+        ),
+        (
+            "from phalanx.adapters.slurm.commands.sbatch import sbatch; "
+            "sbatch(['--test-only', '--wrap', 'true'])",
+            OF_SLURM,
+        ),
     ],
 )
-def test_a_command_that_asks_imports_no_more_than_it_needs(code, tmp_path):
+def test_a_command_that_asks_imports_no_more_than_it_needs(code, heavy, tmp_path):
     """Without a cluster: it has imported all that it needs to ask for one."""
     asked = f"""
 import sys
+from phalanx.cli.quick_start import hasten
+hasten()
 import phalanx.runtime.daemons.visitor
 try:
     {code}
 except Exception as ended:
     assert type(ended).__name__ == "Ended", repr(ended)
-print(sorted(sys.modules.keys() & {set(HEAVY)!r}))
+print(sorted(sys.modules.keys() & {{*{HEAVY!r}, *{heavy!r}}}))
 """
     done = subprocess.run(
         [sys.executable, "-c", asked],
         env={"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_help_page_is_drawn_without_typer(tmp_path):
+    drawn = """
+import sys
+from phalanx.cli.commands import run
+run(["--help"])
+print(sorted(sys.modules.keys() & {"typer", "click", "numpy", "asyncio", "pydantic", "yaml"}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", drawn],
+        env={"HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,

@@ -7,7 +7,6 @@ from __future__ import annotations
 import getpass
 import os
 import re
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -282,7 +281,7 @@ def job_variables(
         "SLURM_JOB_GID": str(os.getgid()),
         "SLURM_CLUSTER_NAME": CLUSTER,
         "SLURM_SUBMIT_DIR": current_directory(),
-        "SLURM_SUBMIT_HOST": socket.gethostname(),
+        "SLURM_SUBMIT_HOST": os.uname().nodename,
         "SLURM_NODE_ALIASES": "(null)",
         "SLURM_PRIO_PROCESS": "0",
         "PHALANX_SLURM_TASKS_PER_MEMBER": str(shape.tasks_per_member),

@@ -13,7 +13,6 @@ import base64
 import contextlib
 import os
 import re
-import secrets
 
 from phalanx.errors import AuthenticationError
 from phalanx.runtime.os.private_files import NotPrivateError, read_private, write_draft
@@ -116,7 +115,7 @@ def _form(path: str, line: str) -> str:
 
 
 def _new() -> str:
-    return "phx_" + base64.urlsafe_b64encode(secrets.token_bytes(_TOKEN_BYTES)).decode().rstrip("=")
+    return "phx_" + base64.urlsafe_b64encode(os.urandom(_TOKEN_BYTES)).decode().rstrip("=")
 
 
 def _replace(path: str, lines: list[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 
 from phalanx.runtime.daemon_registry import registered
 from phalanx.runtime.daemons.daemon_files import Announcement, daemons
@@ -24,6 +23,8 @@ def numeric_address(text: str) -> str:
 
     Raises ValueError for a malformed address, and ConnectionError for a name without an address.
     """
+    import socket  # slow to import, and most commands have no address
+
     host, port = split_address(text)
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0]

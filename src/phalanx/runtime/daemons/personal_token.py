@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import hashlib
 import os
 import re
-import secrets
 from typing import NamedTuple
 
 from phalanx.runtime.daemons.cluster_token import default_path, read_text
@@ -29,6 +27,8 @@ class PersonalToken(NamedTuple):
     @property
     def secret_hash(self) -> bytes:
         """The SHA-256 hash of the secret. The head keeps the hash, and not the secret."""
+        import hashlib  # slow to import, and most commands have no such token
+
         return hashlib.sha256(self.secret).digest()
 
     def __str__(self) -> str:
@@ -38,9 +38,7 @@ class PersonalToken(NamedTuple):
 
 def new_token(token_id: str = "") -> PersonalToken:
     """Return a new token. With an id, return the token of this id with a new secret."""
-    return PersonalToken(
-        token_id or secrets.token_hex(_ID_BYTES), secrets.token_bytes(_SECRET_BYTES)
-    )
+    return PersonalToken(token_id or os.urandom(_ID_BYTES).hex(), os.urandom(_SECRET_BYTES))
 
 
 def own_token() -> PersonalToken | None:
@@ -67,7 +65,7 @@ def write(path: str, token: PersonalToken) -> None:
     """Write a token to a file of mode 0600, which replaces an earlier file. Raises OSError."""
     directory = os.path.dirname(os.path.abspath(path))
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    draft = os.path.join(directory, f".token-{secrets.token_hex(8)}")
+    draft = os.path.join(directory, f".token-{os.urandom(8).hex()}")
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(fd, "w") as file:

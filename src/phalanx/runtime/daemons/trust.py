@@ -7,8 +7,6 @@ otherwise stand in the middle and read the secret of a token out of a proof.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from typing import TYPE_CHECKING, NamedTuple
 
 from phalanx.errors import AuthenticationError
@@ -50,6 +48,10 @@ class Trust(NamedTuple):
 
         Raises AuthenticationError if it is not the pinned one.
         """
+        # Slow to import, and most commands ask no head on another machine.
+        import hashlib
+        import hmac
+
         digest = hashlib.sha256(certificate).digest()
         if self.fingerprint and not hmac.compare_digest(digest.hex(), self.fingerprint):
             raise AuthenticationError(

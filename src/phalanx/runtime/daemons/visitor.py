@@ -8,8 +8,9 @@ all of them takes longer than most commands.
 from __future__ import annotations
 
 import contextlib
-import socket
 import time
+from _socket import AF_UNIX, SOCK_STREAM  # `import socket` is slow
+from _socket import socket as Socket
 from typing import NoReturn, TypeVar
 
 import msgspec
@@ -50,7 +51,7 @@ def ask_daemon(session: Session, daemon: Announcement, request: Request[R], time
             f"{type(request).__name__} is too large: it has {len(body)} bytes, and the limit "
             f"of a command's request is {VISITORS_REQUEST_BYTES}."
         )
-    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as sock:
+    with contextlib.closing(Socket(AF_UNIX, SOCK_STREAM)) as sock:
         try:
             sock.connect(path)
         except OSError as error:
@@ -65,7 +66,7 @@ def ask_daemon(session: Session, daemon: Announcement, request: Request[R], time
 class _Visit:
     """One request on an open socket, and its answer."""
 
-    def __init__(self, sock: socket.socket, who: str, timeout_s: float) -> None:
+    def __init__(self, sock: Socket, who: str, timeout_s: float) -> None:
         self._sock = sock
         self._who = who
         self._timeout_s = timeout_s

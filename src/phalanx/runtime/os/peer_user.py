@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket
 import struct
-from typing import NamedTuple
+from _socket import SO_PEERCRED, SOL_SOCKET  # `import socket` is slow
+from typing import TYPE_CHECKING, NamedTuple
 
 from phalanx.errors import AuthenticationError
+
+if TYPE_CHECKING:
+    from _socket import socket as Socket
 
 _PEERCRED = struct.Struct("3i")
 
@@ -20,21 +23,19 @@ class Peer(NamedTuple):
     gid: int
 
 
-def peer_of(sock: socket.socket) -> Peer:
+def peer_of(sock: Socket) -> Peer:
     """Return the process that opened the other end of a Unix socket."""
-    return Peer(
-        *_PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))
-    )
+    return Peer(*_PEERCRED.unpack(sock.getsockopt(SOL_SOCKET, SO_PEERCRED, _PEERCRED.size)))
 
 
-def same_user(sock: socket.socket) -> None:
+def same_user(sock: Socket) -> None:
     """Raise AuthenticationError unless the peer of a Unix socket runs as this user."""
     uid = peer_of(sock).uid
     if uid != os.getuid():
         raise AuthenticationError(f"a process of user {uid} tried to connect; refused")
 
 
-def of_account(sock: socket.socket, uid: int) -> None:
+def of_account(sock: Socket, uid: int) -> None:
     """Raise AuthenticationError unless this account opened the other end of the socket. -1 stands
     for this process's account.
     """

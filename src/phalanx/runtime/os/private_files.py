@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 
 
@@ -43,7 +42,7 @@ def write_draft(path: str, data: bytes) -> str:
     behind.
     """
     directory, name = os.path.split(os.path.abspath(path))
-    draft = os.path.join(directory, f".{name}-{secrets.token_hex(8)}")
+    draft = os.path.join(directory, f".{name}-{os.urandom(8).hex()}")
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(fd, "wb") as file:

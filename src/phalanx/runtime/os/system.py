@@ -5,7 +5,6 @@ have neither.
 from __future__ import annotations
 
 import time
-import traceback
 from typing import TYPE_CHECKING
 
 from phalanx.observe.log_lines import ERROR, INFO
@@ -62,6 +61,8 @@ def unforeseeable() -> random.Random:
 
 def log_defect(error: BaseException) -> None:
     """Write an internal error that must not end the process to the log."""
+    import traceback  # slow to import, and seldom needed
+
     say("".join(traceback.format_exception(error)).rstrip(), level=ERROR)
 
 

@@ -10,7 +10,6 @@ from phalanx.adapters.slurm.commands.usage import address, refuse
 from phalanx.adapters.slurm.options import OptionError
 from phalanx.cli.reach import ask
 from phalanx.model.rows.cluster import NodeInfo
-from phalanx.protocol.requests.cluster import GetStatus
 
 _CHOICES = ("nodelist", "exclude", "exclusive")
 
@@ -23,9 +22,7 @@ class AskedNodes:
     def __init__(self, asked: Mapping[str, str]) -> None:
         """Raises OptionError for an unknown host."""
         is_needed = any(option in asked for option in _CHOICES)
-        nodes = [n for n in ask(address(), GetStatus()).nodes if n.state != "DEAD"] if (
-            is_needed
-        ) else []  # fmt: skip
+        nodes = [n for n in _nodes() if n.state != "DEAD"] if is_needed else []
         self.hosts = {node.host: node.labels.get(_HOSTNAME, node.hostname) for node in nodes}
         """The nodes' host names by address."""
         self.node_cpus = _usual_cpus(nodes)
@@ -40,6 +37,12 @@ class AskedNodes:
 
 
 _HOSTNAME = "kubernetes.io/hostname"
+
+
+def _nodes() -> list[NodeInfo]:
+    from phalanx.protocol.requests.cluster import GetStatus  # most jobs name no node
+
+    return ask(address(), GetStatus()).nodes
 
 
 def _check(option: str, names: Sequence[str], nodes: Sequence[NodeInfo]) -> None:
@@ -65,7 +68,7 @@ def hosts_named(command: str, written: str) -> set[str]:
 
     Ends the command for an unknown host.
     """
-    nodes = ask(address(), GetStatus()).nodes
+    nodes = _nodes()
     found: set[str] = set()
     for name in expanded(written):
         mine = {node.host for node in nodes if name in _names([node])}
