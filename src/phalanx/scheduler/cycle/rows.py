@@ -131,6 +131,10 @@ class Rows:
         column: Counts = self._cluster.seats.take(self.index)
         return column if self._times is None else column + self._times
 
+    def more_tasks(self) -> int | Counts:
+        """Return how many further tasks of the class each row has on its node."""
+        return 0 if self._times is None else self._times
+
     def _taken_of(self, name: str, more: Counts | None) -> Counts:
         """Return columns of amounts for these nodes, which all rules share that read them. If one
         node is repeated, each further row has one more task: `more` is added.

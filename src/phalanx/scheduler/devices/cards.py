@@ -125,6 +125,8 @@ def pick_cards(
     room, the ones with the least room come first. If they are too few, free cards are used, too:
     the smallest ones that suffice, as `chooser` picks them.
     """
+    if not ask.profile and chooser is _LOWEST and (not ask.mode or _is_alike(ask, cards)):
+        return _first_cards(left, ask)
     right = [n for n in sorted(left) if not ask.profile or cards.profile_of(n) == ask.profile]
     if not ask.mode:
         return take({n: left[n] for n in right}, ask.count * SCALE, chooser)
@@ -148,6 +150,49 @@ def pick_cards(
         opened = chooser.pick([n for n, (size, _) in fresh.items() if size <= smallest], wanted)
         chosen += [(number, fresh[number][1]) for number in opened]
     return tuple(sorted(chosen))
+
+
+def _is_alike(ask: CardAsk, cards: Cards) -> bool:
+    """Whether all cards are alike for a request, except for what is left on each of them."""
+    return ask.mode == TIME and not (ask.memory or cards.memory or cards.modes)
+
+
+def _first_cards(left: Mapping[int, int], ask: CardAsk) -> Taken | None:
+    """Do the same as `pick_cards` for cards that are alike: the lowest numbers are picked."""
+    share = ask.share if ask.mode else SCALE
+    found = sorted((units, n) for n, units in left.items() if share <= units)
+    if len(found) < ask.count:
+        return None
+    return tuple(sorted((n, share) for _, n in found[: ask.count]))
+
+
+def how_often(
+    left: Mapping[int, int], ask: CardAsk, cards: Cards = PLAIN, memory: int = 0, most: int = _MOST
+) -> int:
+    """Return how many equal requests have room one after another. If more than `most` have, the
+    result may be any number from `most` on. The other arguments are as for `pick_cards`.
+    """
+    if not ask.profile and ask.count == 1 and _is_alike(ask, cards):
+        return sum([units // ask.share for units in left.values()])
+    right = [n for n in left if not ask.profile or cards.profile_of(n) == ask.profile]
+    if not ask.mode:
+        return sum(left[n] == SCALE for n in right) // ask.count
+    rooms: list[int] = []
+    for number in right:
+        units = ask.units_on(cards.memory_of(number, memory))
+        if units and (left[number] == SCALE or (cards.mode_of(number) or TIME) == ask.mode):
+            rooms.append(left[number] // units)
+    if ask.count == 1:
+        return sum(rooms)
+    now = dict(left)
+    for times in range(most):
+        taken = pick_cards(now, ask, cards, memory)
+        if taken is None:
+            return times
+        for number, units in taken:
+            now[number] -= units
+        cards = shared_by(cards, ask, taken)
+    return most
 
 
 def most_free(left: Sequence[int], ask: CardAsk, cards: Cards = PLAIN, memory: int = 0) -> int:

@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from phalanx.model.gpu_sharing import BY_MPS, GPU, MEMORY, MPS
+from phalanx.model.gpu_sharing import BY_MPS, GPU, MEMORY, MPS, PROFILE
 from phalanx.scheduler.cycle import jobs as j
 from phalanx.scheduler.cycle.accepted import Accepted
 from phalanx.scheduler.cycle.amounts import Counts, Flags
 from phalanx.scheduler.cycle.arguments import Arguments
 from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
-from phalanx.scheduler.cycle.rows import BY_ONE, NEVER, Ask, Change, Filter, Rows
+from phalanx.scheduler.cycle.rows import NEVER, TOUCHED, Ask, Change, Filter, Indexes, Rows
 from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.devices.cards import (
     PLAIN,
@@ -30,6 +30,7 @@ from phalanx.scheduler.devices.cards import (
     Cards,
     Taken,
     card_ask,
+    how_often,
     most_free,
     pick_cards,
     shared_by,
@@ -47,29 +48,44 @@ their cards are free.
 """
 
 
+_Held = tuple[int, int, Cards, tuple[CardAsk, ...]]
+"""A node's number of cards, their memory, facts about the cards, and the requests of its tasks."""
+
+
 class _Book:
     """The cards of one node: the units that each card has left, and the mode in which each card is
-    shared.
+    shared. `rooms` has, for each request, how often it has room now, and up to which number that
+    was counted.
     """
 
-    __slots__ = ("cards", "left", "memory")
+    __slots__ = ("cards", "left", "memory", "rooms")
 
     def __init__(self, count: int, memory: int, cards: Cards) -> None:
         self.left = dict.fromkeys(range(count), SCALE)
         self.memory = memory
         self.cards = cards
+        self.rooms: dict[CardAsk, tuple[int, int]] = {}
 
-    def find(self, ask: CardAsk) -> Taken | None:
-        return pick_cards(self.left, ask, self.cards, self.memory)
+    def how_often(self, ask: CardAsk, most: int) -> int:
+        """Return how many equal requests have room one after another, `most` or more if that many
+        have.
+        """
+        rooms, asked = self.rooms.get(ask, (0, 0))
+        if rooms == asked < most:
+            rooms = how_often(self.left, ask, self.cards, self.memory, most)
+            self.rooms[ask] = (rooms, most)
+        return rooms
 
     def take(self, ask: CardAsk) -> Taken:
-        taken = self.find(ask) or ()
+        self.rooms.clear()
+        taken = pick_cards(self.left, ask, self.cards, self.memory) or ()
         for number, units in taken:
             self.left[number] -= units
         self.cards = shared_by(self.cards, ask, taken)
         return taken
 
     def give_back(self, taken: Taken) -> None:
+        self.rooms.clear()
         modes = list(self.cards.modes)
         for number, units in taken:
             self.left[number] += units
@@ -100,6 +116,8 @@ class GpuSharing:
         self._asks = {k.index: _ask(k) for k in cluster.eq_classes}
         self._books: dict[int, _Book] = {}
         self._held: dict[int, Taken] = {}
+        self._filled: dict[_Held, tuple[list[Taken], dict[int, int], Cards]] = {}
+        """Equal nodes with equal tasks: the cards of each task, and what the cards have left."""
         self._parts, self._by_memory = self._parts_on_nodes()
         counts = cluster.capacity[:, self._gpu] // 1000
         self._counts = numbered_devices(session, self.name, counts, MAX_CARDS).tolist()
@@ -121,19 +139,21 @@ class GpuSharing:
         cluster = self._cluster
         counts = np.zeros(len(cluster.nodes), dtype=np.int64)
         by_memory = np.zeros(len(cluster.nodes), dtype=np.bool_)
-        parts = {index: ask for index, ask in self._asks.items() if _is_part(ask)}
-        for node, status, eq_class in zip(
-            cluster.node_of, cluster.status, cluster.eq_class, strict=True
-        ):
-            if node >= 0 and status in _THERE and (ask := parts.get(eq_class.index)) is not None:
-                counts[node] += ask.count
-                by_memory[node] |= ask.memory > 0
+        parts = {index: ask for index, ask in self._asks.items() if ask and _is_part(ask)}
+        of_class = np.zeros((max(self._asks) + 1, 2), dtype=np.int64)
+        for index, ask in parts.items():
+            of_class[index] = (ask.count, ask.memory > 0)
+        held = of_class[[eq_class.index for eq_class in cluster.eq_class]]
+        nodes = np.array(cluster.node_of)
+        there = np.flatnonzero((nodes >= 0) & np.isin(cluster.status, _THERE) & (held[:, 0] > 0))
+        counts += np.bincount(nodes[there], held[there, 0], len(counts)).astype(np.int64)
+        by_memory[nodes[there[held[there, 1] > 0]]] = True
         for node in cluster.nodes_of_others():
             counts[node] += cluster.taken_by_others(node, self._gpu) % 1000 != 0
         return counts, by_memory
 
     def _changes(self, eq_class: EquivalenceClass) -> int:
-        return NEVER if self._asks[eq_class.index] is None else BY_ONE
+        return NEVER if self._asks[eq_class.index] is None else TOUCHED
 
     def _book(self, node: int) -> _Book:
         book = self._books.get(node)
@@ -158,8 +178,15 @@ class GpuSharing:
             and cluster.status[t] in _THERE
             and (ask := self._asks[cluster.eq_class[t].index]) is not None
         ]
-        for t, ask in sorted(there, key=lambda one: bool(one[1].mode)):
-            self._held[t] = book.take(ask)
+        there.sort(key=lambda one: bool(one[1].mode))
+        held = (len(book.left), book.memory, book.cards, tuple([ask for _, ask in there]))
+        known = self._filled.get(held)
+        if known is None:
+            known = ([book.take(ask) for _, ask in there], book.left.copy(), book.cards)
+            self._filled[held] = known
+        takens, left, book.cards = known
+        book.left = left.copy()
+        self._held.update(zip([t for t, _ in there], takens, strict=True))
         others = cluster.taken_by_others(node, self._gpu) * SCALE // 1000
         whole, share = divmod(others, SCALE)
         if whole:
@@ -172,16 +199,34 @@ class GpuSharing:
         if wanted is None:
             return np.ones(len(rows), dtype=np.bool_)
         found = np.ones(len(rows), dtype=np.bool_)
+        before = rows.more_tasks()
         parts = self._parts[rows.index]
+        if _is_part(wanted):
+            parts = parts + before * wanted.count
         is_looked_at = parts > 0
         if wanted.memory or wanted.mode == BY_MPS:
             is_looked_at[:] = True
-        elif not wanted.profile:
+        else:
             # Each part is on a card that is not free, so more than this many cards are free.
-            free = self._cluster.future[rows.index, self._gpu] // 1000 - parts
+            free = rows.free(self._gpu) // 1000 - parts
             is_looked_at &= (free < wanted.count - 1) | self._by_memory[rows.index]
-        for at in np.flatnonzero(is_looked_at):
-            found[at] = self._book(int(rows.index[at])).find(wanted) is not None
+        at = is_looked_at.nonzero()[0]
+        if len(at):
+            times = None if isinstance(before, int) else before[at]
+            found[at] = self._counted(rows.index[at], wanted, times)
+        return found
+
+    def _counted(self, nodes: Indexes, wanted: CardAsk, before: Counts | None) -> Flags:
+        """Return for each node whether a request has room on its cards. `before`: how many equal
+        requests get their room first; the rows of one node follow each other.
+        """
+        if before is None:
+            return np.array([self._book(node).how_often(wanted, 1) > 0 for node in nodes.tolist()])
+        is_last = np.ones(len(nodes), dtype=np.bool_)
+        is_last[:-1] = nodes[1:] != nodes[:-1]
+        ends = zip(nodes[is_last].tolist(), before[is_last].tolist(), strict=True)
+        rooms = np.array([self._book(node).how_often(wanted, most + 1) for node, most in ends])
+        found: Flags = rooms[is_last.cumsum() - is_last] > before
         return found
 
     def _detail(self, ask: Ask) -> Mapping[str, Any] | None:
@@ -239,11 +284,14 @@ def _is_part(ask: CardAsk | None) -> bool:
 
 
 def _ask(eq_class: EquivalenceClass) -> CardAsk | None:
-    """Return the cards that a class requests; None if it requests none."""
+    """Return the cards that a class requests; None if it requests none. The profile of a part of a
+    split card is left out, because a node's capacity has the number of parts with each profile, but
+    not which cards they are.
+    """
     request = {
         GPU if name in (GPUS, "gpu") else name: to_units(x)
         for name, x in eq_class.shape.request
-        if x > 0
+        if x > 0 and not name.startswith(PROFILE)
     }
     if not request.get(GPU):
         return None

@@ -15,6 +15,7 @@ from phalanx.scheduler.cycle.cycle import run_cycle
 from phalanx.scheduler.cycle.explain import sentence
 from phalanx.scheduler.cycle.plan import Plan
 from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.rows import BY_ONE
 from phalanx.scheduler.cycle.specs import (
     NodeSpec,
     PodGroupSpec,
@@ -25,6 +26,7 @@ from phalanx.scheduler.cycle.specs import (
 )
 from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.plugins.gpu_sharing import GpuSharing
 
 GIB = 2**30
 RULES = """
@@ -178,3 +180,53 @@ def test_what_a_cycle_places_the_nodes_can_hold(
         for options in mine:
             request = ResourceSet.from_mapping(sharing_amounts(options))
             assert node.acquire(request) is not None, (options, mine)
+
+
+@given(
+    nodes=st.lists(st.tuples(st.integers(1, 4), st.sampled_from((40, 80))), min_size=1, max_size=4),
+    running=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), max_size=6),
+    gangs=st.lists(st.tuples(st.integers(1, 12), ASKED), min_size=1, max_size=5),
+)
+def test_equal_tasks_at_once_get_the_places_that_they_get_one_by_one(
+    nodes: list[tuple[int, int]],
+    running: list[tuple[int, int]],
+    gangs: list[tuple[int, Options]],
+) -> None:
+    there: list[tuple[str, Options]] = [
+        (f"n{node % len(nodes)}", {"num_gpus": tenths / 10}) for node, tenths in running
+    ]
+    at_once = decided(nodes, gangs, there)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GpuSharing, "_changes", lambda self, eq_class: BY_ONE)
+        one_by_one = decided(nodes, gangs, there)
+    assert binds(at_once) == binds(one_by_one)
+
+
+def test_a_part_of_a_split_card_is_found_beside_sharers() -> None:
+    mig = "nvidia.com/mig-1g.10gb"
+    snapshot = Snapshot(
+        config=parse_volcano(RULES, known_plugins()),
+        nodes=(
+            NodeSpec(
+                name="n0",
+                capacity=(("cpu", 9.0), (mig, 2.0), ("nvidia.com/gpu", 2.0), ("pods", 9.0)),
+            ),
+        ),
+        queues=(QueueSpec(name="q"),),
+        podgroups=(PodGroupSpec(name="g", queue="q", min_member=1, phase="Inqueue"),),
+        tasks=(
+            TaskSpec(
+                name="half",
+                podgroup="",
+                shape=Shape(request=(("cpu", 1.0), ("nvidia.com/gpu", 0.5))),
+                node="n0",
+                phase="Running",
+            ),
+            TaskSpec(
+                name="part",
+                podgroup="g",
+                shape=Shape(request=(("cpu", 1.0), ("nvidia.com/gpu", 1.0), (mig, 1.0))),
+            ),
+        ),
+    )
+    assert binds(run_cycle(snapshot)) == {"part": "n0"}

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.model.gpu_sharing import GPU, MEMORY, sharing_amounts
-from phalanx.scheduler.devices.cards import Cards, card_ask, most_free, pick_cards
+from phalanx.scheduler.devices.cards import (
+    CardAsk,
+    Cards,
+    card_ask,
+    how_often,
+    most_free,
+    pick_cards,
+    shared_by,
+)
+from phalanx.scheduler.devices.devices import LowestIndex
 from phalanx.scheduler.devices.instances import Allocation, NodeResources
 from phalanx.scheduler.devices.quantities import SCALE
 from phalanx.scheduler.devices.sets import ResourceSet
@@ -204,6 +213,48 @@ def state(name: str, left: tuple[int, ...], gib: int = 80, modes: tuple[str, ...
     return NodeState(
         id=name, total=whole, available=free, devices={"GPU": left}, cards=Cards(modes=modes)
     )
+
+
+class _AnyLowest(LowestIndex):
+    """The same choice as without a chooser, by the way for any chooser."""
+
+
+ASKS = st.one_of(
+    st.builds(CardAsk, st.integers(1, 3)),
+    st.builds(
+        CardAsk, st.integers(1, 2), st.integers(1, SCALE), mode=st.sampled_from(("time", "mps"))
+    ),
+    st.builds(
+        lambda count, gib, mode: CardAsk(count, memory=gib * GIB, mode=mode),
+        st.integers(1, 2),
+        st.integers(1, 90),
+        st.sampled_from(("time", "mps")),
+    ),
+)
+
+
+@given(
+    sizes=st.one_of(st.just(()), st.lists(SIZES, min_size=4, max_size=4)),
+    before=st.lists(ASKS, max_size=4),
+    ask=ASKS,
+    most=st.integers(1, 9),
+)
+def test_requests_have_room_as_often_as_cards_are_found_one_after_another(
+    sizes: list[int], before: list[CardAsk], ask: CardAsk, most: int
+) -> None:
+    left, cards = dict.fromkeys(range(4), SCALE), Cards(memory=tuple(s * GIB for s in sizes))
+    for one in before:
+        taken = pick_cards(left, one, cards, 80 * GIB) or ()
+        left = {n: units - dict(taken).get(n, 0) for n, units in left.items()}
+        cards = shared_by(cards, one, taken)
+    counted = how_often(left, ask, cards, 80 * GIB, most)
+    times = 0
+    while (taken := pick_cards(left, ask, cards, 80 * GIB)) is not None:
+        assert taken == pick_cards(left, ask, cards, 80 * GIB, _AnyLowest())
+        times += 1
+        left = {n: units - dict(taken).get(n, 0) for n, units in left.items()}
+        cards = shared_by(cards, ask, taken)
+    assert counted == times or (counted >= most and times >= most)
 
 
 def test_nodes_are_chosen_by_the_memory_of_their_cards() -> None:
