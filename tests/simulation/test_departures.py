@@ -7,10 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from phalanx.scheduler.placement.fragmentation.mix import Mix
+from phalanx.scheduler.placement.fragmentation.nodes import GpuNodes
 from phalanx.scheduler.placement.fragmentation.shape import Shape
 from phalanx_research.departures.__main__ import main
 from phalanx_research.departures.bound import bound_pct
 from phalanx_research.departures.clusters import POOLED, cluster_of
+from phalanx_research.departures.foreseen import Foreseen
 from phalanx_research.departures.picture import picture
 from phalanx_research.departures.replay import run_replay
 from phalanx_research.departures.workload import Replay, Unit, draw_replay
@@ -63,7 +66,15 @@ def test_a_unit_that_never_starts_counts_until_the_end() -> None:
 
 @pytest.mark.parametrize(
     "policy",
-    ["bestfit", "scarcity", POOLED, "fgd+demand", "fgd+ends", "fgd+moves", "scarcity+steady+moves"],
+    [
+        "bestfit",
+        "scarcity",
+        POOLED,
+        "fgd+demand",
+        "fgd+foreseen",
+        "fgd+moves",
+        "scarcity+steady+moves",
+    ],
 )
 def test_nothing_uses_more_than_the_bound(policy: str) -> None:
     for seed in range(4):
@@ -96,9 +107,31 @@ def test_a_pod_moves_for_a_unit_that_has_waited() -> None:
     assert (list(moved.gang_waits_s), moved.moves) == ([0, 110], 1)
 
 
+@pytest.mark.parametrize(("runs_s", "row"), [(300, 0), (50_000, 1)])
+def test_long_pods_keep_off_the_node_that_will_be_free(runs_s: float, row: int) -> None:
+    def fresh() -> GpuNodes:
+        return GpuNodes([64_000] * 2, [65_536] * 2, [4] * 2, ["T4"] * 2)
+
+    nodes = fresh()
+    foreseen = Foreseen(nodes, fresh, Mix({CARD: 1, Shape(4000, 4096, 4, 1000): 1}))
+    for number, place, shape, end_s in (
+        (1, (0, (0, 1)), BOTH, 1200),
+        (2, (0, (2,)), CARD, 1200),
+        (3, (1, (0, 1)), BOTH, 50_000),
+    ):
+        nodes.take(*place, shape)
+        foreseen.take(number, place, shape, 0, end_s)
+    assert foreseen.choose(CARD, np.array([True, True]), 0, runs_s)[0] == row
+
+
 @pytest.mark.parametrize(
     ("policy", "reason"),
-    [("fgd+luck", "there is no way 'luck'"), ("bestfit+demand", "demand is a way of fgd")],
+    [
+        ("fgd+luck", "there is no way 'luck'"),
+        ("bestfit+demand", "demand is a way of fgd"),
+        ("scarcity+foreseen", "foreseen is a way of fgd"),
+        ("fgd+foreseen+moves", "leave out moves"),
+    ],
 )
 def test_unknown_ways_are_refused(policy: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
@@ -108,7 +141,7 @@ def test_unknown_ways_are_refused(policy: str, reason: str) -> None:
 def test_the_bound_is_the_optimum_where_it_is_plain() -> None:
     """One card is asked for, of four, all the time; later three more for half the time."""
     units = [unit(CARD, 0, 1000), unit(CARD, 500, 1000, members=3), unit(HALF, 1000, 1)]
-    assert bound_pct(replay(units), steps=10) == pytest.approx(100 * (300 + 4 * 500) / 3200)
+    assert bound_pct(replay(units), steps=10) == pytest.approx(100 * (500 + 4 * 500) / 4000)
 
 
 def test_a_drawn_workload_asks_for_what_was_wanted() -> None:

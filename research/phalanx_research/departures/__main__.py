@@ -26,7 +26,7 @@ from phalanx_research.departures.replay import run_replay
 from phalanx_research.departures.workload import Replay, draw_replay
 from phalanx_research.traces.reading import read_jobs, read_nodes
 
-POLICIES = ("bestfit", "fgd", "scarcity", "fgd+demand", "fgd+ends", "fgd+demand+moves", POOLED)
+POLICIES = ("bestfit", "fgd", "scarcity", "fgd+demand", "fgd+foreseen", "fgd+moves", POOLED)
 BASE, BOUND = "fgd", "bound"
 PART, LOAD, GANGS = 0.05, 1.1, 0.2
 HEAD = (

@@ -21,17 +21,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from phalanx.scheduler.placement.fragmentation.shape import WHOLE
-from phalanx_research.departures.replay import WARM
 from phalanx_research.departures.workload import Replay, Unit
 
-STEPS = 60
+STEPS = 30
 """The number of steps into which the time until the last arrival is divided."""
 
 
 def bound_pct(replay: Replay, steps: int = STEPS) -> float:
-    """Return the bound on the mean percentage of the GPUs that is in use, from the time `WARM` on
-    until the last arrival.
-    """
+    """Return the bound on the mean percentage of the GPUs that is in use until the last arrival."""
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 
@@ -62,7 +59,7 @@ def bound_pct(replay: Replay, steps: int = STEPS) -> float:
         shape=(len(limits), len(of_unit)),
     ).tocsr()
     found = linprog(
-        -milli[of_unit] * (step >= round(WARM * steps)),
+        -milli[of_unit],
         A_ub=matrix,
         b_ub=np.array(limits),
         bounds=np.column_stack((np.zeros(len(of_unit)), most_s)),
@@ -70,7 +67,7 @@ def bound_pct(replay: Replay, steps: int = STEPS) -> float:
     )
     if not found.success:
         raise ArithmeticError(f"the linear program was not solved: {found.message}")
-    return float(100 * -found.fun / (replay.capacity_milli * replay.end_s * (1 - WARM)))
+    return float(100 * -found.fun / (replay.capacity_milli * replay.end_s))
 
 
 def _limits(replay: Replay, units: list[Unit]) -> Iterator[tuple[np.ndarray, float]]:

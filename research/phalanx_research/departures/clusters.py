@@ -3,10 +3,10 @@
 Ways to use more of the GPUs can be combined with a node policy by their names, as in
 `fgd+demand+moves`:
 
-    demand  the mix that FGD knows is weighted by GPU time, not by the number of pods
-    steady  scarcity without its rising price of the last room, and with demand by requests
-    ends    among nodes that are nearly equally good, the one whose pods end at nearly the same time
-    moves   a unit that has waited for a while gets room by moves of running pods
+    demand    the mix that FGD knows is weighted by GPU time, not by the number of pods
+    steady    scarcity without its rising price of the last room, and with demand by requests
+    foreseen  FGD that knows ends, with the mix of `demand` (`foreseen.py`)
+    moves     a unit that has waited for a while gets room by moves of running pods
 """
 
 from __future__ import annotations
@@ -19,25 +19,23 @@ from dataclasses import replace as changed
 import numpy as np
 
 from phalanx.scheduler.placement.fragmentation.catalogue import maker_of
-from phalanx.scheduler.placement.fragmentation.mix import COVERED, heaviest_mix
+from phalanx.scheduler.placement.fragmentation.mix import COVERED, Mix, heaviest_mix
 from phalanx.scheduler.placement.fragmentation.placer import NEVER, NodePolicy, Placer
 from phalanx.scheduler.placement.fragmentation.published import FirstFit, FragmentationDescent
 from phalanx.scheduler.placement.fragmentation.scarcity import ScarcityDescent
 from phalanx.scheduler.placement.fragmentation.shape import Shape
+from phalanx_research.departures.foreseen import Foreseen, Place
 from phalanx_research.departures.workload import Replay, Unit
 
 POOLED = "pooled"
 """The name of the policy under which all GPUs are one, so that nothing is ever fragmented."""
-WAYS = ("demand", "ends", "moves", "steady")
-SLACK = 1.0
-"""By how much the score of a node may be below the best if its pods end at a better time."""
+WAYS = ("demand", "foreseen", "moves", "steady")
 AFTER_S, SETTLE_S, SAVED_S, MOST_MOVES = 60.0, 600.0, 600.0, 16
 """Moves: how long a unit must have waited, and a pod must have run; the most work in seconds that a
 moved pod loses; the most pods that are moved for one unit.
 """
 RETRY_S, TRIED = 600.0, 16
 """How long a unit waits until moves are tried again, and how many nodes are tried."""
-Place = tuple[int, tuple[int, ...]]
 
 
 @dataclass
@@ -59,7 +57,11 @@ class Cluster:
         self._placer = Placer(self._nodes, self._policy)
         self._packer = FirstFit(self._nodes)
         self._rows = np.arange(len(self._nodes), dtype=np.intp)
-        self._ends, self._moves = ("ends" in ways), ("moves" in ways)
+        self._foreseen: Foreseen | None = None
+        if "foreseen" in ways:
+            self._foreseen = Foreseen(self._nodes, replay.fresh_nodes, _mix_by_time(replay))
+        self.moves_pods = "moves" in ways
+        """Whether a unit may find room although nothing has ended."""
         self._running: dict[int, _Running] = {}
         self._there: list[dict[int, None]] = [{} for _ in replay.nodes]
         """The units on each node."""
@@ -70,15 +72,13 @@ class Cluster:
         """The times of moves, and the work that each lost: thousandths of a GPU times seconds."""
 
     def _made(self, replay: Replay, policy: str, ways: Sequence[str]) -> NodePolicy:
+        if "foreseen" in ways:
+            return FirstFit(self._nodes)  # it only finds the nodes with room
         if "steady" in ways:
             return ScarcityDescent(self._nodes, power=1.0, demand_power=1.0)
-        if "demand" not in ways:
-            return maker_of(policy)(self._nodes, replay.past, replay.draws)
-        weights: Counter[Shape] = Counter()
-        for unit in replay.units:
-            kind = changed(unit.shape, memory_mib=0)
-            weights[kind] += round(unit.milli * min(unit.runs_s, replay.end_s - unit.at_s))
-        return FragmentationDescent(self._nodes, heaviest_mix(weights, COVERED))
+        if "demand" in ways:
+            return FragmentationDescent(self._nodes, _mix_by_time(replay))
+        return maker_of(policy)(self._nodes, replay.past, replay.draws)
 
     def arrives(self, unit: Unit) -> None:
         """Let the policy learn from a unit's arrival."""
@@ -88,16 +88,34 @@ class Cluster:
         """Return the time in seconds at which a running unit ends."""
         return self._running[number].end_s
 
-    def end(self, number: int) -> None:
-        """Take the places of a unit back."""
+    def end(self, number: int) -> set[int]:
+        """Take the places of a unit back. Returns the rows of its nodes."""
         one = self._running.pop(number)
         for place in one.places:
             self._leave(number, one.unit.shape, place)
+        return {row for row, _ in one.places}
+
+    def may_begin(self, shapes: Sequence[Shape], rows: set[int]) -> list[bool]:
+        """Return for each shape whether a pod fits on one of these nodes, regardless of models."""
+        cpu = np.array([shape.cpu_milli for shape in shapes])
+        memory = np.array([shape.memory_mib for shape in shapes])
+        number = np.array([shape.num_gpu for shape in shapes])
+        milli = np.array([max(shape.gpu_milli, 1) for shape in shapes])
+        good = np.zeros(len(shapes), dtype=np.bool_)
+        for row in rows:
+            fits = (self._nodes.cpu_left[row] >= cpu) & (self._nodes.memory_left[row] >= memory)
+            free = (self._nodes.gpu_left[row] >= milli[:, None]).sum(axis=1)
+            good |= fits & (free >= number)
+        return [bool(one) for one in good]
 
     def begin(self, number: int, unit: Unit, now: float) -> bool:
         """Give all members places. Returns False, and changes nothing, if one finds none."""
-        places = self._places_for(number, unit, now + unit.runs_s)
-        if places is None and self._moves and now >= self._next_s.get(number, unit.at_s + AFTER_S):
+        places = self._places_for(number, unit, now)
+        if (
+            places is None
+            and self.moves_pods
+            and now >= self._next_s.get(number, unit.at_s + AFTER_S)
+        ):
             places = self._moved(number, unit, now)
             self._next_s[number] = now + RETRY_S
         if places is None:
@@ -107,15 +125,17 @@ class Cluster:
 
     # -- places ----------------------------------------------------------------------------------
 
-    def _places_for(self, number: int, unit: Unit, end_s: float) -> list[Place] | None:
+    def _places_for(self, number: int, unit: Unit, now: float) -> list[Place] | None:
         places: list[Place] = []
         for _ in range(unit.members):
-            place = self._one(unit.shape, end_s)
+            place = self._one(unit, now)
             if place is None:
                 for taken in places:
                     self._leave(number, unit.shape, taken)
                 return None
             self._take(number, unit.shape, place)
+            if self._foreseen is not None:
+                self._foreseen.take(number, place, unit.shape, now, unit.runs_s)
             places.append(place)
         return places
 
@@ -126,6 +146,8 @@ class Cluster:
     def _leave(self, number: int, shape: Shape, place: Place) -> None:
         self._nodes.give_back(*place, shape)
         self._there[place[0]].pop(number, None)
+        if self._foreseen is not None:
+            self._foreseen.give_back(number, place)
 
     def _fullest(self, shape: Shape, but: int) -> Place | None:
         """Return a place on the fullest node with room, except the node `but`; None if there is
@@ -139,25 +161,16 @@ class Cluster:
         row = int(rows[np.argmin(self._nodes.gpu_sum[rows])])
         return row, self._packer.pick_devices(row, shape)
 
-    def _one(self, shape: Shape, end_s: float) -> Place | None:
-        """Return the place of one pod that ends at `end_s`; None if there is none."""
+    def _one(self, unit: Unit, now: float) -> Place | None:
+        """Return the place of one pod of a unit; None if there is none."""
+        shape = unit.shape
         scores = self._placer.scores(shape)
-        best = scores.max() if len(scores) else NEVER
-        if best == NEVER:
+        if not len(scores) or scores.max() == NEVER:
             return None
-        if not self._ends:
-            row = self._policy.pick_node(scores)
-        else:
-            near = np.flatnonzero(scores >= best - SLACK)
-            row = min(near.tolist(), key=lambda at: (self._apart(at, end_s), -scores[at], at))
+        if self._foreseen is not None:
+            return self._foreseen.choose(shape, scores > NEVER, now, unit.runs_s)
+        row = self._policy.pick_node(scores)
         return row, self._policy.pick_devices(row, shape)
-
-    def _apart(self, row: int, end_s: float) -> float:
-        """Return the seconds between the end of the last pod on a node and this time; for an empty
-        node, more than any.
-        """
-        ends = [self._running[n].end_s for n in self._there[row] if n in self._running]
-        return abs(max(ends) - end_s) if ends else float("inf")
 
     # -- moves -----------------------------------------------------------------------------------
 
@@ -168,7 +181,7 @@ class Cluster:
         undo: list[tuple[int, Place, Place]] = []
         places: list[Place] = []
         for _ in range(unit.members):
-            place = self._one(unit.shape, now + unit.runs_s)
+            place = self._one(unit, now)
             if place is None:
                 place = self._cleared(unit.shape, now, undo)
             if place is None:
@@ -251,6 +264,7 @@ class Pool:
     """A cluster whose nodes are one: units fit if the sums of all nodes suffice."""
 
     moves = 0
+    moves_pods = False
     lost: Sequence[tuple[float, float]] = ()
 
     def __init__(self, replay: Replay) -> None:
@@ -280,9 +294,23 @@ class Pool:
         """Return the time in seconds at which a running unit ends."""
         return self._running[number][1]
 
-    def end(self, number: int) -> None:
-        """Return a unit's amounts."""
+    def end(self, number: int) -> set[int]:
+        """Return a unit's amounts. Returns the only row."""
         self._left += _load(self._running.pop(number)[0])
+        return {0}
+
+    def may_begin(self, shapes: Sequence[Shape], rows: set[int]) -> list[bool]:
+        """Return for each shape that a pod may fit."""
+        return [True] * len(shapes)
+
+
+def _mix_by_time(replay: Replay) -> Mix:
+    """Return the shapes of a workload, weighted by their GPU time until the last arrival."""
+    weights: Counter[Shape] = Counter()
+    for unit in replay.units:
+        kind = changed(unit.shape, memory_mib=0)
+        weights[kind] += round(unit.milli * min(unit.runs_s, replay.end_s - unit.at_s))
+    return heaviest_mix(weights, COVERED)
 
 
 def _load(unit: Unit) -> np.ndarray:
@@ -300,7 +328,9 @@ def cluster_of(replay: Replay, policy: str) -> Cluster | Pool:
     unknown = [way for way in ways if way not in WAYS]
     if unknown:
         raise ValueError(f"there is no way {unknown[0]!r}; there are: {', '.join(WAYS)}")
-    for way, policy_of_it in (("demand", "fgd"), ("steady", "scarcity")):
+    for way, policy_of_it in (("demand", "fgd"), ("foreseen", "fgd"), ("steady", "scarcity")):
         if way in ways and name != policy_of_it:
             raise ValueError(f"{way} is a way of {policy_of_it}, not of {name}")
+    if "foreseen" in ways and "moves" in ways:
+        raise ValueError("foreseen does not know the ends of moved pods: leave out moves")
     return Cluster(replay, name, ways)

@@ -7,28 +7,26 @@ places for all its members or for none.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
 
 from phalanx.scheduler.placement.fragmentation.shape import Shape
-from phalanx_research.departures.clusters import Cluster, Place, Pool, cluster_of
-from phalanx_research.departures.workload import Replay, Unit
+from phalanx_research.departures.clusters import Cluster, Pool, cluster_of
+from phalanx_research.departures.workload import Replay
 
 POINTS = 120
 """The number of points of the allocation over time."""
-WARM = 0.2
-"""The first part of the time, which is not measured, because the cluster begins empty."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayRun:
-    """The result of a run. `alloc_pct`: the percentage of all GPUs that is in use, from `WARM` on
-    until the last arrival, without work that moves lost. `over_time`: the percentage in use in each
-    of `POINTS` equal intervals. `waits_s`
-    and `gang_waits_s`: the waits of all units with GPUs, and of units with more than one whole GPU.
-    A unit that never starts counts as waiting until the end of the run. `moves`: how many pods were
-    moved.
+    """The result of a run. `alloc_pct`: the percentage of all GPUs that is in use until the last
+    arrival, without work that moves lost. `over_time`: the percentage in use in each of `POINTS`
+    equal intervals. `waits_s` and `gang_waits_s`: the waits of all units with GPUs, and of units
+    with more than one whole GPU. A unit that never starts counts as waiting until the end of the
+    run. `moves`: how many pods were moved.
     """
 
     policy: str
@@ -39,6 +37,10 @@ class ReplayRun:
     moves: int = 0
 
 
+_Kind = tuple[Shape, int]
+"""The units that find room at the same times: their shape, and their number of members."""
+
+
 class _Run:
     """One run: the waiting units, and the ends of the running ones."""
 
@@ -46,10 +48,10 @@ class _Run:
         self._units = replay.units
         self._cluster = cluster
         self._at = 0
-        self.waiting: dict[int, Unit] = {}
+        self._waiting: dict[_Kind, deque[int]] = {}
+        """The waiting units of each kind, in the order of arrival."""
         self.started: dict[int, float] = {}
         self._ends: list[tuple[float, int]] = []
-        self._places: dict[int, list[Place]] = {}
         self.changes: list[tuple[float, int]] = []
         """The times at which GPUs in use changed, and by how many thousandths."""
 
@@ -61,38 +63,56 @@ class _Run:
 
     def happen(self, now: float) -> None:
         """End and begin what ends and begins now."""
-        has_ended = False
+        freed: set[int] = set()
         while self._ends and self._ends[0][0] <= now:
             end_s, number = heapq.heappop(self._ends)
             later_s = self._cluster.end_of(number)
             if later_s > end_s:  # it was moved since, and lost work
                 heapq.heappush(self._ends, (later_s, number))
                 continue
-            self._cluster.end(number)
+            freed |= self._cluster.end(number)
             self.changes.append((now, -self._units[number].milli))
-            has_ended = True
-        new: list[int] = []
+        new: dict[_Kind, None] = {}
         while self._at < len(self._units) and self._units[self._at].at_s <= now:
-            self._cluster.arrives(self._units[self._at])
-            self.waiting[self._at] = self._units[self._at]
-            new.append(self._at)
-            self._at += 1
-        self._begin(list(self.waiting) if has_ended else new, now)
-
-    def _begin(self, numbers: list[int], now: float) -> None:
-        refused: set[tuple[Shape, int]] = set()
-        for number in numbers:
-            unit = self.waiting[number]
+            unit = self._units[self._at]
+            self._cluster.arrives(unit)
             kind = (unit.shape, unit.members)
-            if kind in refused:
-                continue
+            if kind not in self._waiting:
+                self._waiting[kind] = deque()
+                new[kind] = None
+            self._waiting[kind].append(self._at)
+            self._at += 1
+        self._begin([*self._with_room(freed), *new], now)
+
+    def _with_room(self, freed: set[int]) -> list[_Kind]:
+        """Return the waiting kinds of which a member may fit on one of these nodes. All others
+        found no room before, and no other node has got more room since.
+        """
+        kinds = list(self._waiting)
+        if not freed or not kinds or self._cluster.moves_pods:
+            return kinds if freed else []
+        may = self._cluster.may_begin([shape for shape, _ in kinds], freed)
+        return [kind for kind, may_begin in zip(kinds, may, strict=True) if may_begin]
+
+    def _begin(self, kinds: list[_Kind], now: float) -> None:
+        """Begin waiting units of these kinds in the order of arrival, as long as they find room."""
+        firsts = [(self._waiting[kind][0], kind) for kind in dict.fromkeys(kinds)]
+        heapq.heapify(firsts)
+        while firsts:
+            number, kind = firsts[0]
+            unit, waiting = self._units[number], self._waiting[kind]
             if not self._cluster.begin(number, unit, now):
-                refused.add(kind)
+                heapq.heappop(firsts)
                 continue
-            del self.waiting[number]
             self.started[number] = now
             self.changes.append((now, unit.milli))
             heapq.heappush(self._ends, (self._cluster.end_of(number), number))
+            waiting.popleft()
+            if waiting:
+                heapq.heapreplace(firsts, (waiting[0], kind))
+            else:
+                heapq.heappop(firsts)
+                del self._waiting[kind]
 
 
 def run_replay(replay: Replay, policy: str) -> ReplayRun:
@@ -109,7 +129,7 @@ def run_replay(replay: Replay, policy: str) -> ReplayRun:
     waits = [run.started.get(i, horizon) - unit.at_s for i, unit in enumerate(units)]
     return ReplayRun(
         policy=policy,
-        alloc_pct=float(np.mean(over_time[round(WARM * POINTS) :])) - _lost_pct(cluster, replay),
+        alloc_pct=float(np.mean(over_time)) - _lost_pct(cluster, replay),
         over_time=tuple(over_time),
         waits_s=tuple(w for w, unit in zip(waits, units, strict=True) if unit.shape.num_gpu),
         gang_waits_s=tuple(w for w, unit in zip(waits, units, strict=True) if unit.is_gang),
@@ -118,9 +138,9 @@ def run_replay(replay: Replay, policy: str) -> ReplayRun:
 
 
 def _lost_pct(cluster: Cluster | Pool, replay: Replay) -> float:
-    """Return the work that moves lost in the measured time, in % of what all GPUs could do."""
-    lost = sum(x for at_s, x in cluster.lost if WARM * replay.end_s <= at_s <= replay.end_s)
-    return 100 * lost / (replay.capacity_milli * replay.end_s * (1 - WARM))
+    """Return the work that moves lost until the last arrival, in % of what all GPUs could do."""
+    lost = sum(x for at_s, x in cluster.lost if at_s <= replay.end_s)
+    return 100 * lost / (replay.capacity_milli * replay.end_s)
 
 
 def _over_time(changes: list[tuple[float, int]], replay: Replay) -> list[float]:
