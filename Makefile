@@ -166,7 +166,7 @@ explore: setup ## simulated clusters under faults from random seeds, for SECONDS
 	@$(BIN)/python -m phalanx_research.chaos.explore --seconds $(or $(SECONDS),60) \
 	  --found tests/simulation/chaos/seeds.txt
 
-lab: setup ## six machines in network namespaces: phalanx up, an upgrade, a lost head; writes docs/tutorials/lab.md (root only)
+lab: setup $(RELEASE_STAMP) ## six machines in network namespaces: phalanx up, an upgrade, a lost head; writes docs/tutorials/lab.md (root only)
 	@test -x /usr/sbin/sshd || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || { \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
 	    apt-get install -y -qq --no-install-recommends openssh-server iproute2 redis-server >/dev/null; }

@@ -16,7 +16,9 @@ from tools.lab.page import Page
 NODES = ("gamma", "delta", "epsilon", "zeta")
 """The hosts that run a node all the time."""
 ROOT = Path(__file__).parents[2]
-WAIT_S = 180.0
+WAIT_S = 600.0
+LOOK_EVERY_S = 2.0
+"""Seconds between two looks; each look starts a command on a host."""
 
 
 class Lab:
@@ -32,7 +34,7 @@ class Lab:
         """Run a command of the administrator, and show it on the page."""
         env = {**os.environ, "PATH": f"{self.program.parent}:{os.environ['PATH']}"}
         done = self.network.from_admin(
-            ["sh", "-c", command], check=False, cwd=self.here, env=env, timeout=1200
+            ["sh", "-c", command], check=False, cwd=self.here, env=env, timeout=3600
         )
         check(done.returncode == code, f"{command}: exit {done.returncode}\n{done.stdout}")
         if shown:
@@ -41,7 +43,7 @@ class Lab:
 
     def on(self, host: str, account: str, command: str, shown: bool = True) -> str:
         """Run a command of an account on a host, and show it on the page."""
-        done = self.network.on(host, account, command, check=False, timeout=300)
+        done = self.network.on(host, account, command, check=False, timeout=WAIT_S)
         check(done.returncode == 0, f"{account}@{host}: {command}\n{done.stdout}")
         if shown:
             self.page.command(f"{account}@{host}", command, done.stdout)
@@ -108,5 +110,5 @@ def wait(condition: Callable[[], object], what: str) -> float:
     begin = time.monotonic()
     while not condition():
         check(time.monotonic() - begin < WAIT_S, f"{what} did not happen within {WAIT_S:.0f} s")
-        time.sleep(0.5)
+        time.sleep(LOOK_EVERY_S)
     return time.monotonic() - begin

@@ -116,7 +116,8 @@ class Network:
                 *SSHD_OPTIONS,
                 "Subsystem sftp internal-sftp",
                 f"SetEnv PATH=/opt/phalanx/bin:{sys.base_prefix}/bin:/usr/local/bin:/usr/bin:/bin "
-                "PHALANX_SHARED_DIR=/run/heads",
+                # One machine installs for all hosts, so it compiles only what they import.
+                "PHALANX_SHARED_DIR=/run/heads PIP_NO_COMPILE=1",
                 "",
             ]
         )

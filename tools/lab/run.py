@@ -2,10 +2,11 @@
 
     make lab                    writes docs/tutorials/lab.md, if every step went well
     make lab BEFORE=v0.2.0      upgrades from this commit; else from the last tag or, without a
-                                tag, from an earlier commit
+                                tag, from the first commit that speaks the same protocol
 
-Root is needed for network namespaces, and a package index for the wheels that Phalanx needs. Each
-step is checked; the first that fails ends the lab, and the page stays as it was.
+Both wheels are those that `make release` builds of their commits. Root is needed for network
+namespaces, and a package index for the wheels that Phalanx needs. Each step is checked; the first
+that fails ends the lab, and the page stays as it was.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tools.lab.lab import NODES, Lab  # noqa: E402
 from tools.lab.network import ACCOUNTS, Network, make_key, why_not  # noqa: E402
 from tools.lab.page import Page  # noqa: E402
 from tools.lab.steps import take_steps  # noqa: E402
+from tools.release.build import build_wheel, export, time_of  # noqa: E402
 
 PAGE = ROOT / "docs" / "tutorials" / "lab.md"
 NUMBERS = {
@@ -39,8 +41,9 @@ NUMBERS = {
     "cloud-1": 21,
     "cloud-2": 22,
 }
-COMMITS_BACK = 40
-"""How far the earlier software lies back where there is no tag."""
+PROTOCOL = "src/phalanx/protocol/messages.py"
+BUILDER = ROOT / ".venv-release" / "bin" / "python"
+"""The Python of `make release`, with pinned versions of what builds."""
 
 
 def git(*words: str) -> str:
@@ -49,22 +52,21 @@ def git(*words: str) -> str:
 
 
 def commit_before(given: str) -> str:
-    """Return the commit from which the lab upgrades."""
-    return (
-        given or git("describe", "--tags", "--abbrev=0") or git("rev-parse", f"HEAD~{COMMITS_BACK}")
-    )
+    """Return the commit from which the lab upgrades. Jobs go on only while both versions speak the
+    same protocol.
+    """
+    if commit := given or git("describe", "--tags", "--abbrev=0"):
+        return commit
+    return git("log", "-1", "--format=%H", "-G^PROTOCOL_VERSION = ", "--", PROTOCOL)
 
 
 def build(commit: str, target: Path, wheels: Path) -> None:
-    """Build the wheel of a commit, and fetch the wheels that it needs."""
+    """Build the wheel of a commit as `make release` does, and fetch the wheels that it needs."""
     with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(
-            ["git", "archive", commit], cwd=ROOT, check=True, stdout=subprocess.PIPE
-        )
-        subprocess.run(["tar", "x", "-C", folder], input=archive.stdout, check=True)
-        pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--no-deps", "--wheel-dir", str(target), folder], check=True)
+        export(commit, Path(folder))
+        build_wheel(Path(folder), target, time_of(commit), str(BUILDER))
         (wheel,) = target.glob("phalanx-*.whl")
+        pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "--wheel-dir", str(wheels), f"{wheel}[cluster,redis]"], check=True)
     for path in wheels.glob("phalanx-*.whl"):
         path.unlink()

@@ -60,6 +60,17 @@ def build(source: Path, out: Path, epoch: str, python: str) -> None:
         run(words, source, SOURCE_DATE_EPOCH=epoch, TZ="UTC")
 
 
+def build_wheel(source: Path, out: Path, epoch: str, python: str) -> None:
+    """Build only the wheel of the core of an exported tree. `python`: the one of `make release`."""
+    words = [python, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(out), "."]
+    run(words, source, SOURCE_DATE_EPOCH=epoch, TZ="UTC")
+
+
+def time_of(commit: str) -> str:
+    """Return the time of a commit, which all files of its release have, in seconds."""
+    return run(["git", "log", "-1", "--format=%ct", commit], ROOT).strip()
+
+
 def sums(folder: Path) -> dict[str, str]:
     """Return the SHA-256 sum of each file in a folder."""
     return {
@@ -111,7 +122,7 @@ def main() -> int:
     reader.add_argument("--python", required=True, help="interpreter with Phalanx's packages")
     given = reader.parse_args()
     try:
-        epoch = run(["git", "log", "-1", "--format=%ct", given.commit], ROOT).strip()
+        epoch = time_of(given.commit)
         with tempfile.TemporaryDirectory() as folder:
             made = []
             for name in ("first", "second"):
