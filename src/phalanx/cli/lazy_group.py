@@ -88,7 +88,11 @@ class LazyGroup(EndingGroup):
         found = self.commands.get(cmd_name)
         package = registry.IN_OTHER_PACKAGES.get(cmd_name)
         if found is None and package is not None and not ctx.resilient_parsing:
-            ctx.fail(f"`phalanx {cmd_name}` is in a separate package: pip install {package}.")
+            folder = package.removeprefix("phalanx-")
+            ctx.fail(
+                f"`phalanx {cmd_name}` is in a separate package: pip install {package}, or in a "
+                f"checkout pip install ./{folder}."
+            )
         return found
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -381,6 +381,21 @@ def test_what_is_not_there_is_said(slurm):
     assert "Phalanx" in slurm("sbatch", "--version").stdout
 
 
+def test_installing_says_what_the_path_lacks(slurm, tmp_path):
+    ours = tmp_path / "our commands"
+    line = f"export PATH='{ours}':$PATH"
+    assert line in slurm.machine.done("compat", "slurm", "install", str(ours))
+    before = slurm.machine.env["PATH"]
+    try:
+        slurm.machine.env["PATH"] = f"{slurm.commands}:{before}"
+        said = slurm.machine.done("compat", "slurm", "install", str(ours))
+        assert f"It must stand before {slurm.commands} in your PATH: {line}" in said
+        said = slurm.machine.done("compat", "slurm", "install", slurm.commands)
+        assert "PATH" not in said
+    finally:
+        slurm.machine.env["PATH"] = before
+
+
 def test_another_command_is_not_written_over(slurm, tmp_path):
     (tmp_path / "srun").write_text("another")
     refused = slurm.machine.phalanx("compat", "slurm", "install", str(tmp_path))

@@ -25,7 +25,8 @@ def connect(options: EngineOptions, output: Output) -> Engine:
         )
     if importlib.util.find_spec("ray") is None:
         raise ImportError(
-            "The Ray engine needs Ray, which is not installed: pip install 'phalanx[ray]'"
+            "The Ray engine needs Ray, which is not installed: pip install 'phalanx[ray]'. A "
+            "cluster of Phalanx is reached by HOST:PORT, or without a node by phalanx://HOST:PORT."
         )
     from phalanx.adapters.ray.engine import connecting
 

@@ -104,15 +104,16 @@ class Explanations:
         self._planned: dict[str, ExpectedStart | None] = {}
         """The gang for which a single expected start was last computed, and that start."""
 
-    def explain(self, name: str) -> Explanation:
+    def explain(self, name: str, others: Iterable[str] = ()) -> Explanation:
         """Return why a gang or job waits: the reasons, what would remove them, and the position in
         the queue.
 
-        `name`: the name of a job or gang, or the group of a gang in hex. Raises JobNotFoundError.
+        `name`: the name of a job or gang, or the group of a gang in hex. `others`: further names
+        that may have been meant. Raises JobNotFoundError.
         """
         gang = self.find(name)
         if gang is None:
-            known = {g.name: None for g in self._registry.gangs.values()}
+            known = {*(gang.name for gang in self._registry.gangs.values()), *others}
             raise JobNotFoundError(
                 f"no job or gang called {name!r} waits or runs{nearest(name, known)}"
             )

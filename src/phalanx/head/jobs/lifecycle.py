@@ -200,7 +200,8 @@ class JobTable:
         if spec.uid in self._jobs:
             state = self._jobs[spec.uid].state
             raise JobCommandError(
-                f"job {spec.uid} exists already ({state}); use another name, or delete it"
+                f"job {spec.uid} exists already ({state}); use another name, or delete it: "
+                f"`phalanx delete {spec.uid.removeprefix('default/')}`"
             )
         check_known(spec, self._jobs)
         job = self._jobs[spec.uid] = new_job(spec, now)

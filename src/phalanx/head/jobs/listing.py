@@ -185,7 +185,10 @@ class JobListing:
             return explain_flow(flow)
         if (cron := self._crons.table.get(uid)) is not None:
             return explain_cron(cron, self._clock.wall())
-        return self._explanations.explain(name)
+        tables = (self._jobs.table, self._flows.table, self._crons.table)
+        return self._explanations.explain(
+            name, (row.spec.name for one in tables for row in one.all())
+        )
 
     def flow_rows(self) -> list[FlowInfo]:
         """Return flows for display."""

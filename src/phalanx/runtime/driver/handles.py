@@ -197,7 +197,7 @@ class EmbeddedHandle(ActorHandle[T]):
             if name not in _BUILT_IN:
                 near = "" if name.startswith("_") else nearest(name, self._shape.methods)
                 raise AttributeError(
-                    f"The actor class {self._shape.class_name} has no method {name!r}{near or '.'}"
+                    f"The actor class {self._shape.class_name} has no method {name!r}{near}"
                 )
             shape = MethodShape(ANYTHING)
         kind = DecoratedMethod if name in self._shape.decorators else EmbeddedMethod

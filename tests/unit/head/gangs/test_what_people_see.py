@@ -93,6 +93,12 @@ def test_names_that_nobody_has_are_answered_with_the_nearest(world):
     for request in (GetJob("trainin"), Explain("trainin")):
         with pytest.raises(JobNotFoundError, match="did you mean 'training'"):
             world.ask(request)
+    world.ask(CommandJob("training", "cancel"))
+    settle(world)
+    with pytest.raises(JobNotFoundError, match="did you mean 'training'"):
+        world.ask(Explain("trainin"))  # its gang has ended
+    with pytest.raises(JobCommandError, match="or delete it: `phalanx delete training`"):
+        world.job(group(), name="training")
     with pytest.raises(QueueUnavailableError, match="did you mean 'team'"):
         world.ask(ListJobs(queue="tem"))
     with pytest.raises(JobCommandError, match="did you mean 'Running'"):

@@ -42,7 +42,7 @@ class GangActor(ActorHandle[Any]):
         shape = self._methods.get(name)
         if shape is None:
             near = "" if name.startswith("_") else nearest(name, self._methods)
-            raise AttributeError(f"This gang's actor has no method {name!r}{near or '.'}")
+            raise AttributeError(f"This gang's actor has no method {name!r}{near}")
         return GangMethod(self, name, shape)
 
     def __dir__(self) -> list[str]:

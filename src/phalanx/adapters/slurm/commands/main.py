@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -60,6 +63,11 @@ def install(
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}")
     say(f"{', '.join(files)} in {directory} are now Phalanx's; `sbatch --version` shows it.")
+    found = shutil.which("sbatch")
+    if found is None or not Path(found).samefile(files["sbatch"]):
+        before = f"before {os.path.dirname(found)} " if found else ""
+        path = shlex.quote(str(directory.resolve()))
+        say(f"It must stand {before}in your PATH: export PATH={path}:$PATH")
 
 
 compat = Group("slurm", help="Install Slurm's commands.")
