@@ -122,13 +122,15 @@ def main() -> int:
     reader.add_argument("--python", required=True, help="interpreter with Phalanx's packages")
     given = reader.parse_args()
     try:
-        epoch = time_of(given.commit)
+        # "HEAD" may become another commit between the two builds.
+        commit = run(["git", "rev-parse", "--verify", f"{given.commit}^{{commit}}"], ROOT).strip()
+        epoch = time_of(commit)
         with tempfile.TemporaryDirectory() as folder:
             made = []
             for name in ("first", "second"):
                 source, out = Path(folder, name, "source"), Path(folder, name, "dist")
                 source.mkdir(parents=True)
-                export(given.commit, source)
+                export(commit, source)
                 version = check_versions(source)
                 build(source, out, epoch, given.python)
                 made.append(sums(out))
@@ -143,7 +145,7 @@ def main() -> int:
         return 1
     found = sums(given.out)
     (given.out / SUMS).write_text("".join(f"{one}  {name}\n" for name, one in found.items()))
-    print(f"Release {version} of {given.commit}, built twice with the same bytes:")
+    print(f"Release {version} of {commit[:12]}, built twice with the same bytes:")
     for name in found:
         print(f"  {(given.out / name).stat().st_size:>10,}  {name}")
     return 0
