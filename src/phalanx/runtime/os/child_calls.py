@@ -21,7 +21,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 _c = ctypes.PyDLL(None)
 _waiting_c = ctypes.CDLL(None, use_errno=True)
@@ -46,6 +46,14 @@ uc_stack.ss_sp, ss_flags, ss_size.
 """
 _ROOM = 16384
 """The size of each call's stack in bytes."""
+_WORD = ctypes.sizeof(ctypes.c_long)
+_STACK_END = 32
+"""The number of words at the end of a call's stack that are written again before each run. The C
+library keeps the address at which a call returns there, and the arguments that are in no register.
+"""
+_NOTHING = memoryview(bytes(_STACK_END * _WORD)).cast("l")
+_MARK = 0x5A5A_F00D_0B5E_0000
+"""The first of the numbers that stand for arguments while their positions are searched."""
 LATE = 0x5A5A_F00D
 """Represents an argument that is known only when the call is made (`late_argument`)."""
 
@@ -56,30 +64,80 @@ class Chain:
     def __init__(self, length: int) -> None:
         self.length = length
         """The largest number of calls that the chain can have."""
-        # Pages that are never used take no memory.
-        self._memory = mmap.mmap(-1, (length + 1) * (_CONTEXT_BYTES + _ROOM))
+        # Pages that are never used take no memory. A fork of this process gets a copy.
+        size = (length + 1) * (_CONTEXT_BYTES + _ROOM)
+        self._memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self._words = memoryview(self._memory).cast("l")
+        self._prepared: _Prepared | None = None
 
     def lay(self, calls: Sequence[Call]) -> int:
         """Prepare these calls. Returns the address of the first call's context.
 
         A process that begins there uses the memory below the address as its stack. Signals that
-        this thread blocks now are blocked during the calls.
+        this thread blocked when the chain first had these functions are blocked during the calls.
         """
+        prepared = self._prepared
+        if prepared is None or prepared.shape != _shape(calls):
+            prepared = self._prepared = self._prepare(calls)
+        words = self._words
+        # A run of the chain changes the end of each stack, and nothing else that a run needs.
+        for there, content in prepared.stack_ends:
+            words[there] = content
+        given = [number for _, numbers in calls for number in numbers]
+        for position, number in zip(prepared.positions, given, strict=True):
+            words[position] = number
+        return self.context(0)
+
+    def _prepare(self, calls: Sequence[Call]) -> _Prepared:
+        """Make the contexts of these calls, and find where their arguments are."""
         places = [self.context(at) for at in range(len(calls))]
+        positions: list[int] = []
+        stack_ends: list[tuple[slice, memoryview]] = []
         for place, behind, (function, given) in zip(places, [*places[1:], 0], calls, strict=True):
             _c.getcontext(ctypes.c_void_p(place))
             words = (ctypes.c_size_t * (_STACK_BYTES + 1)).from_address(place)
             words[_LINK] = behind
             words[_STACK], words[_STACK_BYTES] = place + _CONTEXT_BYTES, _ROOM
-            numbers = map(ctypes.c_long, given)
+            marks = [_MARK + at for at in range(len(given))]
             called = ctypes.c_void_p(address_of(function))
-            _c.makecontext(ctypes.c_void_p(place), called, len(given), *numbers)
-        return self.context(0)
+            end = (place + _CONTEXT_BYTES + _ROOM - self._address) // _WORD
+            there = slice(end - _STACK_END, end)
+            self._words[there] = _NOTHING
+            _c.makecontext(ctypes.c_void_p(place), called, len(given), *map(ctypes.c_long, marks))
+            positions += self._positions(place, there, marks)
+            stack_ends.append((there, memoryview(self._words[there].tobytes()).cast("l")))
+        return _Prepared(_shape(calls), positions, stack_ends)
+
+    def _positions(self, place: int, stack_end: slice, marks: Sequence[int]) -> list[int]:
+        """Return where these arguments of the call at `place` are, in words of the memory."""
+        first = (place - self._address) // _WORD
+        searched = [*range(first, first + _CONTEXT_BYTES // _WORD)]
+        searched += range(stack_end.start, stack_end.stop)
+        found = {self._words[at]: at for at in reversed(searched)}
+        try:
+            return [found[mark] for mark in marks]
+        except KeyError:
+            raise OSError("the arguments of calls are not in their contexts") from None
 
     def context(self, at: int) -> int:
         """Return the address of the context of call number `at`."""
         return self._address + _ROOM + at * (_CONTEXT_BYTES + _ROOM)
+
+
+class _Prepared(NamedTuple):
+    """A chain whose contexts are made, so that only the arguments of its calls must be written."""
+
+    shape: list[tuple[Function, int]]
+    positions: list[int]
+    """The position of each argument of each call, in words of the chain's memory."""
+    stack_ends: list[tuple[slice, memoryview]]
+    """The words at the end of each call's stack, and their contents before a run."""
+
+
+def _shape(calls: Sequence[Call]) -> list[tuple[Function, int]]:
+    """Return the function of each call, and how many arguments it has."""
+    return [(function, len(given)) for function, given in calls]
 
 
 @functools.cache

@@ -64,8 +64,25 @@ them.
 """
 _MOST_CALLS = 13
 _call = ctypes.CDLL(None).syscall
-_used: dict[int, Sequence[object]] = {}
-"""The memory of this process that living shields use, by the pids of the shields."""
+
+
+class _Memory:
+    """The memory of this process that a shield uses while it lives. It is used again after that."""
+
+    def __init__(self, is_kept: bool) -> None:
+        self.is_kept = is_kept
+        """Whether the shield is that of a kept command."""
+        self.chain = Chain(_MOST_CALLS)
+        self.seen = ctypes.create_string_buffer(INFO_BYTES + USAGE_BYTES)
+        self.numbers: Sequence[ctypes.c_int] = ()
+        """Numbers that the shield writes."""
+
+
+_used: dict[int, _Memory] = {}
+"""The memory that living shields use, by the pids of the shields."""
+_free: dict[bool, list[_Memory]] = {False: [], True: []}
+"""The memory of shields that have ended, by `is_kept`."""
+_MOST_FREE = 16
 _LOOK_EVERY = (ctypes.c_long * 2)(_LOOK_EVERY_S, 0)
 
 
@@ -138,15 +155,15 @@ def start_shielded(
     held = exit_file if is_kept else _lifeline_of_its_own(lifeline)
     try:
         run = children.call_to_run(calls, pid, begins)
-        memory = Chain(_MOST_CALLS)
-        seen = ctypes.create_string_buffer(INFO_BYTES + USAGE_BYTES)
+        memory = _free[is_kept].pop() if _free[is_kept] else _Memory(is_kept)
+        memory.numbers = pid, shield
         if is_kept:
-            own = _calls_of_kept(run, held, memory, seen, pid, shield)
+            own = _calls_of_kept(run, held, memory, pid, shield)
         else:
             own = _calls(run, held)
-        children.run_along(memory, own, shield)
+        children.run_along(memory.chain, own, shield)
         made = Shield(shield.value)
-        _used[made.pid] = memory, seen, pid, shield
+        _used[made.pid] = memory
         if not is_kept:
             fcntl.fcntl(held, _F_SETOWN, made.pid)
     finally:
@@ -180,13 +197,12 @@ def _calls(run: Call, held: int) -> list[Call]:
 def _calls_of_kept(
     run: Call,
     held: int,
-    memory: Chain,
-    seen: ctypes.Array[ctypes.c_char],
+    memory: _Memory,
     pid: ctypes.c_int,
     shield: ctypes.c_int,
 ) -> list[Call]:
     """Return the calls of a shield that outlives its node. `held`: the exit file."""
-    about = ctypes.addressof(seen)
+    about = ctypes.addressof(memory.seen)
     number = _WAITID[os.uname().machine]
     wait = (
         function("syscall"),
@@ -202,12 +218,12 @@ def _calls_of_kept(
         (function("pwrite"), (0, ctypes.addressof(shield), _NUMBER_BYTES, 0)),
         (function("pwrite"), (0, ctypes.addressof(pid), _NUMBER_BYTES, _NUMBER_BYTES)),
     ]
-    place = memory.context(len(before) + 1) + late_argument("syscall", *_SHAPE)
+    place = memory.chain.context(len(before) + 1) + late_argument("syscall", *_SHAPE)
     return [
         *before,
         (function("memcpy"), (place, ctypes.addressof(pid), _NUMBER_BYTES)),
         wait,
-        (function("pwrite"), (0, about, len(seen), INFO_AT)),
+        (function("pwrite"), (0, about, len(memory.seen), INFO_AT)),
         (function("pause"), ()),
         (function("_exit"), (0,)),
     ]
@@ -241,7 +257,9 @@ def reap(pid: int) -> None:
     """
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
-    _used.pop(pid, None)
+    memory = _used.pop(pid, None)
+    if memory is not None and len(_free[memory.is_kept]) < _MOST_FREE:
+        _free[memory.is_kept].append(memory)
 
 
 def fork_shielded(

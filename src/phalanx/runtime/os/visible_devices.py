@@ -79,7 +79,7 @@ def of_command(variables: dict[str, str], node: Mapping[str, str]) -> dict[str, 
     """
     named: dict[str, str] = {}
     for resource, own in VISIBLE.items():
-        if (shown := shown_by(resource, node)) is None or own not in variables:
+        if own not in variables or (shown := shown_by(resource, node)) is None:
             continue
         words = [word for word in variables[own].split(",") if word]
         if all(word.isdecimal() for word in words):
