@@ -20,6 +20,7 @@ _FIRST = 0x10FF80
 """The code point of the character that represents the byte 0x80."""
 _SHIFT = _FIRST - 0xDC80
 _HALF = re.compile("[\udc80-\udcff]")
+_WITHOUT_TEXTS = (bytes, int, float, type(None))
 _STANDS_FOR_BYTE = re.compile("[\U0010ff80-\U0010ffff]")
 
 
@@ -63,8 +64,10 @@ def _with_texts(value: T, change: Callable[[str], str]) -> T:
     made: object = value
     if isinstance(value, str):
         made = change(value)
-    elif isinstance(value, list | dict) and _is_ascii(value):
-        pass  # the text is ASCII, as almost always
+    elif isinstance(value, _WITHOUT_TEXTS) or (
+        isinstance(value, list | dict) and _is_ascii(value)  # as almost always
+    ):
+        pass
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         made = type(value)(*(_with_texts(one, change) for one in value))
     elif isinstance(value, list | tuple | set | frozenset):
@@ -72,9 +75,10 @@ def _with_texts(value: T, change: Callable[[str], str]) -> T:
     elif isinstance(value, dict):
         made = {_with_texts(k, change): _with_texts(one, change) for k, one in value.items()}
     elif isinstance(value, msgspec.Struct):
-        fields = value.__struct_fields__
-        texts = {name: _with_texts(getattr(value, name), change) for name in fields}
-        made = msgspec.structs.replace(value, **texts)
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        texts = {name: _with_texts(one, change) for name, one in fields.items()}
+        changed = {name: text for name, text in texts.items() if text is not fields[name]}
+        made = msgspec.structs.replace(value, **changed) if changed else value
     return made  # type: ignore[return-value]
 
 

@@ -45,6 +45,8 @@ class Child:
         """The processes that the child has started, which may end later than the child. They are
         tracked once the child is asked to end.
         """
+        self.began_at = 0.0
+        """The time, on a steady clock, when this process learned that a command has begun."""
         self.why_killed = ""
         """Why the kernel has killed processes of the child."""
         self.has_ended = False

@@ -270,8 +270,8 @@ def _write(path: str, text: str) -> bool:
 
 def _fields(path: str) -> dict[str, int]:
     try:
-        with open(path) as file:
-            lines = file.read().splitlines()
+        with open(path, "rb", buffering=0) as file:
+            lines = file.readall().decode().splitlines()
     except OSError:
         return {}
     return {name: int(value) for name, _, value in (line.partition(" ") for line in lines)}

@@ -63,13 +63,20 @@ class DaemonLog:
         )
         with contextlib.suppress(OSError):
             line = encoded(msgspec.json.encode, record) + b"\n"
-            log_files.append(self._path, line, DAEMON_LOG_BYTES)
-            if not self._is_aloud:
+            written = log_files.append(self._path, line, DAEMON_LOG_BYTES)
+            if not self._is_aloud and not self._is_followed(written):
                 self._follow()
 
     def read(self, file: int, offset: int, limit: int) -> LogPiece:
         """Read more of the log; see `log_files.read_on`."""
         return log_files.read_on(self._path, file, offset, limit) if self._path else LogPiece()
+
+    def _is_followed(self, written: os.stat_result) -> bool:
+        """Whether the standard streams write to the file to which a line was just appended, and
+        which is still the newer one.
+        """
+        is_newer = written.st_size <= DAEMON_LOG_BYTES
+        return is_newer and os.path.samestat(written, os.fstat(2))
 
     def _follow(self) -> None:
         """Make the standard streams write to the log's new file after a change of files.

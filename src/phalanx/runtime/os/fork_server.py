@@ -36,6 +36,13 @@ from phalanx.runtime.os.connection import listen
 from phalanx.runtime.os.process_tree import keep_descendants
 from phalanx.runtime.os.shields import Shield, fork_shielded, reap
 
+TOGETHER_S = 0.005
+"""Seconds for which the report that a command has begun waits for the report of its end, if other
+commands have ended as fast as that. Both then cost one message.
+"""
+BRISK_S = 0.1
+"""Seconds after the end of such a fast command for which reports wait."""
+
 
 class ForkServer(ChildKeeper):
     """Starts the commands of jobs, and keeps them as its children."""
@@ -48,6 +55,10 @@ class ForkServer(ChildKeeper):
         self._session = session
         self._starters = CommandStarters(time.monotonic, self.lifeline)
         self._starting: dict[bytes, Starting] = {}
+        self._unreported: list[Began] = []
+        """The reports that wait, in order."""
+        self._report_at = 0.0
+        self._is_brisk_until = 0.0
         self.read_from(self._starters.fileno, self._commands_begun)
 
     def serve(self) -> None:
@@ -152,8 +163,25 @@ class ForkServer(ChildKeeper):
             self.give_up(child, error)
             return False
         shield = 0 if child.shield is None else child.shield.pid
-        self.report(Began(child.process, child.pid, shield))
+        now = child.began_at = time.monotonic()
+        if not self._unreported:
+            self._report_at = now + TOGETHER_S
+        self._unreported.append(Began(child.process, child.pid, shield))
+        if child.exit_file or child.socket or now >= self._is_brisk_until:
+            self._report_begun()
         return True
+
+    def _report_begun(self) -> None:
+        for report in self._unreported:
+            self.report(report)
+        self._unreported.clear()
+
+    def before_end(self, child: Child) -> None:
+        """Report that the child has begun before its end is reported."""
+        now = time.monotonic()
+        if now - child.began_at < TOGETHER_S:
+            self._is_brisk_until = now + BRISK_S
+        self._report_begun()
 
     def give_up(self, child: Child, error: OSError) -> None:
         """End a child that cannot be watched, and report that it could not be started."""
@@ -188,12 +216,16 @@ class ForkServer(ChildKeeper):
         """Return how long to wait for an event, in seconds; None for no limit."""
         patience_s = super().patience_s()
         limit_s = AGAIN_S if self._starters.is_behind else CONTINUED_S if self._starting else None
+        if self._unreported:
+            limit_s = max(self._report_at - time.monotonic(), 0.0)
         return min((s for s in (patience_s, limit_s) if s is not None), default=None)
 
     def after_round(self) -> None:
-        """Start another thread if commands wait for one."""
+        """Start another thread if commands wait for one, and report commands that have begun."""
         if self._starters.is_behind:
             self._starters.look()
+        if self._unreported and time.monotonic() >= self._report_at:
+            self._report_begun()
 
     def close_in_child(self) -> None:
         """Close everything that is watched here, and the descriptors of the threads."""

@@ -20,21 +20,21 @@ microseconds.
 """
 
 
-def append(path: str, data: bytes, limit_bytes: int) -> int:
-    """Append to the log at `path`, mode 0600. Returns the file's size. Raises OSError.
+def append(path: str, data: bytes, limit_bytes: int) -> os.stat_result:
+    """Append to the log at `path`, mode 0600. Returns the file's status. Raises OSError.
 
     If the file is then larger than `limit_bytes`, it becomes the older file.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
         os.write(fd, data)
-        size = os.fstat(fd).st_size
-        if size > limit_bytes:
+        status = os.fstat(fd)
+        if status.st_size > limit_bytes:
             fcntl.flock(fd, fcntl.LOCK_EX)
             with contextlib.suppress(FileNotFoundError):  # another process has done this before
                 if os.path.samestat(os.fstat(fd), os.stat(path)):
                     os.replace(path, path + OLDER)
-        return size
+        return status
     finally:
         os.close(fd)
 

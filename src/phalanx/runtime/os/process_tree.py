@@ -87,8 +87,8 @@ def own_children() -> list[int]:
     These are the processes that it has started, and descendants that have lost their parents.
     """
     try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:
-            return [int(pid) for pid in file.read().split()]
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb", buffering=0) as file:
+            return [int(pid) for pid in file.readall().split()]
     except OSError:  # this kernel does not have the file
         me = os.getpid()
         return [pid for pid, parent in _parents().items() if parent == me]

@@ -319,6 +319,7 @@ class WorkerForkServer(ForkServer):
 
     def before_end(self, child: Child) -> None:
         """Read the rest of a worker's output before the worker's end is reported."""
+        super().before_end(child)
         for pipe in self.pipes_of(child.pid):
             while pipe.fd in self._pipes and wait_for(pipe.fd, select.POLLIN, 0):
                 self._read_output(pipe)
