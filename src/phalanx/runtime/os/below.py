@@ -5,10 +5,12 @@ followed.
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import os
 
 
+@functools.lru_cache(maxsize=1024)
 def directory_name(text: str) -> str:
     """Return a file name that represents a user's text, such as a job's name, and no other text."""
     return hashlib.sha256(os.fsencode(text)).hexdigest()[:32]

@@ -117,15 +117,15 @@ class JobDirectories:
         error = self.error_path(order)
 
         def placed(text: str) -> str:
-            # both placeholders begin with this text, and almost no other text contains it
-            is_meant = "\0" in text
-            return text.replace(FILES, files).replace(ERROR_FILE, error) if is_meant else text
+            return text.replace(FILES, files).replace(ERROR_FILE, error)
 
-        return Placed(
-            [placed(word) for word in command.argv],
-            {name: placed(value) for name, value in command.variables.items()},
-            command.directory or self.home(order),
-        )
+        argv, variables = command.argv, command.variables
+        # Both placeholders begin with this text, and almost no other text contains it.
+        if "\0" in "".join(argv):
+            argv = [placed(word) for word in argv]
+        if "\0" in "".join(variables.values()):
+            variables = {name: placed(value) for name, value in variables.items()}
+        return Placed(argv, variables, command.directory or self.home(order))
 
     def home(self, order: StartMember) -> str:
         """Return the directory in which a member's commands run if they name no directory."""
