@@ -4,17 +4,20 @@
 declares two CPUs, and on a node that declares sixteen. The head's store is an SQLite file. The
 peers are xargs with the same number of processes and, if installed, GNU parallel and HyperQueue.
 The programs run alternately in several rounds, so that other work on the machine affects all of
-them equally. A row has the median of each program.
+them equally. A row has each program's median and spread, and the medians of the rounds' ratios of
+the array's speed to that of each peer.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
 
@@ -47,6 +50,9 @@ def run(clock: Clock, count: int = COUNT, rounds: int = ROUNDS) -> list[Row]:
         for name, found in rates.items():
             row[f"{name} per s"] = median(found)
             row[f"{name} from"], row[f"{name} to"] = min(found), max(found)
+        for name in [name for name in programs if name != "array"]:
+            pairs = zip(rates["array"], rates[name], strict=True)
+            row[f"array : {name}"] = median(ours / theirs for ours, theirs in pairs)
         rows.append(row)
     return rows
 
@@ -89,7 +95,7 @@ def _hyperqueue(clock: Clock, count: int, cpus: int) -> float:
     from hyperqueue import Job, LocalCluster
     from hyperqueue.cluster import WorkerConfig
 
-    with LocalCluster() as cluster:
+    with _quiet(), LocalCluster() as cluster:
         cluster.start_worker(WorkerConfig(cores=cpus))
         client = cluster.client()
         warm, job = Job(), Job()
@@ -100,3 +106,21 @@ def _hyperqueue(clock: Clock, count: int, cpus: int) -> float:
         begun = clock()
         client.wait_for_jobs([client.submit(job)])
         return clock() - begun
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Discard what this process and its children print meanwhile, such as a progress bar."""
+    sys.stdout.flush()
+    kept = [os.dup(fd) for fd in (1, 2)]
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for fd in (1, 2):
+            os.dup2(nothing, fd)
+        yield
+    finally:
+        sys.stderr.flush()
+        for fd, old in zip((1, 2), kept, strict=True):
+            os.dup2(old, fd)
+            os.close(old)
+        os.close(nothing)

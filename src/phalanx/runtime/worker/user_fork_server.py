@@ -115,6 +115,7 @@ class UserForkServer(ForkServer):
         self._epoll.unregister(self.node.fileno)
         self.node.close()
         self.node.fileno = -1
+        self._unreported.clear()  # the node's next process asks which commands run
         self._alone_until = time.monotonic() + WAITS_S
         for process in {*self._children, *self._starting} - self._kept:
             self.on_message(SendSignal(process, _KILL))
