@@ -1,9 +1,11 @@
 """The cost of the web page for a head, and the time until its pages appear.
 
 `run(clock)` measures this. A real head's code runs in this process, with a thousand simulated nodes
-of eight GPUs and ten thousand jobs. The cluster is full of running jobs, and the others wait. Each
-second a hundred nodes report a change, and fifty jobs change. A real page is served over real
-sockets to viewers, who read their streams. Simulated nodes carry out orders at once.
+of eight GPUs and ten thousand jobs; processes of the nodes remember 100,000 finished tasks. The
+cluster is full of running jobs, and the others wait. Each second a hundred nodes report a change,
+and fifty jobs change. A real page is served over real sockets to viewers, who read their streams.
+Simulated nodes carry out orders at once. If Chromium and Playwright are installed, the pages are
+also opened in the browser.
 """
 
 from __future__ import annotations
@@ -11,12 +13,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
-import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any, TypeVar
 
@@ -25,7 +25,9 @@ import msgspec
 from phalanx.model.jobs.states import RUNNING
 from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, ListJobs, Manifest
 from phalanx.protocol.requests.request import Request
-from phalanx_benchmarks.fed_head import GPUS, Clock, FedHead, gpu_job
+from phalanx_benchmarks.answers_of_nodes import AnswersOfNodes, machine_reports
+from phalanx_benchmarks.fed_head import GPUS, Clock, FedHead, gpu_job, prefix_of
+from phalanx_benchmarks.paints import paints
 
 R = TypeVar("R")
 Row = dict[str, Any]
@@ -35,22 +37,16 @@ REPORTS, CHANGES = 100, 50
 VIEWERS = 20
 WATCHED_S = 20.0
 PAGES = (
-    "/", "/jobs", "/nodes", "/queues", "/queues/default", "/plan", "/events", "/decisions",
-    "/health", "/metrics",
+    "/", "/jobs", "/jobs/default/job-0", f"/jobs/default/job-{JOBS - 1}", "/nodes", "/nodes/n0001",
+    "/queues", "/queues/default", "/plan", "/what-if", "/work", "/objects", "/history", "/events",
+    "/decisions", "/health",
 )  # fmt: skip
+WATCHED = ("/", "/jobs", "/nodes", "/queues", "/work")
+"""The pages that viewers keep open, in turn."""
+SCRAPED = "/metrics"
+"""The page for monitoring systems, which no browser opens."""
 ASKED = 5
 _TOKEN = "scrape"
-_PAINTED = """() => new Promise((done) => {
-  const look = () => {
-    const [paint] = performance.getEntriesByName("first-contentful-paint");
-    if (paint) done(paint.startTime);
-    else setTimeout(look, 5);
-  };
-  look();
-})"""
-"""A script that waits for the first paint, and returns its time in milliseconds since the page was
-opened.
-"""
 
 
 class _Head(FedHead):
@@ -60,9 +56,15 @@ class _Head(FedHead):
         super().__init__()
         self.lock = threading.Lock()
         self.answering_s = 0.0
+        self._nodes = AnswersOfNodes(self.control.clock.wall)
 
     def ask(self, request: Request[R], process: bytes = b"") -> R:
-        """Answer a request like FedHead, and measure how long the answer takes."""
+        """Answer a request like FedHead, and measure how long the answer takes. Nodes answer
+        without the head, whose part in such answers is small.
+        """
+        of_nodes: R | None = self._nodes.answer(request)
+        if of_nodes is not None:
+            return of_nodes
         with self.lock:
             begun = time.thread_time()
             answer = super().ask(request, process)
@@ -73,6 +75,7 @@ class _Head(FedHead):
         """Make all nodes join, submit all jobs, and start the jobs that fit."""
         for node in range(1, NODES + 1):
             self.join(node)
+            self.read_machine(node)
         assert GPUS * NODES < JOBS, "some have to wait"
         for number in range(JOBS):
             spec = msgspec.msgpack.encode(gpu_job(f"job-{number}"))
@@ -81,11 +84,18 @@ class _Head(FedHead):
         running = sum(job.state == RUNNING for job in self.ask(ListJobs()))
         assert running == GPUS * NODES, f"{running} jobs run, and there is room for more"
 
+    def read_machine(self, node: int) -> None:
+        """Make a node report the use of its GPUs and its machine."""
+        for message in machine_reports(node):
+            self.control.on_message(prefix_of(node), message)
+
     def live(self, second: int) -> None:
+        """Let a second pass, in which nodes report and jobs change."""
         with self.lock:
             self.time.now += 1.0
             for at in range(REPORTS):
                 self.report(at + 1, second)
+                self.read_machine((second * REPORTS + at) % NODES + 1)
         for at in range(CHANGES):
             self.ask(CommandJob(f"job-{JOBS - 1 - at}", "hold" if second % 2 else "release"))
 
@@ -97,27 +107,25 @@ def run(clock: Clock) -> list[Row]:
     head = _Head()
     head.fill()
     head.answering_s = 0.0
-    with _served(head) as (port, cookie):
+    with _served(head) as (port, cookie, server_cpu_s):
         first_s = head.answering_s
         pages = {path: [_get(clock, port, path, cookie) for _ in range(ASKED)] for path in PAGES}
-        paints = first_paints(f"http://127.0.0.1:{port}", cookie.removeprefix("c="))
-        viewers = [_Viewer(port, "/jobs" if n % 2 else "/", cookie) for n in range(VIEWERS)]
-        head.answering_s = 0.0
-        begun = clock()
-        second, commands_s = 0, 0.0
-        while clock() - begun < WATCHED_S:
-            second += 1
-            before = head.answering_s
-            head.live(second)
-            commands_s += head.answering_s - before
-            time.sleep(max(begun + second - clock(), 0))
-        share = (head.answering_s - commands_s) / (clock() - begun)
+        base, session = f"http://127.0.0.1:{port}", cookie.removeprefix("c=")
+        painted = paints(base, session, PAGES, server_cpu_s)
+        pages[SCRAPED] = [_get(clock, port, SCRAPED, cookie) for _ in range(ASKED)]
+        viewers = [_Viewer(port, WATCHED[n % len(WATCHED)], cookie) for n in range(VIEWERS)]
+        shares = _watched(head, clock)
         for viewer in viewers:
             viewer.close()
     changes = [size for viewer in viewers for size in viewer.sizes]
     rows: list[Row] = [
         {"what": "head: all that there is, once", "ms": 1e3 * first_s},
-        {"what": f"head: {VIEWERS} viewers", "of a core": share},
+        {
+            "what": f"head: {VIEWERS} viewers, percent of a core",
+            "%": 100 * sum(shares) / len(shares),
+            "from": 100 * min(shares),
+            "to": 100 * max(shares),
+        },
         {
             "what": "an update of an open page",
             "kB": median(changes or [0]) / 1e3,
@@ -132,38 +140,33 @@ def run(clock: Clock) -> list[Row]:
                 "kB": median(size for _, size in found) / 1e3,
             }
         )
-    rows += [
-        {"what": f"first paint of {path}", "ms": median(found)} for path, found in paints.items()
-    ]
-    return rows
+    return rows + painted
 
 
-def first_paints(base: str, session: str) -> dict[str, list[float]]:
-    """Return the milliseconds until Chromium first paints each page; empty without Chromium or
-    Playwright.
+def _watched(head: _Head, clock: Clock) -> list[float]:
+    """Let the cluster live while viewers watch. Returns the part of a core that the head's answers
+    to the page took, for each of four periods of equal length.
     """
-    chromium = shutil.which("chromium")
-    if chromium is None or find_spec("playwright") is None:
-        return {}
-    from playwright.sync_api import sync_playwright
-
-    found: dict[str, list[float]] = {}
-    with sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        context = browser.new_context(viewport={"width": 1600, "height": 1000})
-        context.add_cookies([{"name": "c", "value": session, "url": base}])
-        page = context.new_page()
-        for path in PAGES[:-1]:  # the last page is for monitoring systems, not for people
-            for _ in range(ASKED):
-                page.goto(base + path)
-                found.setdefault(path, []).append(page.evaluate(_PAINTED))
-        browser.close()
-    return found
+    shares = []
+    begun = period_begun = clock()
+    commands_s = 0.0
+    for second in range(1, int(WATCHED_S) + 1):
+        if second % (WATCHED_S / 4) == 1:
+            period_begun, head.answering_s, commands_s = clock(), 0.0, 0.0
+        before_s = head.answering_s
+        head.live(second)
+        commands_s += head.answering_s - before_s
+        time.sleep(max(begun + second - clock(), 0))
+        if second % (WATCHED_S / 4) == 0:
+            shares.append((head.answering_s - commands_s) / (clock() - period_begun))
+    return shares
 
 
 @contextlib.contextmanager
-def _served(head: _Head) -> Iterator[tuple[int, str]]:
-    """Serve this head's page in a thread. Yields the port and a session's cookie."""
+def _served(head: _Head) -> Iterator[tuple[int, str, Callable[[], float]]]:
+    """Serve this head's page in a thread. Yields the port, a session's cookie, and a function that
+    returns the CPU seconds of the thread.
+    """
     import uvicorn
 
     from phalanx.dashboard.app import Dashboard
@@ -196,7 +199,8 @@ def _served(head: _Head) -> Iterator[tuple[int, str]]:
     try:
         while watch.snapshot is None:
             time.sleep(0.01)
-        yield listener.getsockname()[1], f"c={session}"
+        clock = time.pthread_getcpuclockid(thread.ident or 0)
+        yield listener.getsockname()[1], f"c={session}", lambda: time.clock_gettime(clock)
     finally:
         server.should_exit = True
         thread.join()
