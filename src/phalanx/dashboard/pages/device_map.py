@@ -4,7 +4,7 @@ work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -81,7 +81,7 @@ class DeviceMaps:
         """Return the grid of all devices. Nodes without devices are left out. `seen`: the readings
         of devices.
         """
-        holding = holders_of(snapshot)
+        holding = holders_of(snapshot.gangs)
         nodes = [row for row in ordered(snapshot) if row.total.get(DEVICE)]
         holders, near = _holders(nodes, holding)
         looks = self._jobs.of((gang.group for gang in holders), near)
@@ -124,13 +124,13 @@ class DeviceMaps:
 Holding = dict[tuple[str, str, int], GangInfo]
 
 
-def holders_of(snapshot: ClusterSnapshot) -> Holding:
-    """Return the gang that holds each device, by (node, resource, number).
+def holders_of(gangs: Iterable[GangInfo]) -> Holding:
+    """Return the gang of `gangs` that holds each device, by (node, resource, number).
 
     If several gangs share a device, one of them is returned.
     """
     found = {}
-    for gang in snapshot.gangs:
+    for gang in gangs:
         for node, devices in zip(gang.nodes, gang.devices, strict=False):
             for resource, numbers in devices.items() if node else ():
                 for number in numbers:

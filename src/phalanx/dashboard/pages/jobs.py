@@ -55,7 +55,8 @@ def jobs(snapshot: ClusterSnapshot, words: Mapping[str, str]) -> JobList:
     """
     wanted = asked(words, ("q", "queue", "state", "user"), _USUAL)
     filters = wanted.filters
-    others = [job for job in snapshot.jobs if _is_meant(job, wanted)]
+    narrows = filters.keys() - {"state"}
+    others = [job for job in snapshot.jobs if _is_meant(job, wanted)] if narrows else snapshot.jobs
     state = filters.get("state", "")
     rows = [job for job in others if _is_in(job, state)] if state else others
     if wanted.sort.lstrip("-") == "ran":

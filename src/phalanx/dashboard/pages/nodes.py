@@ -178,7 +178,8 @@ def node_page(
     if len(found) != 1:
         return None
     (row,) = found
-    holding = holders_of(snapshot)
+    here = [gang for gang in snapshot.gangs if row.node_id in gang.nodes]
+    holding = holders_of(here)
     devices = []
     read = {one.number: one for one in seen if one.node_id == row.node_id}
     for number, left in left_of(row):
@@ -191,12 +192,11 @@ def node_page(
         job = "" if gang is None or not taken else gang.job
         devices.append(Device(number=number, held=taken, holder=holder, job=job, seen=known))
     guests = []
-    for gang in snapshot.gangs:
-        here = [i for i, node in enumerate(gang.nodes) if node == row.node_id]
-        if here:
-            mine: dict[str, list[int]] = {}
-            for index in here:
-                for resource, numbers in gang.devices[index].items():
-                    mine.setdefault(resource, []).extend(numbers)
-            guests.append(Guest(gang=gang, members=len(here), devices=mine))
+    for gang in here:
+        members = [i for i, node in enumerate(gang.nodes) if node == row.node_id]
+        mine: dict[str, list[int]] = {}
+        for index in members:
+            for resource, numbers in gang.devices[index].items():
+                mine.setdefault(resource, []).extend(numbers)
+        guests.append(Guest(gang=gang, members=len(members), devices=mine))
     return NodePage(node=row, gauges=gauges_of(row), devices=devices, guests=guests)

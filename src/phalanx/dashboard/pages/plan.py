@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 
 import msgspec
 
@@ -117,17 +118,20 @@ def plan_page(plan: TimePlan, snapshot: ClusterSnapshot, asked: str = "") -> Pla
     shows all expected starts, even if running work lasts longer.
     """
     rows = {row.node_id: row for row in snapshot.status.nodes}
-    spans = _spans(plan)
+    names = {node: name_of(row) for node, row in rows.items()}
+    held = {one.place.node for one in plan.running}
+    held |= {place.node for start in plan.starts for place in start.places}
+    lanes = sorted(held, key=lambda node: (names.get(node, node[:12]), node))
+    spans = _spans(plan, set(lanes[:NODES]))
     shown = asked if asked in (*RANGES_S, ALL) else usual_range(plan)
     length_s = length_of(plan, shown)
+    slot_px = _FEW_PX if len(lanes) <= FEW else _SLOT_PX
     tracks = []
-    for node, of_node in spans.items():
+    for node in lanes[:NODES]:
         row = rows.get(node)
         devices = int(row.total.get(DEVICE, 0)) if row is not None else 0
-        name = node[:12] if row is None else name_of(row)
-        slot_px = _FEW_PX if len(spans) <= FEW else _SLOT_PX
-        tracks.append(_track(node, name, devices, of_node, plan.now, length_s, slot_px))
-    tracks.sort(key=lambda one: (one.name, one.node))
+        name = names.get(node, node[:12])
+        tracks.append(_track(node, name, devices, spans[node], plan.now, length_s, slot_px))
     ticks = [
         Tick(place=round(100 * (at - plan.now) / length_s, 2), at=at, text=text)
         for at, text in clock_ticks(plan.now, plan.now + length_s)
@@ -137,21 +141,26 @@ def plan_page(plan: TimePlan, snapshot: ClusterSnapshot, asked: str = "") -> Pla
         length_s=length_s,
         range=shown,
         ticks=ticks,
-        tracks=tracks[:NODES],
-        tracks_in_all=len(tracks),
+        tracks=tracks,
+        tracks_in_all=len(lanes),
         starts=sorted(plan.starts, key=lambda one: one.at_s)[:STARTS],
-        idle=sum(row.state != DEAD and row.node_id not in spans for row in rows.values()),
+        idle=sum(row.state != DEAD and row.node_id not in held for row in rows.values()),
     )
 
 
-def _spans(plan: TimePlan) -> dict[str, list[_Span]]:
+def _spans(plan: TimePlan, nodes: Container[str]) -> dict[str, list[_Span]]:
+    """Return the spans on these nodes, by node."""
     spans: dict[str, list[_Span]] = {}
     for one in plan.running:
+        if one.place.node not in nodes:
+            continue
         left = "" if one.ends_s is None else f", for {duration(one.ends_s - plan.now)} at most"
         span = _Span(one.podgroup, plan.now, one.ends_s, "runs", one.place, left)
         spans.setdefault(one.place.node, []).append(span)
     for start in plan.starts:
         for place in start.places:
+            if place.node not in nodes:
+                continue
             why = f" in {duration(start.at_s - plan.now)}"
             if start.after_tasks:
                 count = start.after_tasks

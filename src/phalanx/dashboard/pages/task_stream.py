@@ -101,6 +101,14 @@ class _Attempt(msgspec.Struct, frozen=True):
     """The class of the actor whose method was called; empty for a task."""
 
 
+class _Worker(msgspec.Struct, frozen=True):
+    """A worker: the id of its node, the name of its lane, and its attempts."""
+
+    node: str
+    name: str
+    attempts: list[_Attempt]
+
+
 def stream(
     rows: Sequence[Row], total: int, names: Mapping[str, str], now: float, asked: str = ""
 ) -> Stream:
@@ -119,15 +127,15 @@ def stream(
     by_worker: dict[str, list[_Attempt]] = defaultdict(list)
     for one in seen:
         by_worker[one.worker].append(one)
-    lanes = [_lane(mine, known, looks, first, length_s) for mine in by_worker.values()]
-    lanes.sort(key=lambda lane: (lane.name, lane.worker))
+    workers = [_Worker(*_named(max(mine, key=_when), known), mine) for mine in by_worker.values()]
+    workers.sort(key=lambda one: (one.name, one.attempts[-1].worker))
     oldest = min((one.end for one in attempts if one.state != RUNNING), default=now)
     return Stream(
         at=now,
         range=shown,
         length_s=length_s,
-        lanes=lanes[:LANES],
-        lanes_in_all=len(lanes),
+        lanes=[_lane(one, looks, first, length_s) for one in workers[:LANES]],
+        lanes_in_all=len(workers),
         functions=functions,
         ticks=_ticks(first, now, length_s),
         drawn=len(seen),
@@ -221,14 +229,19 @@ def _functions(seen: list[_Attempt], first: float) -> list[Function]:
     return found
 
 
-def _lane(
-    mine: list[_Attempt],
-    known: Mapping[str, tuple[str, str]],
-    looks: Mapping[str, int],
-    first: float,
-    length_s: float,
-) -> Lane:
-    mine.sort(key=lambda one: (one.begin, one.end))
+def _when(one: _Attempt) -> tuple[float, float]:
+    return one.begin, one.end
+
+
+def _named(last: _Attempt, known: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
+    """Return the id of a worker's node, and the name of the worker's lane."""
+    short = last.node[:_PREFIX_DIGITS]
+    node, name = known.get(last.node) or known.get(short) or ("", short)
+    return node, " ".join(part for part in (name, last.pid, last.actor_class) if part)
+
+
+def _lane(worker: _Worker, looks: Mapping[str, int], first: float, length_s: float) -> Lane:
+    mine = sorted(worker.attempts, key=_when)
     groups: list[list[_Attempt]] = []
     for one in mine:
         if groups and _is_one_bar(groups[-1], one, length_s):
@@ -236,16 +249,10 @@ def _lane(
         else:
             groups.append([one])
     pieces = [_piece(group, looks, first, length_s) for group in groups]
-    last = mine[-1]
-    node, name = (
-        known.get(last.node)
-        or known.get(last.node[:_PREFIX_DIGITS])
-        or ("", last.node[:_PREFIX_DIGITS])
-    )
     return Lane(
-        worker=last.worker,
-        node=node,
-        name=" ".join(part for part in (name, last.pid, last.actor_class) if part),
+        worker=mine[-1].worker,
+        node=worker.node,
+        name=worker.name,
         busy=round(_covered(mine, first) / length_s * 100, 1),
         pieces=pieces,
     )
