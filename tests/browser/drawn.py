@@ -18,7 +18,7 @@ from phalanx.model.rows.work import GangInfo, JobInfo
 from phalanx.observe.series import Series
 from phalanx.protocol.requests.gangs import ShowPlan
 from phalanx.protocol.requests.health import ListDevices
-from phalanx.protocol.requests.node_use import GetNodeUse
+from phalanx.protocol.requests.node_use import GetNodeUse, ListNodesInUse
 from phalanx.protocol.requests.series import GetSeries, NumberOverTime, SeriesNews
 from phalanx.protocol.requests.state import QueryState
 
@@ -226,6 +226,8 @@ class DrawnHead(Head):
                 return self._plan()
             case GetNodeUse(node, span_s):
                 return self._node_use(node, span_s)
+            case ListNodesInUse():
+                return self._in_use()
             case ListDevices():
                 return self.devices
             case GetSeries():
@@ -238,6 +240,16 @@ class DrawnHead(Head):
                     return drawn_tasks.actors(query)
                 return drawn_tasks.objects(query, nodes)
         return super().ask(request)
+
+    def _in_use(self) -> dict[str, dict[str, float]]:
+        rng = random.Random(11)
+        return {
+            row.node_id: {
+                name: round((total - row.available.get(name, 0.0)) * rng.uniform(0.3, 0.95), 2)
+                for name, total in row.total.items()
+            }
+            for row in self.snapshot.status.nodes
+        }
 
     def _numbers(self) -> list[NumberOverTime]:
         rng = random.Random(3)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from phalanx.cli.durations import METAVAR, seconds_at_least
 from phalanx.cli.listing import fitted_table
-from phalanx.cli.node_names import SHORT, Ids, NodeNames, names_of
+from phalanx.cli.node_names import SHORT, Ids, NodeNames, find_node, names_of
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail, is_elsewhere
 from phalanx.cli.table import echo, say, table
@@ -178,7 +178,7 @@ def list_(
 
 def get(
     kind: Kind,
-    id: Annotated[str, Argument(help="Id, as `phalanx list` shows it.")],
+    id: Annotated[str, Argument(help="Id, as `phalanx list` shows it, or the name of a node.")],
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,
     json: Json = False,
@@ -193,9 +193,13 @@ def get(
 
 
 def rows_with_id(kind: str, id: str, timeout: float, address: str | None) -> list[Row]:
-    """Return all rows with this id; ends the command when there is none."""
+    """Return all rows with this id; ends the command when there is none. A node is also found by
+    its name, and by the beginning of its id.
+    """
     query = StateQuery(kind, [(id_column(kind), "=", id)], 1_000, True, timeout_s=timeout)
     rows = query_state(address, query).part.rows
+    if not rows and kind == "nodes":
+        return rows_with_id(kind, find_node(address, id), timeout, address)
     if not rows:
         fail(f"Resource with id={id} not found in the cluster.", NOT_FOUND)
     return rows

@@ -197,7 +197,9 @@ class Views:
         if page.devices:
             seen = await self._watch.shared(ListDevices(), snapshot.version)
             page = nodes.node_page(snapshot, page.node.node_id, seen) or page
-        command = f"phalanx get nodes {page.node.node_id}"
+        name = device_map.name_of(page.node)
+        is_only = list(_names(snapshot).values()).count(name) == 1
+        command = f"phalanx get nodes {shlex.quote(name) if is_only else page.node.node_id}"
         more = {
             "happened": events.of_node(snapshot, page.node.node_id),
             "names": _names(snapshot),
@@ -205,7 +207,7 @@ class Views:
         }
         use = await self._node_use(snapshot, page.node.node_id, node_use.span_of(query))
         page = msgspec.structs.replace(page, use=use)
-        return View("node.html", device_map.name_of(page.node), command, page, more)
+        return View("node.html", name, command, page, more)
 
     async def _node_use(
         self, snapshot: ClusterSnapshot, node_id: str, span: str
@@ -351,6 +353,8 @@ class Views:
                 found = await self._supposing.ask(taken, supposed)
         except (ValueError, TimeoutError) as error:
             wrong = str(error)
+            for node_id, name in _names(snapshot).items():
+                wrong = wrong.replace(node_id, name)
         page = what_if.what_if(snapshot, query, found, wrong)
         more = {"most": what_if.MAX_MANIFEST}
         return View("what_if.html", "What if", what_if.command(query), page, more)
