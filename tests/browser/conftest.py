@@ -32,8 +32,9 @@ class Served:
         self.base = f"http://127.0.0.1:{port}"
         self.watch = Watch(head.ask)
         dashboard = Dashboard(
-            self.watch, Login(SECRET), address="127.0.0.1:6380", cookie="c", may_act=True
-        )
+            self.watch, Login(SECRET), address="127.0.0.1:6380", cookie="c", may_act=True,
+            patience_s=60.0,
+        )  # fmt: skip
         config = uvicorn.Config(
             dashboard.app({"127.0.0.1"}), http=StrictProtocol, lifespan="off", log_config=None,
             timeout_graceful_shutdown=1,

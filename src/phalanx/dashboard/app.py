@@ -8,7 +8,6 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs, quote
 
@@ -17,7 +16,6 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
 
 from phalanx import __version__
 from phalanx.dashboard.guard import App, Guard
@@ -27,6 +25,7 @@ from phalanx.dashboard.metrics import CONTENT_TYPE, Metrics
 from phalanx.dashboard.output import first_offset, part_data
 from phalanx.dashboard.pages.device_map import DeviceMaps, Grid, grid_changes
 from phalanx.dashboard.rendering import Pieces, Renderer
+from phalanx.dashboard.static_files import KeptFiles, static_path
 from phalanx.dashboard.views import NAV, STILL, NoSuchPageError, View, Views
 from phalanx.dashboard.watch import ClusterSnapshot, Watch
 from phalanx.errors import JobNotFoundError, PhalanxError
@@ -49,6 +48,12 @@ open.
 """
 FAILED_S = 1.0
 """Seconds by which the answer to a wrong code is delayed."""
+PATIENCE_S = 0.15
+"""The seconds for which a browser gets nothing while the cluster answers. Then it gets a page that
+says so.
+"""
+LATE_S = 5.0
+"""The seconds for which a page that was late is kept for the browser that waits for it."""
 _SENT = 256
 """The number of sent pages whose pieces are remembered."""
 _NO_STORE = {"cache-control": "no-store"}
@@ -68,13 +73,16 @@ class Dashboard:
         is_secure: bool = False,
         is_record: bool = False,
         scrape_token: str = "",
+        patience_s: float = PATIENCE_S,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """`cookie`: the name of the cookie, which differs between the servers of a host.
         `is_secure`: the server uses TLS. `is_record`: the page shows a recorded run, which does not
         change. `scrape_token`: requests with this token may read the metrics without a session;
-        empty if no token may.
+        empty if no token may. `patience_s`: the seconds after which a browser gets a page that
+        waits for the answers.
         """
+        self._patience_s = patience_s
         self.watch = watch
         self._login = login
         self._views = Views(watch)
@@ -91,15 +99,16 @@ class Dashboard:
         self._maps = DeviceMaps()
         self._sent: OrderedDict[tuple[str, int], Pieces] = OrderedDict()
         """The pieces of sent pages, by address and version of the snapshot."""
+        self._late: dict[str, asyncio.Task[Response]] = {}
+        """The pages whose answers were late, by address, until shortly after they are written."""
 
     def app(self, hosts: set[str]) -> App:
         """Return the application. `hosts`: the host names under which it answers."""
-        static = StaticFiles(directory=str(resources.files("phalanx.dashboard") / "static"))
         routes = [
             Route("/login", self._show_login, methods=["GET"]),
             Route("/login", self._sign_in, methods=["POST"]),
             Route("/logout", self._sign_out, methods=["POST"]),
-            Mount("/static", static),
+            Mount(static_path(), KeptFiles()),
             Route(PROBE, self._show_health, methods=["GET"]),
             Route("/metrics", self._show_metrics, methods=["GET"]),
             Route("/live{path:path}", self._live, methods=["GET"]),
@@ -176,7 +185,32 @@ class Dashboard:
 
     async def _page(self, request: Request) -> Response:
         path = request.url.path
-        return await self._guarded(path, lambda snapshot: self._shown(request, path, snapshot))
+        address = _address_of(path, request)
+        writing = self._late.get(address) or asyncio.create_task(
+            self._guarded(path, lambda snapshot: self._shown(request, path, snapshot))
+        )
+        is_browser = request.headers.get("sec-fetch-dest") == "document"
+        patience_s = self._patience_s if is_browser else None
+        if (await asyncio.wait({writing}, timeout=patience_s))[0]:
+            return writing.result()
+        if address not in self._late:
+            self._late[address] = writing
+            writing.add_done_callback(lambda _: self._drop_late(address))
+        return self._waiting_page(path)
+
+    def _drop_late(self, address: str) -> None:
+        """Drop a page that has just been written, after its browser had time to load it."""
+        asyncio.get_running_loop().call_later(LATE_S, self._late.pop, address, None)
+
+    def _waiting_page(self, path: str) -> Response:
+        """Return the page that a browser shows until the answers are there. Its script waits for
+        them and then loads the page again.
+        """
+        html, _ = self._renderer.page(
+            "waiting.html", title="Waiting for the cluster", trouble="", live="wait", now=None,
+            **self._frame(path, "phalanx status"),
+        )  # fmt: skip
+        return _html(html)
 
     async def _shown(self, request: Request, path: str, snapshot: ClusterSnapshot) -> Response:
         view = await self._views.build(path, request.query_params, snapshot)

@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 
 from phalanx.dashboard.pages import metrics, plan, task_stream
 from phalanx.dashboard.plots import chart_svg
+from phalanx.dashboard.static_files import static_path
 from phalanx.model.readable import amount, duration, ranges, size
 from phalanx.model.rows.cluster import given_labels
 from phalanx.model.rows.work import JobInfo
@@ -106,6 +107,7 @@ class Renderer:
             "subject": subject,
             "details": details,
         }
+        self._env.globals["static_path"] = static_path()
         self._env.globals["how"] = lambda start: plan.WORDS[plan.how(start)]
 
     def page(self, template: str, **values: Any) -> tuple[str, Pieces]:

@@ -100,6 +100,8 @@ class Watch:
         self._waits: dict[str, WaitInfo] = {}
         self._waits_due = self._waits_took = 0.0
         self._answers: dict[str, tuple[int, Any]] = {}
+        self._asking: dict[str, asyncio.Task[Any]] = {}
+        """The shared questions that wait for their answers."""
         self._more_due = 0.0
         self._gathered_due: dict[str, float] = {}
         self._series_news: SeriesNews | None = None
@@ -238,7 +240,8 @@ class Watch:
     async def shared(self, request: Request[R], version: int) -> R:
         """Return an expensive answer, which all viewers of this version of the snapshot share. An
         old answer is used until the pause after the last question is over. Without an old answer,
-        the head is asked at once.
+        the head is asked at once. A question that waits for its answer is not asked a second time,
+        and it goes on when its asker gives up.
 
         The head waits for nodes when it answers a question of `GATHERED`, and does other work
         meanwhile. So such a question has a shorter pause of its own, and delays no other question.
@@ -250,6 +253,18 @@ class Watch:
         if kept is not None and (kept[0] == version or time.monotonic() < due):
             known: R = kept[1]
             return known
+        asking = self._asking.get(what)
+        if asking is None:
+            asking = asyncio.create_task(self._asked(request, version))
+            self._asking[what] = asking
+            asking.add_done_callback(lambda _: self._asking.pop(what))
+        answer: R = await asyncio.shield(asking)
+        return answer
+
+    async def _asked(self, request: Request[R], version: int) -> R:
+        """Ask a shared question, and keep the answer and the time of the next question."""
+        what = repr(request)
+        is_gathered = isinstance(request, GATHERED)
         begun = time.monotonic()
         answer = await self.ask(request)
         took = time.monotonic() - begun

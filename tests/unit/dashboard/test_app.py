@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 from contextlib import asynccontextmanager
 from html.parser import HTMLParser
 
@@ -17,10 +18,12 @@ from phalanx.dashboard.app import ACTIONS, Dashboard
 from phalanx.dashboard.login import Login, make_code
 from phalanx.dashboard.pages.what_if import MAX_MANIFEST
 from phalanx.dashboard.record import Record
+from phalanx.dashboard.static_files import static_path
 from phalanx.dashboard.watch import Watch
 from phalanx.dashboard.what_if import WhatIf
 from phalanx.head.jobs.what_if import Supposition
 from phalanx.model.jobs import states as st
+from phalanx.protocol.requests.gangs import ShowPlan
 
 from .world import EVIL, NOW, SNAPSHOT, Head, job, node, snapshot
 
@@ -40,13 +43,14 @@ PAGES = [
 
 @asynccontextmanager
 async def served(
-    head: Head | Record, may_act: bool = True, is_in: bool = True, scrape_token: str = ""
-):
+    head: Head | Record, may_act: bool = True, is_in: bool = True, scrape_token: str = "",
+    patience_s: float = 60.0,
+):  # fmt: skip
     """(client, dashboard), with a watch that has looked once."""
     watch = Watch(head.ask, wall=lambda: NOW)
     dashboard = Dashboard(
         watch, Login(SECRET), address="127.0.0.1:6380", cookie="c", may_act=may_act,
-        scrape_token=scrape_token, now=lambda: 100.0,
+        scrape_token=scrape_token, patience_s=patience_s, now=lambda: 100.0,
     )  # fmt: skip
     app = dashboard.app({"127.0.0.1"})
     task = asyncio.create_task(watch.run())
@@ -103,6 +107,47 @@ def test_every_page_is_written_and_nothing_that_users_write_is_html():
     run(look())
 
 
+class LateHead(Head):
+    """A head whose plan takes long."""
+
+    def __init__(self):
+        super().__init__()
+        self.may_answer = threading.Event()
+
+    def ask(self, request):
+        if isinstance(request, ShowPlan):
+            self.may_answer.wait(60)
+        return super().ask(request)
+
+
+def test_a_browser_gets_a_page_at_once_and_a_program_the_whole_page():
+    async def look():
+        head, browser = LateHead(), {"sec-fetch-dest": "document"}
+        async with served(head, patience_s=0.0) as (client, _):
+            waits = await client.get("/plan", headers=browser)
+            assert "The cluster is computing the answer" in waits.text
+            assert 'data-live="wait"' in waits.text
+            head.may_answer.set()
+            whole = await client.get("/plan")
+            assert "Expected starts" in whole.text
+            assert (await client.get("/plan", headers=browser)).text == whole.text
+
+    run(look())
+
+
+def test_browsers_keep_scripts_and_styles():
+    async def look():
+        async with served(Head(), is_in=False) as (client, _):
+            found = re.findall(r'"(/static/[^"]+)"', (await client.get("/login")).text)
+            assert len(found) >= 3
+            for path in found:
+                kept = await client.get(path)
+                assert kept.status_code == 200
+                assert "immutable" in kept.headers["cache-control"]
+
+    run(look())
+
+
 def test_pages_show_what_they_are_for():
     async def look():
         async with served(Head()) as (client, _):
@@ -132,7 +177,8 @@ def test_nobody_gets_past_the_way_in_without_a_session():
                 assert (answer.status_code, answer.headers["location"]) == (303, "/login"), path
             for path in ("/live/", "/live/jobs", "/api/v1/jobs"):
                 assert (await client.get(path)).status_code == 401
-            for path in ("/login", "/static/page.css", "/static/page.js", "/static/icon.svg"):
+            files = (f"{static_path()}/{name}" for name in ("page.css", "page.js", "icon.svg"))
+            for path in ("/login", *files):
                 open_ones.add((await client.get(path)).status_code)
             assert open_ones == {200}
             for path in ("/logout", "/jobs/default/runs/cancel"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -139,3 +140,27 @@ def test_processes_that_gave_no_answer_are_named_with_the_names_of_their_nodes()
     assert asyncio.run(run()) == [
         f"driver 7 of node {other}", "node gpu-1: it is away", "worker 41 of node gpu-1",
     ]  # fmt: skip
+
+
+def test_viewers_ask_a_shared_question_once_and_it_outlives_the_one_that_gives_up() -> None:
+    asked: list[Request[Any]] = []
+    may_answer = threading.Event()
+    head = Head()
+
+    def ask(request: Request[Any]) -> Any:
+        asked.append(request)
+        may_answer.wait(PATIENCE_S)
+        return head.ask(request)
+
+    async def run() -> None:
+        watch = Watch(ask)
+        viewers = [asyncio.create_task(watch.shared(ShowPlan(), n)) for n in range(20)]
+        await asyncio.sleep(0)
+        viewers[0].cancel()
+        may_answer.set()
+        found = await asyncio.gather(*viewers, return_exceptions=True)
+        assert isinstance(found[0], asyncio.CancelledError)
+        assert all(one is found[1] for one in found[2:])
+
+    asyncio.run(run())
+    assert asked == [ShowPlan()]

@@ -101,7 +101,7 @@ function times() {
 }
 
 function listen() {
-  if (source || document.hidden || main.dataset.live === "no") return;
+  if (source || document.hidden || main.dataset.live === "no" || main.dataset.live === "wait") return;
   const seen = `${location.search ? "&" : "?"}seen=${main.dataset.live}`;
   source = new EventSource(`/live${location.pathname}${location.search}${seen}`);
   source.addEventListener("changes", (event) => {
@@ -129,6 +129,10 @@ document.addEventListener("keydown", (event) => {
     if (search) { event.preventDefault(); search.focus(); }
   }
 });
-setInterval(times, 1000);
-times();
-listen();
+if (main.dataset.live === "wait") {
+  fetch(location.href).finally(() => location.reload());
+} else {
+  setInterval(times, 1000);
+  times();
+  listen();
+}
