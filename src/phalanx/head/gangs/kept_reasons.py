@@ -54,8 +54,10 @@ class Share:
 
 
 class KeptReasons(Generic[Found]):
-    """The last answer, which is used again while a new computation would delay other requests too
-    much or could find nothing new.
+    """Why each gang waits: the last answer, and when to compute a new one.
+
+    The last answer is used again while nothing has changed, and while a new computation would
+    delay other requests too much.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ class RunJobs(Protocol):
     """The part that RunPlaces needs of the jobs to which runs belong."""
 
     def take_in(self, event: ev.Event) -> None:
-        """Handle an event, but run the actions that it causes later."""
+        """Handle an event. The actions that it causes run later."""
         ...
 
     def after(self, uid: JobId, action: Callable[[], None]) -> None:
@@ -80,7 +80,7 @@ class RunPlaces:
         self._outbox.order(gang.members[0].node, StopRun(gang.gang_id, 0))
 
     def hand_over(self, gang: Gang, job: JobSpec, number: int) -> None:
-        """Give a gang to another job, whose first attempt has this number."""
+        """Give a gang to another job. `number`: the number of the job's first attempt."""
         place = gang.members[0]
         place.attempt, place.ahead = number, number - 1
         self._jobs.hand_over(gang, job)

@@ -90,9 +90,11 @@ class UserUsage:
         that has just begun.
         """
         left = Use(self.use, self.at).left(now, terms.half_life_s)
-        return left + accrued(self.rate, now - self.at, terms.half_life_s) + self._ahead(now, terms)
+        since = accrued(self.rate, now - self.at, terms.half_life_s)
+        return left + since + self._penalty(now, terms)
 
-    def _ahead(self, now: float, terms: Terms) -> float:
+    def _penalty(self, now: float, terms: Terms) -> float:
+        """Return what recent work is charged for time that it has not run yet."""
         while self._recent:
             key = next(iter(self._recent))
             if self._recent[key].began + terms.penalty_s > now:

@@ -131,7 +131,7 @@ class Conversation:
         self.on_lost(reason)
 
     def stop(self) -> None:
-        """End the thread of events."""
+        """End the thread of `later`."""
         self._events.put(None)
 
     # ---- in ----------------------------------------------------------------------------------

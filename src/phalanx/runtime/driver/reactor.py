@@ -293,7 +293,7 @@ class Reactor:
 
     @contextlib.contextmanager
     def lead_on(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-        """Lead from inside a running event loop, until the block ends."""
+        """Let this running event loop lead (poll the sockets) until the block ends."""
         if not self._lead.acquire(blocking=False):
             self._wanted += 1
             self.wake()

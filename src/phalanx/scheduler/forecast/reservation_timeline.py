@@ -72,7 +72,7 @@ class ReservationTimeline:
 
     @property
     def extra(self) -> int:
-        """The number of lines in addition to those of nodes."""
+        """The number of lines that are not those of nodes: reserved parts and licenses."""
         return len(self) - len(self._cluster.nodes)
 
     def order(self, of_nodes: Indexes) -> Indexes:

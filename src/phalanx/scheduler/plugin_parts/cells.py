@@ -357,7 +357,9 @@ class Cells:
         return [one for one in holdings if self.try_to_take(*one) is not None]
 
     def _are_apart(self, holdings: Sequence[tuple[str, int, int]]) -> bool:
-        """Whether all holdings are in cells of their owners, and within the promises."""
+        """Whether each holding is in a cell of its owner, and no owner holds more than its
+        promise.
+        """
         for owner in {owner for owner, _, _ in holdings}:
             promise = self.promises.get(owner)
             if promise is None or self._bound[owner] > promise.number:
