@@ -33,7 +33,7 @@ class MpsDaemons(Protocol):
 
     def ended(self) -> dict[int, str]:
         """Return the GPUs whose daemons have ended of their own accord, each with how its daemon
-        ended, once.
+        ended. Each end is returned once.
         """
         ...
 

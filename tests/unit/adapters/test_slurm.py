@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from phalanx.adapters.slurm import formats, options
-from phalanx.adapters.slurm.columns import SACCT_FIELDS, SQUEUE_LETTERS
+from phalanx.adapters.slurm.accounting_columns import SACCT_FIELDS
 from phalanx.adapters.slurm.commands.hostlists import expanded
 from phalanx.adapters.slurm.commands.reservations import pairs_of, reservation_fields
 from phalanx.adapters.slurm.options import OptionError
+from phalanx.adapters.slurm.queue_columns import SQUEUE_LETTERS
 from phalanx.adapters.slurm.request import (
     LEAST_LIMIT_BYTES,
     MAX_TASKS,

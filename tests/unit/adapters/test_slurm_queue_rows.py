@@ -13,7 +13,6 @@ from hypothesis import strategies as some
 from tests.unit.adapters.test_slurm_tables import job_info
 from tests.unit.dashboard.world import node
 
-from phalanx.adapters.slurm.columns import SQUEUE_LETTERS
 from phalanx.adapters.slurm.commands import queue_rows
 from phalanx.adapters.slurm.commands import rows as whole
 from phalanx.adapters.slurm.commands.queue_rows import (
@@ -23,6 +22,7 @@ from phalanx.adapters.slurm.commands.queue_rows import (
     quick_rows,
 )
 from phalanx.adapters.slurm.marks import NOTE
+from phalanx.adapters.slurm.queue_columns import SQUEUE_LETTERS
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.explanation import ExpectedStart
 from phalanx.model.rows.plan import Basis

@@ -9,14 +9,7 @@ from datetime import datetime
 import pytest
 
 from phalanx.adapters.slurm import formats, options
-from phalanx.adapters.slurm.columns import (
-    SACCT_FIELDS,
-    SINFO_LETTERS,
-    SINFO_NAMES,
-    SQUEUE_LETTERS,
-    SQUEUE_NAMES,
-    SQUEUE_STEP_NAMES,
-)
+from phalanx.adapters.slurm.accounting_columns import SACCT_FIELDS
 from phalanx.adapters.slurm.commands.priorities import SPRIO
 from phalanx.adapters.slurm.commands.sacct import SACCT
 from phalanx.adapters.slurm.commands.scancel import SCANCEL
@@ -24,8 +17,10 @@ from phalanx.adapters.slurm.commands.shares import SSHARE
 from phalanx.adapters.slurm.commands.sinfo import SINFO
 from phalanx.adapters.slurm.commands.squeue import SQUEUE
 from phalanx.adapters.slurm.marks import NOTE
+from phalanx.adapters.slurm.node_columns import SINFO_LETTERS, SINFO_NAMES
 from phalanx.adapters.slurm.nodes import choice_of, gres_count, typed_count
 from phalanx.adapters.slurm.options import OptionError, from_environment
+from phalanx.adapters.slurm.queue_columns import SQUEUE_LETTERS, SQUEUE_NAMES, SQUEUE_STEP_NAMES
 from phalanx.adapters.slurm.reasons import dependency_text, ended_reason, waiting_reason
 from phalanx.adapters.slurm.request import job_spec, job_variables, shape_of
 from phalanx.adapters.slurm.sizes import in_units

@@ -20,7 +20,7 @@ DemandKey = tuple[bytes, int]
 
 
 class Asker(Protocol):
-    """The part of a node that made a demand, and that gets its outcome."""
+    """The part of a node that makes a demand and gets the outcome of the demand."""
 
     def granted(self, lease: Lease) -> None:
         """Use a lease whose worker is ready."""

@@ -8,7 +8,7 @@ import getpass
 from collections.abc import Mapping, Sequence
 
 from phalanx.adapters.slurm import formats
-from phalanx.adapters.slurm.columns import SACCTMGR_FIELDS
+from phalanx.adapters.slurm.accounting_columns import SACCTMGR_FIELDS
 from phalanx.adapters.slurm.commands.shares import open_queues
 from phalanx.adapters.slurm.commands.usage import address, read, refuse
 from phalanx.adapters.slurm.marks import CLUSTER

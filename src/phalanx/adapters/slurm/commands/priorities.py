@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from phalanx.adapters.slurm import formats
-from phalanx.adapters.slurm.columns import SPRIO_LETTERS
+from phalanx.adapters.slurm.accounting_columns import SPRIO_LETTERS
 from phalanx.adapters.slurm.commands.numbers import array_task_or_job
 from phalanx.adapters.slurm.commands.usage import address, complain, read, refuse, words_of
 from phalanx.adapters.slurm.marks import NOTE

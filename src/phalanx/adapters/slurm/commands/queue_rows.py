@@ -215,7 +215,7 @@ def _hashable(field: str, column: list[Any]) -> Iterable[Any]:
 
 
 def _read(field: str, value: Any) -> Any:
-    """Return a value of a key in the form of JobInfo."""
+    """Return a value of a key as a field of JobInfo has it."""
     if field == "licenses":
         return dict(value)
     if field == "expected_start":

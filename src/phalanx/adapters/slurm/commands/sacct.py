@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from phalanx.adapters.slurm import formats
-from phalanx.adapters.slurm.columns import SACCT_FIELDS
+from phalanx.adapters.slurm.accounting_columns import SACCT_FIELDS
 from phalanx.adapters.slurm.commands.accounting_json import job_entry
 from phalanx.adapters.slurm.commands.chosen_rows import CHOICES, is_chosen
 from phalanx.adapters.slurm.commands.job_json import json_of

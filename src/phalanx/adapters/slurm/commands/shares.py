@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Sequence
 
 from phalanx.adapters.slurm import formats
-from phalanx.adapters.slurm.columns import SSHARE_NAMES
+from phalanx.adapters.slurm.accounting_columns import SSHARE_NAMES
 from phalanx.adapters.slurm.commands.usage import address, read, refuse, words_of
 from phalanx.adapters.slurm.options import Option, OptionError, flag
 from phalanx.cli.reach import ask

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from phalanx.adapters.slurm import formats
-from phalanx.adapters.slurm.columns import SINFO_LETTERS, SINFO_NAMES
 from phalanx.adapters.slurm.commands.asked_nodes import hosts_named
 from phalanx.adapters.slurm.commands.usage import (
     SLURM_VERSION,
@@ -21,6 +20,7 @@ from phalanx.adapters.slurm.commands.usage import (
     words_of,
 )
 from phalanx.adapters.slurm.marks import check_words
+from phalanx.adapters.slurm.node_columns import SINFO_LETTERS, SINFO_NAMES
 from phalanx.adapters.slurm.options import Option, OptionError, flag, from_environment, idle
 from phalanx.adapters.slurm.sorting import sorted_rows
 from phalanx.adapters.slurm.states import elapsed

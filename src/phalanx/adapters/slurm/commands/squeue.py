@@ -8,12 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NoReturn
 
 from phalanx.adapters.slurm import formats
-from phalanx.adapters.slurm.columns import (
-    SQUEUE_LETTERS,
-    SQUEUE_NAMES,
-    SQUEUE_STEP_LETTERS,
-    SQUEUE_STEP_NAMES,
-)
 from phalanx.adapters.slurm.commands.array_rows import with_array_tasks
 from phalanx.adapters.slurm.commands.queue_rows import Queue, quick_rows
 from phalanx.adapters.slurm.commands.rows import (
@@ -26,6 +20,12 @@ from phalanx.adapters.slurm.commands.usage import complain, read, refuse, words_
 from phalanx.adapters.slurm.commands.users import user_names
 from phalanx.adapters.slurm.marks import NOTE, check_words
 from phalanx.adapters.slurm.options import Option, flag, from_environment, idle, maybe, parts
+from phalanx.adapters.slurm.queue_columns import (
+    SQUEUE_LETTERS,
+    SQUEUE_NAMES,
+    SQUEUE_STEP_LETTERS,
+    SQUEUE_STEP_NAMES,
+)
 from phalanx.adapters.slurm.sorting import sorted_rows
 from phalanx.adapters.slurm.states import elapsed, states_named
 from phalanx.cli.ending import Ended
