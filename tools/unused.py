@@ -123,6 +123,7 @@ SHOWN_BY_TEMPLATES = frozenset(
 """Names in templates of the data that pages show."""
 
 CALLED_BY_NOTEBOOKS = frozenset({"_repr_html_"})
+CALLED_BY_STARLETTE = frozenset({"file_response"})
 
 CALLED_BY_HOSTS = frozenset(
     {"_handle_signals", "_valid_parameters", "_submit_command", "_make_submission_file_text"}
@@ -131,7 +132,13 @@ CALLED_BY_HOSTS = frozenset(
 )
 """Methods that submitit and TorchX call on classes that adapters derive from theirs."""
 
-CALLED = CALLED_BY_PYTHON | CALLED_BY_RAYS_PROGRAMS | CALLED_BY_NOTEBOOKS | CALLED_BY_HOSTS
+CALLED = (
+    CALLED_BY_PYTHON
+    | CALLED_BY_RAYS_PROGRAMS
+    | CALLED_BY_NOTEBOOKS
+    | CALLED_BY_STARLETTE
+    | CALLED_BY_HOSTS
+)
 
 INERT = frozenset(
     {

@@ -114,13 +114,13 @@ def test_long_pods_keep_off_the_node_that_will_be_free(runs_s: float, row: int) 
 
     nodes = fresh()
     foreseen = Foreseen(nodes, fresh, Mix({CARD: 1, Shape(4000, 4096, 4, 1000): 1}))
-    for number, place, shape, end_s in (
-        (1, (0, (0, 1)), BOTH, 1200),
-        (2, (0, (2,)), CARD, 1200),
-        (3, (1, (0, 1)), BOTH, 50_000),
+    for number, node, cards, shape, end_s in (
+        (1, 0, (0, 1), BOTH, 1200),
+        (2, 0, (2,), CARD, 1200),
+        (3, 1, (0, 1), BOTH, 50_000),
     ):
-        nodes.take(*place, shape)
-        foreseen.take(number, place, shape, 0, end_s)
+        nodes.take(node, cards, shape)
+        foreseen.take(number, (node, cards), shape, 0, end_s)
     assert foreseen.choose(CARD, np.array([True, True]), 0, runs_s)[0] == row
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from phalanx.manifests.dependencies import others
 from phalanx.manifests.fields import Fields, written
-from phalanx.manifests.findings import Finding, ManifestError, Report
+from phalanx.manifests.findings import Fault, Finding, ManifestError, Report
 from phalanx.manifests.graphs import find_cycle
 from phalanx.manifests.hypernodes import HyperNode
 from phalanx.manifests.job_rules import job_faults, update_faults
@@ -18,7 +18,6 @@ from phalanx.manifests.jobs import GROUPS_OF_PODS
 from phalanx.manifests.names import object_fault
 from phalanx.manifests.patterns import pattern_fault
 from phalanx.manifests.queue_rules import (
-    Fault,
     KnownQueue,
     QueueTree,
     delete_faults,

@@ -139,7 +139,7 @@ NUMBERS = (
     -2, -1, 0, 1, 2, 0.5, 1.5, 1e-5, 1e9, 9e14, 1e15, 1e18, 1e300, float("inf"), float("nan"),
     2**31 - 1, 2**31, 2**64, 10**30, True, "1", "1GiB", "0", "99999TiB", "x", "",
 )  # fmt: skip
-TEXTS = (
+TEXTS: tuple[object, ...] = (
     "", " ", "a", "A", "x" * 70, "x" * 254, "a b", "a/b", "\u00e9", "a\nb", "a\0b", "..", "-a",
     "$(X)", "$$", "\udcff", 5, b"x", [],
 )  # fmt: skip

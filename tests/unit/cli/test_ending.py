@@ -51,6 +51,7 @@ def test_a_command_whose_reader_has_gone_ends_silently(end):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
+        assert process.stdout and process.stdin and process.stderr
         process.stdout.close()
         process.stdin.close()
         assert process.stderr.read() == b""

@@ -31,7 +31,8 @@ def test_a_step_of_the_clock_does_not_turn_the_heads_events_round() -> None:
         gathering.record_gang(event)
     replies: list[Any] = []
     ((_, handle),) = gathering.entries()
-    handle(SimpleNamespace(reply=replies.append), ListClusterEvents())
+    asker: Any = SimpleNamespace(reply=replies.append)
+    handle(asker, ListClusterEvents())
     assert [(row["gang"], row["at"]) for row in replies[0]] == [
         ("a", 10.0),
         ("a", 20.0),

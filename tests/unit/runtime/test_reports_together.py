@@ -31,8 +31,8 @@ class Node:
     def run(self, name: str, *argv: str, exit_file: str = "") -> None:
         """Order a command."""
         log = str(self._directory / f"{name}.log")
-        about = (name.encode(), [*argv], {}, str(self._directory), log, 0)
-        self._link.send(RunCommand(*about, exit_file=exit_file))
+        here = str(self._directory)
+        self._link.send(RunCommand(name.encode(), [*argv], {}, here, log, 0, exit_file=exit_file))
 
     def kill(self, name: str) -> None:
         """Order the end of a command."""

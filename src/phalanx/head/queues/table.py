@@ -9,10 +9,10 @@ from typing import Protocol
 
 import msgspec
 
+from phalanx.manifests.findings import Fault
 from phalanx.manifests.queue_rules import (
     DEFAULT,
     ROOT,
-    Fault,
     KnownQueue,
     QueueTree,
     delete_faults,

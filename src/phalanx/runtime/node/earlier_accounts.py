@@ -80,7 +80,7 @@ class EarlierAccounts:
             self._kept, {*account_doors.accounts_in(self._kept)} - self._found.keys()
         )
         for found in self._found.values():
-            seen = (*found.commands.running, *found.commands.ended)
+            seen: tuple[Began | Exited, ...] = (*found.commands.running, *found.commands.ended)
             self._seen |= {one.process: one for one in seen}
         for member in members:
             grant = member.order.grant

@@ -68,11 +68,11 @@ class ResultOutbox:
     def _pass_on(self) -> None:
         """Post the results that share a message. The caller holds the lock."""
         if len(self._values) == 1 and self._to is not None:
-            connection, number = self._to, self._first
+            alone, number = self._to, self._first
             self._first = number + 1
             started, ended = self._started.pop(), self._ended.pop()
-            connection.post(Done(number, self._values.pop(), started, ended))
-            self._posted.add(connection)
+            alone.post(Done(number, self._values.pop(), started, ended))
+            self._posted.add(alone)
             return
         # Finalizers may run where a list is made, and may post results of this thread, so nothing
         # is read before that.

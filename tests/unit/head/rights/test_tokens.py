@@ -93,7 +93,7 @@ def test_an_expiry_ends_open_connections_once(place: Place) -> None:
 def test_a_restarted_head_ends_connections_of_tokens_that_expire_later() -> None:
     told: list[dict[str, list[bytes]]] = []
     clock = ManualClock(1_000.0)
-    tokens = Tokens(StateStore(lambda change: None), clock.wall, told.append)
+    tokens = Tokens(StateStore(), clock.wall, told.append)
     tokens.restore([TokenRow(id=ID, name="ci", role="user", expires=1_500.0, hashes=(HASH,))])
     tokens.tick(0.0)
     assert not told

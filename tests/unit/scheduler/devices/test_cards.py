@@ -244,9 +244,9 @@ def test_requests_have_room_as_often_as_cards_are_found_one_after_another(
 ) -> None:
     left, cards = dict.fromkeys(range(4), SCALE), Cards(memory=tuple(s * GIB for s in sizes))
     for one in before:
-        taken = pick_cards(left, one, cards, 80 * GIB) or ()
-        left = {n: units - dict(taken).get(n, 0) for n, units in left.items()}
-        cards = shared_by(cards, one, taken)
+        held = pick_cards(left, one, cards, 80 * GIB) or ()
+        left = {n: units - dict(held).get(n, 0) for n, units in left.items()}
+        cards = shared_by(cards, one, held)
     counted = how_often(left, ask, cards, 80 * GIB, most)
     times = 0
     while (taken := pick_cards(left, ask, cards, 80 * GIB)) is not None:
