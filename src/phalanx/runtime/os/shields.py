@@ -255,9 +255,13 @@ def reap(pid: int) -> None:
     """Wait for the end of a shield, or of a child that has lost its shield. Another thread may have
     reaped it.
     """
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, 0)
     memory = _used.pop(pid, None)
+    try:
+        os.waitpid(pid, 0)
+    except ChildProcessError:
+        if memory is not None:  # it may be that of a later shield with this pid
+            _used[pid] = memory
+        return
     if memory is not None and len(_free[memory.is_kept]) < _MOST_FREE:
         _free[memory.is_kept].append(memory)
 

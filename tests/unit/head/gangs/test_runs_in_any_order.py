@@ -220,9 +220,18 @@ class Story:
             (what,) = rng.choices(list(self.weights), list(self.weights.values()))
             with contextlib.suppress(JobCommandError, JobNotFoundError):  # it may not fit now
                 self.happens(what)
+            self.check_that_no_task_runs_twice()
         self.let_go()
         finish(world, self.names)
         return self
+
+    def check_that_no_task_runs_twice(self) -> None:
+        """No task runs in two places at a time, but for those of a node that the head has given
+        up.
+        """
+        nodes = [node for prefix, node in self.world.nodes.items() if prefix not in self.world.died]
+        running = [order.job for node in nodes for order in node.running.values()]
+        assert len(running) == len(set(running)), sorted(running)
 
     def let_go(self) -> None:
         """Take back what keeps work from beginning."""
@@ -252,8 +261,9 @@ class Story:
                 world.command(f"a[{index}]", what)
             case "hold":
                 held = world.job().is_held
-                # A task that waits to begin again is held as one that has never begun.
-                self.came_back |= self.failed
+                # A task that waits to begin again, because it failed or lost its place to a job of
+                # a higher priority, is held as one that has never begun.
+                self.came_back |= self.failed | (set(world.starts) - set(world.good))
                 world.command("a", "release" if held else "hold")
             case "drain":
                 node_id = rng.choice(list(NODES))
