@@ -238,11 +238,13 @@ def test_where_nothing_runs_there_is_nothing_to_show(machine, running):
 
 
 def test_nodes_that_are_not_there_cannot_be_drained_or_changed(running):
-    for command in (["drain", "nope"], ["set-resource", "nope", "CPU=1"]):
+    for command in (["drain", "nope"], ["set-resource", "nope", "CPU=1"], ["get", "nodes", "nope"]):
         ended = running.phalanx(*command)
         assert ended.returncode == 3
         assert "No living node has an id that begins with 'nope'" in ended.stderr
     node = running.nodes()["first"]["node_id"]
+    name = running.nodes()["first"]["hostname"]
+    assert node in running.done("get", "nodes", name)
     wrong = running.phalanx("set-resource", node, "CPU=-1")
     assert (wrong.returncode, wrong.stderr) == (
         2,
