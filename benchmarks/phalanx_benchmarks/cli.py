@@ -28,7 +28,7 @@ def bench(
             "store, transfer, gangs, dashboard, counting, simulator, ray-engine, ray-calls, or "
             "`all` of these. Further groups take minutes and are not part of `all`: release "
             "(Ray's release benchmarks), history, scale, processes, objects, jobs, "
-            "short-commands and day."
+            "short-commands, people and day."
         ),
     ] = "engine",
     quick: Annotated[bool, Option(help="Make shorter measurements.")] = False,

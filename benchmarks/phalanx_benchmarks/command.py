@@ -41,6 +41,7 @@ GROUPS = (
     "objects",
     "jobs",
     "short-commands",
+    "people",
     "ray-engine",
     "ray-calls",
     "dashboard",

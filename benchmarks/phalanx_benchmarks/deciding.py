@@ -29,6 +29,7 @@ MODULES = {
     "objects": "phalanx_benchmarks.large_objects",
     "jobs": "phalanx_benchmarks.job_stream",
     "short-commands": "phalanx_benchmarks.short_commands",
+    "people": "phalanx_benchmarks.people",
     "ray-engine": "phalanx_benchmarks.ray_engine",
     "ray-calls": "phalanx_benchmarks.ray_calls",
     "dashboard": "phalanx_benchmarks.dashboard",
@@ -36,7 +37,7 @@ MODULES = {
     "simulator": "phalanx_benchmarks.simulating",
     "day": "phalanx_research.timed.benchmark",
 }
-LONG = ("day", "history", "scale", "processes", "objects", "jobs", "short-commands")
+LONG = ("day", "history", "scale", "processes", "objects", "jobs", "short-commands", "people")
 """The groups that are left out unless they are named."""
 PURE = ("placement", "batch", "plan", "cluster")
 """The groups that only compute, in one thread. They are measured in CPU time, which other work on
