@@ -9,7 +9,6 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 from tests.node_parts import name_of
@@ -24,6 +23,7 @@ from tests.system.people.system_machine import (
 )
 
 from phalanx.runtime.os.process_names import NODE as NODE_PROCESS
+from phalanx.runtime.os.process_tree import is_dead
 
 ANA, BO = ACCOUNTS["ana"], ACCOUNTS["bo"]
 NODE_NAME = NODE_PROCESS.decode()
@@ -60,7 +60,13 @@ class KeptMachine(SystemMachine):
 
     def nodes(self) -> set[int]:
         """The pids of nodes."""
-        return {pid for pid in processes_of(ACCOUNTS[NODE_USER]) if name_of(pid) == NODE_NAME}
+        found = {pid for pid in processes_of(ACCOUNTS[NODE_USER]) if name_of(pid) == NODE_NAME}
+        return {pid for pid in found if not is_dead(pid)}
+
+    def over(self) -> set[str]:
+        """The names of jobs that have ended by themselves."""
+        rows = json.loads(self.said(NODE_USER, "jobs", "--all", "--json"))
+        return {row["name"] for row in rows if row["state"] in ("Completed", "Failed")}
 
     def submit(self, account: str, name: str, script: str, *options: str) -> None:
         """Submit a job of an account."""
@@ -99,11 +105,7 @@ def of_both(n: int) -> str:
     return ("ana", "bo")[n % 2]
 
 
-def is_over(machine: KeptMachine, name: str) -> bool:
-    return machine.job(name)["state"] in ("Completed", "Failed")
-
-
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("kills", "jobs"), [(2, 4), pytest.param(20, 20, marks=pytest.mark.slow)])
 def test_jobs_of_two_accounts_end_as_if_their_node_had_not_been_killed(
     machine: KeptMachine, go: str, kills: int, jobs: int
@@ -118,12 +120,13 @@ def test_jobs_of_two_accounts_end_as_if_their_node_had_not_been_killed(
         os.kill(node, signal.SIGKILL)
         if killed < jobs - 1:  # it ends while there is no node
             touch(f"{go}/{killed}")
-        node = machine.node()
+        node = machine.start_node()
     for n in range(jobs):
         touch(f"{go}/{n}")
-    for n in range(jobs):
-        name, account = f"job{kills}-{n}", of_both(n)
-        eventually(partial(is_over, machine, name))
+    names = [f"job{kills}-{n}" for n in range(jobs)]
+    eventually(lambda: {*names} <= machine.over(), "the ends of all jobs", 480)
+    for n, name in enumerate(names):
+        account = of_both(n)
         (member,) = json.loads(machine.said(account, "job", name, "--json"))["members"]
         assert (member["exit_code"], member["attempt"]) == (n % 5, 1), member
         with open(f"{go}/begun{n}") as file:
@@ -138,7 +141,7 @@ def test_head_and_node_restart_under_a_job(machine: KeptMachine, go: str) -> Non
     eventually(lambda: machine.job("through")["state"] == "Running")
     machine.said(NODE_USER, "restart")
     touch(f"{go}/go")
-    eventually(lambda: is_over(machine, "through"))
+    eventually(lambda: "through" in machine.over())
     (member,) = json.loads(machine.said("ana", "job", "through", "--json"))["members"]
     assert (member["exit_code"], member["attempt"]) == (3, 1), member
     assert machine.said("ana", "logs", "through") == f"{ANA}\n"
