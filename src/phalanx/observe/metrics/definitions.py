@@ -62,7 +62,7 @@ _decode = msgspec.msgpack.Decoder(list[Numbers]).decode
 
 
 def encode_numbers(numbers: list[Numbers]) -> bytes:
-    """Return numbers as bytes, for messages and for processes that do not read them."""
+    """Return numbers as bytes. A process that only passes numbers on does not decode them."""
     return _encode(numbers)
 
 

@@ -134,7 +134,7 @@ def local_ray_callbacks(
     callbacks: Sequence[RayDaskCallback | RayCallback] | None = None,
 ) -> Iterator[Iterable[RayCallback]]:
     """Yield the given callbacks or, without any, the active callbacks. Inside the context no
-    callback is active, so computations that tasks or callbacks start do not call them.
+    callback is active. So no callback is called for computations that a task or a callback starts.
     """
     if callbacks is not None:
         yield [_normal(one) for one in callbacks]
