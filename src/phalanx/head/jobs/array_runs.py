@@ -397,8 +397,8 @@ class ArrayRuns:
     # ---- counting ----------------------------------------------------------------------------
 
     def _count(self, gang: Gang, array: JobRecord) -> None:
-        """Count one task of a run as running, unless the place has a job, which is counted
-        itself.
+        """Count one task of a run as running. If the place has a job, nothing is counted here: that
+        job is counted itself.
         """
         run = self._runs[gang.gang_id]
         if gang.gang_id not in self._counted and run.tasks and self._job_of(gang.job) is None:

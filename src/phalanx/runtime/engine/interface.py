@@ -253,8 +253,8 @@ class Engine(Protocol):
     def group_ready(self, group: GroupId) -> Any:
         """Return a reference that is ready once the placement group is created.
 
-        The reference fails if the group is removed. If the engine returns None, a task in the group
-        shows that it is created.
+        The reference fails if the group is removed. If the engine returns None, the caller starts a
+        task in the group: once the task runs, the group is created.
         """
         ...
 

@@ -91,8 +91,8 @@ def read_exit_file(path: str) -> Ending | None:
 
 
 def is_held(path: str) -> bool:
-    """Whether a shield lives that writes or will write this exit file, or the process that starts
-    this shield.
+    """Whether the shield that writes this exit file, or the process that starts this shield, is
+    alive.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
