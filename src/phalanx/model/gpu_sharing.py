@@ -118,6 +118,17 @@ def amount_text(name: str, amount: float) -> str:
     return f"{size(amount)} of {name}" if name in (MEMORY, LIMIT) else f"{amount:g} {name}"
 
 
+def lacking_text(lacking: Mapping[str, float], largest: Mapping[str, float], where: str) -> str:
+    """Return why no node can hold a request that names terms. `lacking`: the amounts that are more
+    than any node has. `largest`: what `where`, such as "the largest node", has of them.
+    """
+    if MPS in lacking:
+        return "it asks for MPS, and nvidia-cuda-mps-control was found on no node"
+    asks = ", ".join(amount_text(*one) for one in lacking.items())
+    has = ", ".join(amount_text(name, largest[name]) for name in lacking)
+    return f"it asks for {asks} and {where} has {has}"
+
+
 def with_devices_of_profiles(amounts: Mapping[str, float]) -> dict[str, float]:
     """Return amounts with one GPU added for each part of a split GPU (MIG) that they request by
     profile.

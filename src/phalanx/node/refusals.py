@@ -13,7 +13,7 @@ from phalanx.errors import (
     QueueUnavailableError,
     TaskUnschedulableError,
 )
-from phalanx.model.gpu_sharing import MEMORY, TERMS, amount_text
+from phalanx.model.gpu_sharing import MEMORY, TERMS, lacking_text
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.leases.model import Demand
 from phalanx.node.no_other_nodes import OtherNodesView
@@ -96,15 +96,11 @@ class Refusals:
         has = {k: total.get(k, 0) for k in lacking}
         where = "the largest node" if is_alone else "this node"
         if not TERMS.isdisjoint(lacking):
-            asks = ", ".join(amount_text(*one) for one in lacking.items())
-            here = ", ".join(amount_text(*one) for one in has.items())
             # Cards do not grow while work waits. A node without cards tells nothing about other
             # nodes.
             is_known = is_alone or MEMORY in total
-            return (
-                f"it asks for {asks} and {where} has {here}",
-                unschedulable(demand) if is_known else "",
-            )
+            why = lacking_text(lacking, has, where)
+            return (why, unschedulable(demand) if is_known else "")
         return (f"it asks for {lacking} and {where} has {has}", code)
 
     def _why_closed(self, node_id: str, is_draining: bool) -> str:

@@ -145,6 +145,25 @@ NO: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (
+            {"GPU": 1, "gpu_cards": 1, "gpu_memory": 90 * 2**30},
+            "it asks for 90.0 GiB of gpu_memory and the largest node has 80.0 GiB of gpu_memory",
+        ),
+        (
+            {"GPU": 0.5, "gpu_mps": 1},
+            "it asks for MPS, and nvidia-cuda-mps-control was found on no node",
+        ),
+    ],
+)
+def test_an_actor_that_no_gpu_can_hold_does_not_wait(world, place, said):
+    world.add("gpus", GPU=2, gpu_cards=2, gpu_memory=80 * 2**30)
+    choice = world.place(place=place)
+    assert (choice.node, choice.code, choice.reason) == ("", "actor_unschedulable", said)
+
+
 @pytest.mark.parametrize("name", NO)
 def test_noes(world, name):
     world.add("busy", CPU=1).resources.acquire(amounts(ONE))

@@ -16,6 +16,7 @@ from typing import Any
 from phalanx.errors import ActorUnschedulableError
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.groups.table import GroupTable
+from phalanx.model.gpu_sharing import MEMORY, TERMS, lacking_text
 from phalanx.model.ids import GroupId, group_id_of
 from phalanx.protocol.wire_errors import code_of
 from phalanx.scheduler.devices.ports import RandomSource
@@ -342,6 +343,11 @@ class ActorNodeChoice:
         if not lacking:
             return Choice(reason=str(no))
         largest = {name: from_units(has[name]) for name in lacking}
+        if not TERMS.isdisjoint(lacking):
+            # Cards do not grow while an actor waits. Nodes without known cards tell nothing.
+            is_known = any(MEMORY in node.total for node in alive)
+            code = code_of(ActorUnschedulableError) if is_known else ""
+            return Choice(reason=lacking_text(lacking, largest, "the largest node"), code=code)
         return Choice(reason=f"it asks for {lacking} and the largest node has {largest}")
 
     def _in_group(self, record: ActorRecord, place: ResourceSet) -> Choice:
