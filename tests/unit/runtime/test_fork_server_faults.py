@@ -1,4 +1,4 @@
-"""What must not end a fork server: with it, nothing starts or ends on its node for a while."""
+"""Events that must not end a fork server: with it, nothing starts or ends on its node for a while."""
 
 from __future__ import annotations
 
