@@ -57,8 +57,8 @@ test-versions: redis ## the quick tests with VERSIONS=newest (default) or lowest
 	@$(VERSIONS_VENV)/bin/python -m pytest -n 4 --dist worksteal -m 'not slow' --ignore tests/ray_engine --ignore tests/browser \
 	  $(if $(filter lowest,$(VERSIONS)),-W default) $(TESTS)
 
-test-gpu: setup ## what needs a real GPU: its driver, and jobs, tasks and actors on it (two minutes; skipped without one)
-	@$(BIN)/python -m pytest -rs tests/gpu
+test-gpu: setup ## what needs a real GPU: its driver, and jobs, tasks and actors on it, shares measured (minutes; skipped without one)
+	@$(BIN)/python -m pytest -rs tests/gpu; tested=$$?; $(BIN)/python -m tests.gpu.measure_shares && exit $$tested
 
 test-ray: $(RAY_STAMP) ## the engine on Ray, and the API's contract there (RAY=2.49.2: that version)
 	@$(RAY_VENV)/bin/python -m compileall -q src benchmarks research

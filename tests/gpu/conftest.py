@@ -8,25 +8,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pynvml
 import pytest
+from tests.gpu.measure_shares import no_gpu
 from tests.system.cli.conftest import Machine
 
 PROGRAM = str(Path(__file__).with_name("program.py"))
 
 
-def _trouble() -> str:
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        return f"no GPU of NVIDIA here: {error}"
-    return "" if pynvml.nvmlDeviceGetCount() else "no GPU of NVIDIA here"
-
-
 @pytest.fixture(scope="session", autouse=True)
 def gpu() -> None:
     """Skips what needs a GPU where there is none."""
-    if trouble := _trouble():
+    if trouble := no_gpu():
         pytest.skip(trouble)
 
 

@@ -1,7 +1,9 @@
 """A program that runs small steps on a GPU and says how many it did, like the training of a small
 model: a step keeps only a few of the GPU's processors busy.
 
-    python -m tests.gpu.small_steps SECONDS
+    python -m tests.gpu.small_steps SECONDS [--cpu]
+
+With `--cpu` the CPU computes the steps, for a rehearsal without a GPU.
 
 It prints `ready` and the seconds since the start of the process, and then for each second of the
 wall clock this second and the number of steps in it.
@@ -64,9 +66,17 @@ class Steps(Cuda):
         self._call("cuCtxSynchronize")
 
 
-def main(seconds: float) -> None:
+class CpuSteps:
+    """Steps without a GPU."""
+
+    def one(self) -> None:
+        """Run one step to its end."""
+        sum(range(ROUNDS))
+
+
+def main(seconds: float, on_cpu: bool) -> None:
     """See above."""
-    steps = Steps()
+    steps: Steps | CpuSteps = CpuSteps() if on_cpu else Steps()
     steps.one()
     with open("/proc/self/stat", encoding="ascii") as file:
         begun = int(file.read().rpartition(")")[2].split()[19]) / 100
@@ -81,4 +91,4 @@ def main(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]))
+    main(float(sys.argv[1]), "--cpu" in sys.argv[2:])
