@@ -1,4 +1,4 @@
-"""Events that must not end a fork server: with it, nothing starts or ends on its node for a while."""
+"""Events that must not end a fork server, without which nothing starts or ends on its node."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ The node's account sends one message: a grant with the head's signature, and a s
 becomes the account of the grant for good, and then executes the program that root has named in the
 options; that program gets the socket, and nothing of root's. No other account is answered.
 
-The program that runs ends with its node, unless the node sends a second socket, its *door*. Through the door
-the node's next process may come.
+The program that runs ends with its node, unless the node sends a second socket, its *door*. Through
+the door the node's next process may come.
 """
 
 from __future__ import annotations
