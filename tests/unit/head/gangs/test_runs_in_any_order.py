@@ -221,6 +221,10 @@ class Story:
             with contextlib.suppress(JobCommandError, JobNotFoundError):  # it may not fit now
                 self.happens(what)
             self.check_that_no_task_runs_twice()
+            if world.job().is_held:
+                # A task that waits to begin again, because it failed or lost its place to a job of
+                # a higher priority, is held as one that has never begun.
+                self.came_back |= set(world.starts) - set(world.good)
         self.let_go()
         finish(world, self.names)
         return self
@@ -261,9 +265,7 @@ class Story:
                 world.command(f"a[{index}]", what)
             case "hold":
                 held = world.job().is_held
-                # A task that waits to begin again, because it failed or lost its place to a job of
-                # a higher priority, is held as one that has never begun.
-                self.came_back |= self.failed | (set(world.starts) - set(world.good))
+                self.came_back |= self.failed
                 world.command("a", "release" if held else "hold")
             case "drain":
                 node_id = rng.choice(list(NODES))
