@@ -62,6 +62,7 @@ from phalanx.runtime.engine.definitions import ActorDefinition, FunctionDefiniti
 from phalanx.runtime.engine.interface import Output, current, set_current
 from phalanx.runtime.engine.runtime_context import HostedActor, RuntimeContext, visible_ids
 from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.allocator import keep_freed_memory
 from phalanx.runtime.os.connection import Connection
 from phalanx.worker.context import current_lease
 
@@ -101,6 +102,7 @@ class RuntimeEngine:
         """`runtime` must be set up. `address`: HOST:PORT of the cluster's head; "" for a cluster of
         one machine. `actor` returns the actor in this process, if any.
         """
+        keep_freed_memory()
         self.runtime = runtime
         self.job = job
         self.is_worker = runtime.kind == "worker"

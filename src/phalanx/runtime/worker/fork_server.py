@@ -25,6 +25,7 @@ from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.node_messages import LogLine
 from phalanx.runtime.environments.place import ENVIRONMENT
 from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.allocator import keep_freed_memory
 from phalanx.runtime.os.child import Child
 from phalanx.runtime.os.environment import expanded, leave_our_limits, leave_our_path
 from phalanx.runtime.os.fork_server import ForkServer
@@ -63,6 +64,7 @@ def run(
     import phalanx.runtime.worker.actor_host
     import phalanx.runtime.worker.process  # noqa: F401
 
+    keep_freed_memory()
     blas_threads.inherited.prepare()
     decode_body(encode_body([]))
     server = WorkerForkServer(sock, session, lifeline)
