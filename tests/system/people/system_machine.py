@@ -76,6 +76,8 @@ class SystemMachine:
         os.mkdir(self.shared, 0o755)
         os.chown(self.shared, ACCOUNTS[NODE_USER], -1)
         self.launch: subprocess.Popen[str] | None = None
+        self.prefix: list[str] = []
+        """The words with which every program begins, such as those that enter a network."""
 
     def home(self, account: str) -> str:
         """The home directory of an account."""
@@ -99,7 +101,15 @@ class SystemMachine:
         if account in ACCOUNTS:
             variables["XDG_RUNTIME_DIR"] = self.runtime(account)
         return subprocess.Popen(
-            [sys.executable, OWN_MACHINE, "within", str(self._holder.pid), account, *words],
+            [
+                *self.prefix,
+                sys.executable,
+                OWN_MACHINE,
+                "within",
+                str(self._holder.pid),
+                account,
+                *words,
+            ],
             env=variables | env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

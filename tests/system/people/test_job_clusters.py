@@ -63,9 +63,7 @@ def machine() -> Iterator[SystemMachine]:
     made = SystemMachine()
     try:
         made.start()
-        with open(os.path.join(made.directory, "program.py"), "w") as file:
-            file.write(PROGRAM)
-        os.chmod(file.name, 0o644)
+        program_of_tasks(made)
         yield made
     finally:
         made.end()
@@ -78,6 +76,14 @@ def has_ended(machine: SystemMachine, name: str, state: str) -> bool:
 def is_quiet(uid: int) -> bool:
     """Whether an account has no process but its fork server."""
     return len(processes_of(uid)) <= 1
+
+
+def program_of_tasks(machine: SystemMachine) -> None:
+    """Write the program that `words` runs."""
+    path = os.path.join(machine.directory, "program.py")
+    with open(path, "w") as file:
+        file.write(PROGRAM)
+    os.chmod(path, 0o644)
 
 
 def words(machine: SystemMachine, *program: str) -> list[str]:
