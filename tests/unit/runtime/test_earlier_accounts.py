@@ -130,7 +130,7 @@ def test_a_fork_server_that_is_stopped_is_not_waited_for(server: Server) -> None
 
 
 class Taking:
-    """Records the work that a node is told to continue with."""
+    """The fork servers with which a node continues."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[Grant, set[bytes]]] = []

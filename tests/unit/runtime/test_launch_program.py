@@ -195,7 +195,7 @@ def test_through_its_door_the_nodes_next_process_ends_what_runs(tmp_path: Path) 
     guarded = Guarded(tmp_path, os.getuid())
     guarded.node.close()
     with account_doors.connect_to_door(guarded.kept, 4321):
-        pass  # this process only connects, and says nothing
+        pass  # it only looks whether somebody answers
     with account_doors.connect_to_door(guarded.kept, 4321) as door:
         door.send(account_doors.END)
         assert not guarded.finish()
