@@ -8,8 +8,8 @@ The node's account sends one message: a grant with the head's signature, and a s
 becomes the account of the grant for good, and then executes the program that root has named in the
 options; that program gets the socket, and nothing of root's. No other account is answered.
 
-The program ends with its node, unless the node sends a second socket, its *door*. Through the door
-the node's next process may come.
+The program that runs ends with its node, unless the node sends a second socket, its *door*. Through
+the door the node's next process may come.
 """
 
 from __future__ import annotations
@@ -261,8 +261,8 @@ def receive(connection: socket.socket) -> tuple[bytes, list[socket.socket]]:
 
 
 def handle(connection: socket.socket, options: Options) -> None:
-    """Carry out the request of a connection. Returns when everything that it has started has
-    ended.
+    """Carry out the request of a connection. Returns when all processes that were started for it
+    have ended.
     """
     connection.settimeout(PATIENCE_S)
     try:
@@ -435,8 +435,8 @@ def say(text: object) -> None:
 def check_part(path: str, found: os.stat_result) -> None:
     """Raise PermissionError for a part of a path that an account other than root can change.
 
-    The mode of a link is not looked at. A right that an access list gives to others appears in the
-    mode as a right of the group.
+    The mode of a link does not matter. If an access list gives rights to other accounts, the mode
+    shows these as rights of the group.
     """
     if found.st_uid or (found.st_mode & 0o022 and not stat.S_ISLNK(found.st_mode)):
         how = "can be changed by other accounts"
@@ -460,7 +460,7 @@ def check_trusted(path: str) -> None:
 
 def trusted_end(path: str) -> str:
     """Return the file to which a path leads. Raises PermissionError if an account other than root
-    can change that: a part of the path, or of the path of a link on the way.
+    can change a part of the path, or of the path of a link on the way.
     """
     if not path.startswith(os.sep):
         raise PermissionError(f"{path} must begin with {os.sep}")
