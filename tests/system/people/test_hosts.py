@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -45,7 +46,7 @@ class ThreeHosts(SystemMachine):
             "--host", self.hosts[0].address, *options,
         )  # fmt: skip
         address = json.loads(self.said(NODE_USER, "status", "--json"))["address"]
-        self.launches = []
+        self.launches: list[subprocess.Popen[str]] = []
         for host, name in zip(self.hosts[1:], NAMES, strict=True):
             there = copy.copy(self)
             there.enter(host)

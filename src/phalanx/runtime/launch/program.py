@@ -373,7 +373,8 @@ def follow(
     connection, which stays open until everything has ended; empty while there is no node.
     """
     while True:
-        ready, _, _ = select.select([ended, *doors, *nodes], [], [])
+        watched: list[Any] = [ended, *doors, *nodes]
+        ready, _, _ = select.select(watched, [], [])
         if ended in ready:
             return True
         for one in [one for one in nodes if one in ready]:
