@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.effort import register_profiles
-from tests.warm import warm_starts
+from tests.warm import forget_ended_parent, warm_starts
 
 register_profiles()
 
@@ -38,6 +38,16 @@ def starts(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     with warm_starts():
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ends_no_foreign_process(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A module of tests does not end the warm parent, as a fork server does that runs in the tests'
+    process and ends all children that it does not know.
+    """
+    yield
+    if forget_ended_parent():
+        pytest.fail(f"{request.path.name} ended the process from which tests start others")
 
 
 @pytest.fixture(scope="module", autouse=True)

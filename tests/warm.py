@@ -149,6 +149,11 @@ class Parent:
         assert self._process.stdout.read(1) == b".", "the warm parent did not start"
         self._process.stdout.close()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended, although this one still holds it."""
+        return self._process.poll() is not None
+
     def end(self) -> None:
         """End it; what it forked goes on."""
         os.close(self._ours)
@@ -166,6 +171,14 @@ def _path_of_parent() -> str:
     if not _parents:
         _parents.append(Parent())
     return _parents[0].path
+
+
+def forget_ended_parent() -> bool:
+    """Whether the parent has ended by itself. The next process then comes from a new one."""
+    if not (_parents and _parents[0].has_ended):
+        return False
+    _parents.pop().end()
+    return True
 
 
 @contextlib.contextmanager

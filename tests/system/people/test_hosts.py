@@ -1,15 +1,19 @@
-"""Two accounts on three hosts: jobs, gangs, and programs with tasks run as their submitters."""
+"""Two accounts on three hosts: jobs, gangs, and programs with tasks run as their submitters, and
+neither account reaches what the other runs.
+"""
 
 from __future__ import annotations
 
 import copy
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
 
 import pytest
+from tests.node_parts import name_of
 from tests.polling import eventually
 from tests.present import present
 from tests.system.cli.conftest import COMMAND
@@ -20,10 +24,13 @@ from tests.system.people.system_machine import (
     SystemMachine,
     kill_launch,
     need_root,
+    processes_of,
 )
 from tests.system.people.test_job_clusters import program_of_tasks, words
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+ANA, BO = ACCOUNTS["ana"], ACCOUNTS["bo"]
+OTHER = {"ana": "bo", "bo": "ana"}
 NAMES = ("host2", "host3")
 
 
@@ -112,6 +119,43 @@ def test_tasks_actors_gangs_and_objects_of_a_program_cross_the_hosts(machine: Th
             assert f"{kind} {{{uid}}}" in said, said
 
 
+def test_neither_account_reaches_what_the_other_runs(machine: ThreeHosts) -> None:
+    for account in ("ana", "bo"):
+        script = f"echo secret-of-{account}; echo mine > $HOME/note; sleep 1000"
+        gang = ("--name", f"held-{account}", "--gang", "2", "--cpus", "0")
+        machine.said(account, "run", "-d", *gang, "--", "sh", "-c", script)
+    eventually(lambda: all(len(sleeping(uid)) == 2 for uid in (ANA, BO)))
+    for account, other in OTHER.items():
+        uid = ACCOUNTS[other]
+        tries = [f"cat {machine.home(other)}/note"]
+        for pid in sleeping(uid):
+            log = os.readlink(f"/proc/{pid}/fd/1")
+            tries += [
+                f"kill -0 {pid}",
+                f"cat /proc/{pid}/environ",
+                f"cat /proc/{pid}/fd/1",
+                f"ls /proc/{pid}/cwd/ /proc/{pid}/fd",
+                f"cat {log}",
+                f"ls {os.path.dirname(log)}",
+            ]
+        tries += [f"ls {machine.runtime(NODE_USER)}", "cat /run/launch-host*-state/*"]
+        script = "; ".join(f"{{ {one}; }} >/dev/null 2>&1; echo $?" for one in tries)
+        gang = ("--name", f"nosy-{account}", "--gang", "2", "--cpus", "0")
+        machine.said(account, "run", *gang, "--", "sh", "-c", script)
+        lines = machine.said(account, "logs", f"nosy-{account}").splitlines()
+        codes = [line.split()[-1] for line in lines]
+        assert len(codes) == 2 * len(tries) and "0" not in codes, dict(
+            zip(tries * 2, codes, strict=True)
+        )
+        for command in (("logs",), ("cancel",), ("job",), ("suspend",)):
+            refused = machine.phalanx(account, *command, f"held-{other}")
+            assert refused.returncode == 4 and "may not" in refused.stderr, refused.stderr
+    for account in ("ana", "bo"):
+        assert machine.job(f"held-{account}")["state"] == "Running"
+        machine.said(account, "cancel", f"held-{account}")
+    eventually(lambda: not sleeping(ANA) and not sleeping(BO))
+
+
 def test_history_and_shares_follow_the_accounts(machine: ThreeHosts) -> None:
     rows = json.loads(machine.said(NODE_USER, "jobs", "--all", "--json"))
     users = {row["name"]: row["user"] for row in rows}
@@ -122,3 +166,8 @@ def test_history_and_shares_follow_the_accounts(machine: ThreeHosts) -> None:
 
 def is_over(machine: ThreeHosts, name: str) -> bool:
     return machine.job(name)["state"] in ("Completed", "Failed")
+
+
+def sleeping(uid: int) -> list[int]:
+    """The processes of an account that sleep in the place of a program."""
+    return [pid for pid in processes_of(uid) if name_of(pid) == "sleep"]

@@ -64,7 +64,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch, clock: object, tmp_path: Path) -> Iterator[Node]:
     monkeypatch.setattr(child_keeper, "keep_descendants", lambda: None)
+    # Other children of this process are not the fork server's.
     monkeypatch.setattr(ForkServer, "_end_orphans", lambda self: None)
+    monkeypatch.setattr(child_keeper, "end_orphans", lambda known: True)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     session: Any = None  # only commands with streams have files there

@@ -250,11 +250,15 @@ def receive(connection: socket.socket) -> tuple[bytes, list[socket.socket]]:
     cut = flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
     is_whole = not cut and len(passed) in (1, 2)
     if not is_whole or not all(stat.S_ISSOCK(os.fstat(fd).st_mode) for fd in passed):
+        for fd in passed:
+            os.close(fd)
         raise RefusedError("a message is one grant with one or two sockets")
     sockets = [socket.socket(fileno=fd) for fd in passed]
     for door in sockets[1:]:
         is_door = door.family == socket.AF_UNIX and door.type == socket.SOCK_SEQPACKET
         if not is_door or not door.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            for one in sockets:
+                one.close()
             raise RefusedError("the second socket is no door")
         door.settimeout(0.0)
     return data, sockets
