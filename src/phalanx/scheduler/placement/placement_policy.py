@@ -26,7 +26,7 @@ class PlacementPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def starts_here_first(self) -> bool:
-        """Whether a node starts work for which it has room without a look at other nodes."""
+        """Whether a node that has room for new work starts it without comparing other nodes."""
         return self.policy in ("default", "least-waiting")
 
     def spreading(self, threshold: float | None) -> PlacementPolicy:

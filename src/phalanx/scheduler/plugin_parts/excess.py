@@ -34,8 +34,8 @@ def short_of(dims: Dimensions, room: Counts, request: Counts) -> Flags:
 def may_take(
     dims: Dimensions, used: Vector, deserved: Amount, request: Vector, short: Flags
 ) -> bool:
-    """Whether a queue is entitled to the short resources. `used`: the amounts that it uses,
-    including this request.
+    """Whether a queue is entitled to more of the resources that are short. `used`: the amounts that
+    the queue uses, including this request.
     """
     within = used - deserved.v < EPSILON
     named = _named(dims, deserved)

@@ -110,8 +110,8 @@ class Reservations:
         self._held = {key: dict(places) for key, places in held.items()}
 
     def places(self, group: GroupId) -> dict[int, tuple[int, int]]:
-        """Return the attempt and the index in Ray's group of each bundle that Ray holds for a
-        group.
+        """Return where Ray holds the bundles of a group: (attempt, index in Ray's group), by the
+        bundle's index.
         """
         return {
             index: (attempt, at)
