@@ -68,7 +68,7 @@ class _Visits:
     def __init__(self, context: Any, server_cpu_s: Callable[[], float]) -> None:
         self._server_cpu_s = server_cpu_s
         self._paints: list[tuple[float, float, str]] = []
-        """What the script has reported since the last visit began."""
+        """The reports of the script since the last visit began."""
         context.expose_function("painted", lambda *paint: self._paints.append(paint))
         context.add_init_script(_PAINTED)
         self._page = context.new_page()
