@@ -95,7 +95,13 @@ def _hyperqueue(clock: Clock, count: int, cpus: int) -> float:
     from hyperqueue import Job, LocalCluster
     from hyperqueue.cluster import WorkerConfig
 
-    with _quiet(), LocalCluster() as cluster:
+    # HyperQueue writes two files for each command into the current directory.
+    with (
+        tempfile.TemporaryDirectory() as here,
+        contextlib.chdir(here),
+        _quiet(),
+        LocalCluster() as cluster,
+    ):
         cluster.start_worker(WorkerConfig(cores=cpus))
         client = cluster.client()
         warm, job = Job(), Job()
