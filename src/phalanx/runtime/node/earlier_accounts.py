@@ -168,7 +168,7 @@ def reach(
 def _answer(connection: Connection) -> Commands | bool | None:
     """Return the answer of a fork server; None if it has not come yet, False if none will come.
 
-    What the fork server has sent before is contained in the answer.
+    The answer contains everything that the fork server has sent before.
     """
     try:
         messages = connection.receive()
