@@ -57,7 +57,7 @@ def test_a_cluster_whose_directory_is_removed_goes_on_and_is_found(machine):
     eventually(lambda: machine.jobs()["waits"]["state"] == "Running")
     shutil.rmtree(machine.root)
     eventually(lambda: answers(machine))
-    assert eventually(machine.daemons) == before
+    eventually(lambda: machine.daemons() == before, "head and node announce themselves again")
     assert "runs here already" in machine.phalanx("start", "--head").stderr
     assert eventually(lambda: state_of(machine, "waits")) == "Running"
     eventually(lambda: machine.python(PROGRAM, "find").returncode == 0)
