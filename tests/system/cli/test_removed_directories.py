@@ -72,6 +72,14 @@ def test_a_cluster_whose_directory_is_removed_goes_on_and_is_found(machine):
     assert "No head and no node runs" in machine.phalanx("status").stderr
 
 
+def test_daemons_whose_directory_is_removed_at_once_are_found(machine):
+    machine.start_head("--num-cpus", "1")
+    before = machine.daemons()
+    shutil.rmtree(machine.root)
+    eventually(lambda: answers(machine))
+    eventually(lambda: machine.daemons() == before, "head and node announce themselves again")
+
+
 def test_a_store_that_is_removed_is_written_again_for_the_next_head(machine):
     address = machine.start_head("--num-cpus", "2")
     store = Path(machine.home, ".phalanx", "store")

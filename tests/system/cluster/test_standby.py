@@ -152,6 +152,15 @@ def test_a_head_that_is_stopped_hands_over_and_starts_again_at_once(lab):
     assert lab.run("echo", "and on") == "and on\n"
 
 
+def test_a_standby_whose_directory_was_removed_is_found_and_takes_over(lab):
+    waits = lab.second.daemon("standby")
+    shutil.rmtree(lab.second.run_directory / "phalanx")
+    eventually(lambda: lab.second.daemon("standby") == waits, "the standby announces itself again")
+    os.killpg(lab.first.daemon("head"), signal.SIGKILL)
+    assert lab.run("echo", "went on") == "went on\n"
+    assert lab.second.daemon("head") == waits
+
+
 @pytest.mark.slow
 def test_a_head_that_stood_still_is_refused_and_stands_by(lab):
     paused = lab.first.daemon("head")

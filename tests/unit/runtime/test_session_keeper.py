@@ -51,6 +51,18 @@ def test_what_was_removed_is_made_again(session, gone, capfd):
     assert "was removed by another program, and was made again" in capfd.readouterr().err
 
 
+def test_a_file_that_was_remembered_survives_a_removal_before_the_next_look(session):
+    keeper = Keeper(session)
+    keeper.tick()
+    with open(os.path.join(session.directory, "daemon"), "w") as file:
+        file.write("announced")
+    keeper.keeper.remember()
+    shutil.rmtree(session.directory)
+    keeper.tick()
+    with open(os.path.join(session.directory, "daemon")) as file:
+        assert file.read() == "announced"
+
+
 def test_the_files_by_which_it_is_found_are_written_again(session):
     keeper = Keeper(session)
     keeper.tick()

@@ -280,6 +280,7 @@ class HeadProcess:
                     self._shared.announce(me)
                 register(self._config.session, me)
                 announce(self._config.session, self._config.ready_fd, me)
+                self._keeper.remember()
             case Unable():
                 failure = Failure(message.reason, message.is_about_token)
                 announce(self._config.session, self._config.ready_fd, failure)

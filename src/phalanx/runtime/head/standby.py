@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import time
 from typing import NoReturn
 
 import msgspec
@@ -15,6 +16,7 @@ from phalanx.runtime.head.config import HeadConfig
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.exec_again import exec_again
 from phalanx.runtime.os.own_time import own_time
+from phalanx.runtime.os.session_keeper import SessionKeeper
 from phalanx.runtime.os.system import say
 from phalanx.storage.errors import StaleEpochError, StorageInUseError
 from phalanx.storage.lease import Lease, open_lease
@@ -36,21 +38,24 @@ def wait_for_turn(config: HeadConfig) -> HeadConfig:
         if lease.is_free(own_time()):
             return config
         _announce(config)
+        keeper = SessionKeeper(config.session)
+        keeper.remember()
         say("another head holds the store: this process stands by")
-        _wait(lease, config.parent_fd)
+        _wait(lease, config.parent_fd, keeper)
         say("no head holds the store any more: this process takes over")
         return msgspec.structs.replace(config, ready_fd=-1)
     finally:
         lease.close()
 
 
-def _wait(lease: Lease, parent_fd: int) -> None:
+def _wait(lease: Lease, parent_fd: int, keeper: SessionKeeper) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
     while not lease.is_free(own_time()):
         watched = [parent_fd] if parent_fd >= 0 else []
         if select.select(watched, [], [], _LOOK_EVERY_S)[0]:
             raise SystemExit(0)
+        keeper.tick(time.monotonic())
 
 
 def _end(number: int, frame: object) -> NoReturn:

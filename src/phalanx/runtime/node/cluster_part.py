@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import secrets
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from phalanx.model.ids import CONTROL, PREFIX_BYTES, node_prefix
@@ -146,8 +146,10 @@ class ClusterPart:
         reach: ClusterReach,
         setup: NodeSetup,
         effects: NodeEffects,
+        remember: Callable[[], None],
     ) -> None:
-        self._head = HeadLink(config, member, reach.dial_head, loop.stop)
+        """`remember`: see `HeadLink`."""
+        self._head = HeadLink(config, member, reach.dial_head, loop.stop, remember)
         self._reach = reach
         self._listens: tuple[str, int] | None = None
         """The address on which the gateway listens; None until that is known."""

@@ -120,7 +120,9 @@ class EmbeddedNode:
 
             reach = ClusterReach(config, config.member, self.loop)
             effects = self._effects(reach)
-            self._cluster = ClusterPart(config, config.member, self.loop, reach, setup, effects)
+            self._cluster = ClusterPart(
+                config, config.member, self.loop, reach, setup, effects, self._keeper.remember
+            )
             self.node = self._cluster.node
         self._forks.ordered = self.node.fork_watch.ordered
         if self._records is not None:

@@ -27,14 +27,17 @@ class HeadLink:
         member: MemberConfig,
         dial_head: Callable[[tuple[str, int]], Connection],
         stop: Callable[[], None],
+        remember: Callable[[], None],
     ) -> None:
         """`dial_head` begins a connection to the head at an address, and may raise OSError. `stop`
-        ends the node.
+        ends the node. `remember` is called when the node's announcement has been written: see
+        `SessionKeeper.remember`.
         """
         self._config = config
         self._member = member
         self._dial_head = dial_head
         self._stop = stop
+        self._remember = remember
         self._is_announced = False
         self._ready_fd = config.ready_fd
         self._address = ""
@@ -86,4 +89,5 @@ class HeadLink:
             if isinstance(what, Announcement):
                 register(self._config.session, what)
             announce(self._config.session, self._ready_fd, what)
+            self._remember()
             self._ready_fd = -1  # it is closed, and its number may belong to a socket by now

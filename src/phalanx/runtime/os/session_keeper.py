@@ -45,7 +45,7 @@ class SessionKeeper:
         missing = self._missing()
         if not missing:
             self._failure = ""
-            self._remember()
+            self.remember()
             return
         try:
             self._make_again()
@@ -56,6 +56,19 @@ class SessionKeeper:
             self._failure = failure
             return
         say(f"{missing} was removed by another program, and was made again", level=WARNING)
+
+    def remember(self) -> None:
+        """Read the files that `tick` writes again when they are missing.
+
+        `tick` reads them each second. Whoever has just written one calls this, so that a removal in
+        the second before cannot lose the file.
+        """
+        for name in _FILES:
+            path = os.path.join(self._session.directory, name)
+            with contextlib.suppress(OSError), open(path, "rb") as file:
+                text = file.read()
+                if text:  # otherwise the file is just being written
+                    self._texts[name] = text
 
     def _directories(self) -> list[str]:
         session = self._session
@@ -69,14 +82,6 @@ class SessionKeeper:
         files = [os.path.join(self._session.directory, name) for name in self._texts]
         wanted = (*self._directories(), *files)
         return next((path for path in wanted if not os.path.lexists(path)), "")
-
-    def _remember(self) -> None:
-        for name in _FILES:
-            path = os.path.join(self._session.directory, name)
-            with contextlib.suppress(OSError), open(path, "rb") as file:
-                text = file.read()
-                if text:  # otherwise the file is just being written
-                    self._texts[name] = text
 
     def _make_again(self) -> None:
         root = private_directory(os.path.dirname(self._session.directory))
