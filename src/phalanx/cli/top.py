@@ -54,8 +54,8 @@ def top(
         Option(
             parser=seconds_at_least(0.5),
             metavar=METAVAR,
-            show_default="2s",
-            help="Time between two updates: 2s, 1m or 2 (seconds); at least 0.5s.",
+            show_default=False,
+            help="Time between two updates: 2s, 1m or 2 (seconds); at least 0.5s. Default: 2s.",
         ),
     ] = 2.0,
 ) -> None:
