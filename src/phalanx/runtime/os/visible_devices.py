@@ -33,7 +33,7 @@ _OTHER_NAME = {VISIBLE["RBLN"]: "RBLN_RT_VISIBLE_DEVICES"}
 
 
 def is_left_alone(variable: str) -> bool:
-    """Whether this process's environment forbids changing a variable of devices for work."""
+    """Whether this process's environment forbids a change of this variable, which names devices."""
     return os.environ.get(_LEAVE + _OTHER_NAME.get(variable, variable)) in TRUE
 
 
