@@ -60,8 +60,8 @@ class SessionKeeper:
     def remember(self) -> None:
         """Read the files that `tick` writes again when they are missing.
 
-        `tick` reads them each second. Whoever has just written one calls this, so that a removal in
-        the second before cannot lose the file.
+        `tick` reads them each second. A daemon that has just written a file calls this method, so
+        that a removal within the same second cannot lose the file.
         """
         for name in _FILES:
             path = os.path.join(self._session.directory, name)
