@@ -15,8 +15,9 @@ from typing import Any, Literal
 import msgspec
 
 from phalanx.cli.ending import Ended
+from phalanx.cli.lost_output import exit_code, is_lost, lose_output
 from phalanx.cli.reach import FAILED, USAGE, ask, fail, is_elsewhere, remote_head
-from phalanx.cli.table import drop_output, say
+from phalanx.cli.table import say
 from phalanx.cli.waiting import Notices
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec
@@ -112,14 +113,17 @@ def reach(address: str | None, process: bytes) -> Connection:
 
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_CUT_OFF = (SystemExit, KeyboardInterrupt, BrokenPipeError)
-"""The exceptions that end a command early: a signal, Ctrl-C, or output whose reader has gone."""
+
+
+def _is_cut_off(error: BaseException | None) -> bool:
+    """Whether this ends a command early: a signal, Ctrl-C, or output that cannot be written."""
+    return isinstance(error, SystemExit | KeyboardInterrupt) or is_lost(error)
 
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
     """Make signals that end this process raise SystemExit, with the exit code that shells give.
-    SystemExit is also raised when the reader of this process's output has gone.
+    SystemExit is also raised when this process's output cannot be written.
     """
 
     def end(number: int, _: Any) -> None:
@@ -128,9 +132,11 @@ def ended_by_signals() -> Iterator[None]:
     before = {n: signal.signal(n, end) for n in _ENDING}
     try:
         yield
-    except BrokenPipeError:
-        drop_output()
-        raise SystemExit(128 + signal.SIGPIPE) from None
+    except OSError as error:
+        if not is_lost(error):
+            raise
+        lose_output(error)
+        raise SystemExit(exit_code() or 128 + signal.SIGPIPE) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -139,7 +145,7 @@ def ended_by_signals() -> Iterator[None]:
 @contextlib.contextmanager
 def cancelled_by_interrupt(address: str | None, spec: JobSpec) -> Iterator[None]:
     """Cancel the job when this command is interrupted or ended by a signal. A closed terminal
-    counts as a signal, and so does the loss of the reader of the output.
+    counts as a signal, and so does output that cannot be written.
     """
     try:
         with ended_by_signals():
@@ -151,12 +157,13 @@ def cancelled_by_interrupt(address: str | None, spec: JobSpec) -> Iterator[None]
 
 
 def cancel(address: str | None, spec: JobSpec) -> None:
-    """Cancel a job before this command ends. The terminal may be gone already."""
+    """Cancel a job before this command ends, unless the job is over."""
     for number in (*_ENDING, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
+    if ask(address, GetJob(spec.uid)).state in st.SETTLED:
+        return
     ask(address, CommandJob(spec.uid, "cancel"))
-    with contextlib.suppress(OSError):
-        say(f"job {spec.name} is cancelled", err=True)
+    say(f"job {spec.name} is cancelled", err=True)
 
 
 class Allocation:
@@ -257,7 +264,7 @@ class Allocation:
         at: TracebackType | None,
     ) -> None:
         """Release the resources. If a signal ended this process, cancel the job."""
-        if kind is not None and issubclass(kind, _CUT_OFF):
+        if _is_cut_off(error):
             cancel(self._address, self._spec)
             for holder in self._holders:
                 holder.close()

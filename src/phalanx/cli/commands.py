@@ -20,7 +20,7 @@ _COMPLETION = "_PHALANX_COMPLETE"
 
 
 def main() -> None:
-    """Run the command line. End silently if the reader of the output has gone."""
+    """Run the command line. Exit with 1 if the output cannot be written."""
     with exiting():
         try:
             run(sys.argv[1:])

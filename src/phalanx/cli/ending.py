@@ -8,8 +8,9 @@ import os
 import sys
 from collections.abc import Iterator
 
+from phalanx.cli.lost_output import drop_messages, exit_code, is_lost, lose_output
 from phalanx.cli.quick_start import hasten
-from phalanx.cli.table import drop_output, open_input, say
+from phalanx.cli.table import open_input, say
 
 
 class Ended(Exception):
@@ -23,8 +24,9 @@ class Ended(Exception):
 
 @contextlib.contextmanager
 def exiting(prefix: str = "") -> Iterator[None]:
-    """Run a command, and exit with its code. Exit silently if the reader of its output has gone.
-    `prefix` is printed before the text of an error.
+    """Run a command, and exit with its code. Exit with 1 if its output cannot be written: silently
+    if the reader of the output has gone, otherwise with a line that says why. `prefix` is printed
+    before the text of an error.
     """
     hasten()
     open_input()
@@ -34,9 +36,11 @@ def exiting(prefix: str = "") -> Iterator[None]:
             yield
         except Ended as ended:
             code = ended.code
-        _leave(code)
-    except BrokenPipeError:
-        drop_output()
+        _leave(code or exit_code())
+    except OSError as error:
+        if not is_lost(error):
+            raise
+        lose_output(error, prefix)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -53,13 +57,16 @@ def _leave(code: int) -> None:
     """End the process with this code. If nothing waits for the interpreter's end, it is left out,
     because it takes a tenth of a short command's time.
 
-    Raises BrokenPipeError if the reader of the output has gone.
+    Raises OSError if the output cannot be written.
     """
-    if atexit._ncallbacks() or "threading" in sys.modules:
-        if code:
-            sys.exit(code)
-        return
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()
-    os._exit(code)
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except OSError:
+        drop_messages()
+    if not atexit._ncallbacks() and "threading" not in sys.modules:
+        os._exit(code)
+    if code:
+        sys.exit(code)

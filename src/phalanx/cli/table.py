@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Sequence
+from typing import TextIO
+
+from phalanx.cli.lost_output import drop_messages, is_lost, lose_output
 
 _LEAST_WRAPPED = 16
 """The smallest width, in characters, to which a table's last column is wrapped."""
@@ -76,11 +79,20 @@ def safe(text: str) -> str:
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print text unchanged, and flush it at once."""
-    stream = sys.stderr if err else sys.stdout
+    """Print text unchanged, and flush it at once. With `err`, the text goes to standard error, and
+    is dropped if it cannot be written. Otherwise raises OSError if it cannot be written.
+    """
+    try:
+        _write(sys.stderr if err else sys.stdout, f"{text}\n" if nl else text)
+    except OSError:
+        if not err:
+            raise
+        drop_messages()
+
+
+def _write(stream: TextIO | None, whole: str) -> None:
     if stream is None:
         return
-    whole = f"{text}\n" if nl else text
     try:
         stream.write(whole)
     except UnicodeEncodeError:
@@ -125,13 +137,13 @@ def _line(line: str) -> str:
 
 
 def report(text: str) -> None:
-    """Print the result of a command. The command goes on even if the reader of its output has
-    gone.
-    """
+    """Print the result of a command. The command goes on even if the output cannot be written."""
     try:
         say(text)
-    except BrokenPipeError:
-        drop_output()
+    except OSError as error:
+        if not is_lost(error):
+            raise
+        lose_output(error)
 
 
 def open_input() -> None:
@@ -142,10 +154,3 @@ def open_input() -> None:
         os.fstat(0)
     except OSError:
         os.open(os.devnull, os.O_RDONLY)
-
-
-def drop_output() -> None:
-    """Send all further output to /dev/null, because the reader of the output has gone."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)

@@ -13,6 +13,12 @@ from tests.system.cli.terminals import Terminal
 
 SRUN = "from phalanx.adapters.slurm.commands.main import main; main('srun')"
 SALLOC = "from phalanx.adapters.slurm.commands.main import main; main('salloc')"
+SQUEUE = "from phalanx.adapters.slurm.commands.main import main; main('squeue')"
+SINFO = "from phalanx.adapters.slurm.commands.main import main; main('sinfo')"
+SACCT = "from phalanx.adapters.slurm.commands.main import main; main('sacct')"
+RAY = "from phalanx.adapters.ray.command.main import main; main()"
+SLURM_NAMES = {SQUEUE: "squeue", SINFO: "sinfo", SACCT: "sacct"}
+FULL = "The output cannot be written: No space left on device.\n"
 RUNS = ("--", "sh", "-c", "echo begun; exec sleep 1000")
 
 
@@ -68,6 +74,54 @@ def test_run_that_nobody_reads_any_more_takes_its_job_along(cluster):
     words = ("run", "-n", "unread", "--", "sh", "-c", "while :; do echo more; sleep 0.1; done")
     assert cluster.without_reader(*words).returncode == 128 + signal.SIGPIPE
     eventually(lambda: state_of(cluster, "unread") == "Terminated")
+
+
+def test_run_whose_output_has_no_room_takes_its_job_along(cluster):
+    words = ("run", "-n", "full", "--", "sh", "-c", "while :; do echo more; sleep 0.1; done")
+    with open("/dev/full", "w") as full:
+        process = cluster.begin(COMMAND, *words, stdout=full.fileno())
+        _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    assert said.endswith(f"{FULL}job full is cancelled\n")
+    eventually(lambda: state_of(cluster, "full") == "Terminated")
+
+
+@pytest.mark.parametrize("to", ["full", "nobody"])
+def test_run_says_nothing_of_a_cancellation_when_its_job_is_over(cluster, to):
+    words = ("run", "-n", f"over-{to}", "--quiet", "--", "echo", "all")
+    if to == "full":
+        with open("/dev/full", "w") as full:
+            process = cluster.begin(COMMAND, *words, stdout=full.fileno())
+            _, said = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, said) == (1, FULL)
+    else:
+        ended = cluster.without_reader(*words)
+        assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, "")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (COMMAND, ("status",)),
+        (COMMAND, ("nodes", "--json")),
+        (COMMAND, ("jobs", "--all")),
+        (COMMAND, ("--help",)),
+        (COMMAND, ("status", "--help")),
+        (COMMAND, ("--version",)),
+        (SQUEUE, ("--help",)),
+        (SQUEUE, ()),
+        (SINFO, ()),
+        (SACCT, ()),
+        (RAY, ("status",)),
+        (RAY, ("list", "nodes")),
+    ],
+)
+def test_a_command_whose_output_has_no_room_ends_with_a_line(cluster, code, words):
+    with open("/dev/full", "w") as full:
+        process = cluster.begin(code, *words, stdout=full.fileno())
+        _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    assert said.removeprefix(f"{SLURM_NAMES.get(code, '')}: error: ") == FULL
 
 
 def test_a_job_that_is_detached_goes_on(cluster):

@@ -56,3 +56,83 @@ def test_a_command_whose_reader_has_gone_ends_silently(end):
         process.stdin.close()
         assert process.stderr.read() == b""
         assert process.wait() == 1
+
+
+FULL = "The output cannot be written: No space left on device.\n"
+PRINTS = "sys.stdout.write('lost')"
+
+
+@pytest.mark.parametrize("before", ["", "import threading\n"])
+@pytest.mark.parametrize(
+    ("prefix", "body", "code"),
+    [
+        ("", PRINTS, 1),
+        ("", f"{PRINTS}; sys.stdout.flush()", 1),
+        ("", "say('lost')", 1),
+        ("", "say('lost'); raise Ended(3)", 1),
+        ("", "report('lost'); report('more')", 1),
+        ("", "report('lost'); raise Ended(3)", 3),
+        ("", "os.write(1, b'lost')", 1),
+        ("sinfo: error: ", PRINTS, 1),
+    ],
+)
+def test_a_command_says_in_a_line_that_its_output_cannot_be_written(before, prefix, body, code):
+    program = f"{START}import os, sys\nfrom phalanx.cli.table import report, say\n{before}"
+    program += f"with exiting({prefix!r}):\n    {body}\n"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (code, prefix * ("report" not in body) + FULL)
+
+
+def test_an_output_that_was_opened_for_reading_is_a_line_of_error_too():
+    with open("/dev/null") as nothing:
+        done = subprocess.run(
+            [sys.executable, "-c", f"{START}with exiting():\n    print('lost')\n"],
+            stdout=nothing,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "The output cannot be written: Bad file descriptor.\n"
+
+
+@pytest.mark.parametrize("before", ["", "import threading\n"])
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_command_whose_messages_cannot_be_written_goes_on(before, code):
+    program = f"{START}from phalanx.cli.table import say\n{before}"
+    program += "with exiting():\n    say('waits', err=True)\n    say('result')\n"
+    program += f"    say('over', err=True)\n    raise Ended({code})\n"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            stdout=subprocess.PIPE,
+            stderr=full,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stdout) == (code, "result\n")
+
+
+def test_neither_output_nor_messages_can_be_written():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", f"{START}with exiting():\n    print('lost')\n"],
+            stdout=full,
+            stderr=full,
+            check=False,
+        )
+    assert done.returncode == 1
+
+
+def test_an_error_of_a_file_that_a_command_opens_is_no_lost_output():
+    body = "open('/dev/full/x')"
+    done = run(f"with exiting():\n    {body}\n")
+    assert done.returncode == 1
+    assert "NotADirectoryError" in done.stderr

@@ -22,6 +22,7 @@ from phalanx.adapters.ray.command.status import ray_status_text
 from phalanx.cli import start as start_command
 from phalanx.cli import state
 from phalanx.cli import stop as stop_command
+from phalanx.cli.ending import exiting
 from phalanx.cli.reach import NOT_ALLOWED, USAGE, ask, fail
 from phalanx.cli.stacks import stack
 from phalanx.cli.table import say, table
@@ -418,7 +419,5 @@ compat.callback()(lambda: None)
 
 def main() -> None:
     """Run Ray's command line."""
-    try:
+    with exiting():
         app()
-    except KeyboardInterrupt:
-        sys.exit(130)

@@ -1,0 +1,64 @@
+"""What a command does when its output cannot be written: a full disk, or a reader that has gone."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from typing import TextIO
+
+_UNWRITABLE = frozenset(
+    {
+        *(errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ESTALE),
+        *(errno.EBADF, errno.EAGAIN, errno.ENXIO),
+    }
+)
+_exit_code = 0
+
+
+def is_lost(error: BaseException | None) -> bool:
+    """Whether this error says that the output cannot be written. An error of a file that the
+    command opened by its name is another error.
+    """
+    return isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None
+
+
+def lose_output(error: OSError, prefix: str = "") -> None:
+    """Send all further output to /dev/null. Unless the reader of the output has gone, print a line
+    that says why. `prefix` is printed before it.
+    """
+    if not isinstance(error, BrokenPipeError):
+        global _exit_code
+        _exit_code = 1
+        _print_error(f"{prefix}The output cannot be written: {error.strerror}.")
+    _drop(sys.stdout)
+
+
+def exit_code() -> int:
+    """Return the least exit code of this process: 1 if a part of the output is lost because of a
+    full disk or another error. A reader that has gone is no error.
+    """
+    return _exit_code
+
+
+def drop_messages() -> None:
+    """Send all further messages on standard error to /dev/null."""
+    _drop(sys.stderr)
+
+
+def _print_error(text: str) -> None:
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        drop_messages()
+
+
+def _drop(stream: TextIO | None) -> None:
+    if stream is None:
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+    with contextlib.suppress(OSError):
+        stream.flush()
