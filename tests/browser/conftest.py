@@ -7,11 +7,11 @@ import re
 import shutil
 import socket
 import threading
-import time
 
 import pytest
 import uvicorn
 from playwright.sync_api import sync_playwright
+from tests.polling import eventually
 from tests.unit.dashboard.world import Head
 
 from phalanx.dashboard.app import Dashboard
@@ -20,6 +20,12 @@ from phalanx.dashboard.watch import Watch
 from phalanx.dashboard.wire import StrictProtocol
 
 SECRET = b"s" * 32
+PATIENCE_S = 600.0
+"""The seconds after which a wait of the browser gives up, and after which the server sends a page
+that waits. A busy machine may need minutes for what takes a second otherwise.
+"""
+MOMENT = 100.0
+"""The time by which codes and sessions end, which stands still: a code is valid for a minute."""
 
 
 class Served:
@@ -33,7 +39,7 @@ class Served:
         self.watch = Watch(head.ask)
         dashboard = Dashboard(
             self.watch, Login(SECRET), address="127.0.0.1:6380", cookie="c", may_act=True,
-            patience_s=60.0,
+            patience_s=PATIENCE_S, now=lambda: MOMENT,
         )  # fmt: skip
         config = uvicorn.Config(
             dashboard.app({"127.0.0.1"}), http=StrictProtocol, lifespan="off", log_config=None,
@@ -42,6 +48,7 @@ class Served:
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
         self._thread.start()
+        eventually(lambda: self.watch.snapshot is not None)
 
     async def _run(self):
         watching = asyncio.create_task(self.watch.run())
@@ -51,7 +58,7 @@ class Served:
 
     def link(self):
         """The address that the command would print."""
-        return f"{self.base}/login#code={make_code(SECRET, time.monotonic())}"
+        return f"{self.base}/login#code={make_code(SECRET, MOMENT)}"
 
     def close(self):
         """End it."""
@@ -71,7 +78,9 @@ def served():
 def chromium():
     with sync_playwright() as tools:
         path = shutil.which("chromium")
-        browser = tools.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = tools.chromium.launch(
+            executable_path=path, args=["--no-sandbox"], timeout=1e3 * PATIENCE_S
+        )
         yield browser
         browser.close()
 
@@ -84,6 +93,7 @@ class Visitor:
         self.base = served.base
         self.wrong: list[str] = []
         self._context = chromium.new_context(**options)
+        self._context.set_default_timeout(1e3 * PATIENCE_S)
         self._context.route(re.compile(".*"), self._route)
         self.page = self._context.new_page()
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
