@@ -21,7 +21,15 @@ from phalanx.observe.events import details, subject
 
 _FLOWS = ("NAME", "STATE", "AGE", "STEPS", "REASON")
 _HYPERNODES = ("NAME", "TIER", "TIER NAME", "PARENT", "NODES")
-_CRONS = ("NAME", "SCHEDULE", "STATE", "ACTIVE", "LAST SCHEDULED", "LAST SUCCESS")
+_CRONS = ("NAME", "SCHEDULE", "STATE", "LAST SCHEDULED", "LAST SUCCESS", "ACTIVE")
+_MEMBERS = ("MEMBER", "STATE", "ATTEMPT", "NODE", "DEVICES", "EXIT", "REASON")
+_RANKS = {
+    "ATTEMPT": 4, "EXIT": 3, "DEVICES": 2, "NODE": 1,
+    "AGE": 2, "STEPS": 1,
+    "LAST SUCCESS": 3, "LAST SCHEDULED": 2, "ACTIVE": 1,
+    "TIER NAME": 3, "PARENT": 2,
+}  # fmt: skip
+"""The columns that narrow terminals leave out, the highest number first."""
 WELL = ("Completed", "Succeed")
 """The states of a job and of a flow that completed."""
 
@@ -62,13 +70,12 @@ def job_text(
         ]
         for member in job.members
     ]
-    head = ("MEMBER", "STATE", "ATTEMPT", "NODE", "DEVICES", "EXIT", "REASON")
     said = [(one.at, f"{_change(one)}  {one.reason}") for one in job.history]
     uid = f"{job.namespace}/{job.name}"
     said += [(one.at, _place_text(one, uid)) for one in events]
     history = [safe(f"{moment(at)}  {text}") for at, text in sorted(said, key=lambda one: one[0])]
     shown = f"`phalanx jobs {_full_name(job)}` lists its array tasks." if job.array else ""
-    return "\n".join([*lines, "", safe(shown) or table(head, rows), "", *history])
+    return "\n".join([*lines, "", safe(shown) or _table(_MEMBERS, rows), "", *history])
 
 
 def _life(job: JobDescription) -> str:
@@ -132,7 +139,7 @@ def flows_text(rows: Sequence[FlowInfo], now: float) -> str:
         ]
         for row in rows
     ]
-    return table(_FLOWS, lines)
+    return _table(_FLOWS, lines)
 
 
 def crons_text(rows: Sequence[CronInfo]) -> str:
@@ -144,13 +151,13 @@ def crons_text(rows: Sequence[CronInfo]) -> str:
             _full_name(row),
             row.schedule,
             row.state,
-            " ".join(row.active) or "-",
             moment(row.last_scheduled),
             moment(row.last_success),
+            " ".join(row.active) or "-",
         ]
         for row in rows
     ]
-    return table(_CRONS, lines)
+    return _table(_CRONS, lines)
 
 
 def hypernodes_text(rows: Sequence[HyperNodeInfo], name: Callable[[str], str] = str) -> str:
@@ -167,7 +174,11 @@ def hypernodes_text(rows: Sequence[HyperNodeInfo], name: Callable[[str], str] = 
         ]
         for row in rows
     ]
-    return table(_HYPERNODES, lines)
+    return _table(_HYPERNODES, lines)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return table(head, rows, ranks=_RANKS)
 
 
 def length(seconds: float | None) -> str:

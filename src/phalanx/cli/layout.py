@@ -39,10 +39,11 @@ def width_of(text: str) -> int:
     """Return the width of a text in columns of a terminal."""
     if text.isascii():
         return len(text)
-    from unicodedata import combining, east_asian_width
+    from unicodedata import category, east_asian_width
 
     return sum(
-        0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text
+        0 if category(char) in ("Mn", "Me") else 2 if east_asian_width(char) in "WF" else 1
+        for char in text
     )
 
 
@@ -55,14 +56,28 @@ def cut(text: str, width: int) -> str:
     return text.rstrip() + CUT
 
 
+def wrapped(text: str, width: int) -> list[str]:
+    """Return the lines of a text, each with as many words as fit into `width`. A longer word is a
+    line of its own: a word may be a name, and names are never folded.
+    """
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if lines[-1] and width_of(longer) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
+
+
 def columns_that_fit(
-    columns: Sequence[Column], widths: Sequence[int], width: int
+    columns: Sequence[Column], widths: Sequence[int], width: int, least_text: int = _LEAST_TEXT
 ) -> tuple[list[int], list[int]]:
     """Return the indices of the columns that a terminal of this width shows, and their widths.
-    `widths`: the width of each column's widest cell.
+    `widths`: the width of each column's widest cell. `least_text`: the smallest width of a text.
     """
     least = [
-        min(wide, _LEAST_TEXT) if column.is_text else wide
+        min(wide, least_text) if column.is_text else wide
         for column, wide in zip(columns, widths, strict=True)
     ]
     shown = list(range(len(columns)))
@@ -109,17 +124,51 @@ def fitted(
     If `width` is None, no column is cut or left out. `safe` makes cells printable.
     """
     heads = [column.name.upper() for column in columns]
+    shown, heads, cells, room = _chosen(columns, heads, rows, width, safe)
+    return lines_of(heads, cells, room, [one.is_right for one in shown])
+
+
+def table_lines(
+    columns: Sequence[Column], rows: Sequence[Any], width: int | None, safe: Callable[[str], str]
+) -> list[str]:
+    """Return the lines of a table. It differs from a listing (`fitted`) in two ways: the heads are
+    the columns' names unchanged, and the texts of the last column take several lines instead of
+    being cut.
+    """
+    names = [column.name for column in columns]
+    cells_of_last = [safe(columns[-1].cell(row)) for row in rows]
+    longest = max((width_of(word) for cell in cells_of_last for word in cell.split()), default=0)
+    least_text = max(longest, _LEAST_TEXT)
+    shown, heads, cells, room = _chosen(columns, names, rows, width, safe, least_text)
+    lines = []
+    for row in cells:
+        first, *others = [row[-1]] if width is None else wrapped(row[-1], room[-1])
+        lines.append([*row[:-1], first])
+        lines += [[""] * (len(row) - 1) + [text] for text in others]
+    widths = [*room[:-1], max(map(width_of, (heads[-1], *(row[-1] for row in lines))))]
+    return lines_of(heads, lines, widths, [one.is_right for one in shown])
+
+
+def _chosen(
+    columns: Sequence[Column],
+    heads: Sequence[str],
+    rows: Sequence[Any],
+    width: int | None,
+    safe: Callable[[str], str],
+    least_text: int = _LEAST_TEXT,
+) -> tuple[list[Column], list[str], list[list[str]], list[int]]:
+    """Return the columns that are shown, with their heads, cells and widths."""
     cells = [[safe(column.cell(row)) for column in columns] for row in rows]
     widths = [
         max(map(width_of, (head, *(row[number] for row in cells))))
         for number, head in enumerate(heads)
     ]
-    shown, room = list(range(len(columns))), widths
+    shown = list(range(len(columns)))
     if width is not None:
-        shown, room = columns_that_fit(columns, widths, width)
-    return lines_of(
+        shown, widths = columns_that_fit(columns, widths, width, least_text)
+    return (
+        [columns[one] for one in shown],
         [heads[one] for one in shown],
         [[row[one] for one in shown] for row in cells],
-        room,
-        [columns[one].is_right for one in shown],
+        widths,
     )

@@ -236,7 +236,7 @@ def _show(known: logins.Logins) -> None:
         ]
         for one in known.logins
     ]
-    echo(table(("", "NAME", "ADDRESS", "CERTIFICATE"), cells))
+    echo(table(("", "NAME", "ADDRESS", "CERTIFICATE"), cells, ranks={"CERTIFICATE": 1}))
 
 
 def _read() -> logins.Logins:

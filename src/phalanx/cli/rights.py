@@ -68,7 +68,8 @@ def audit(
             ]
             for row in rows
         ]
-        echo(table(("TIME", "PRINCIPAL", "USER", "FROM", "VERB", "WHAT", "RESULT"), cells))
+        head = ("TIME", "PRINCIPAL", "USER", "FROM", "VERB", "WHAT", "RESULT")
+        echo(table(head, cells, ranks={"FROM": 3, "USER": 2, "VERB": 1}))
     else:
         say("The audit log has no such record.")
 

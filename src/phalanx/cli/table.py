@@ -4,42 +4,42 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import TextIO
 
 from phalanx.cli.lost_output import drop_messages, is_lost, lose_output
 
-_LEAST_WRAPPED = 16
-"""The smallest width, in characters, to which a table's last column is wrapped."""
 _USUAL_WIDTH = 80
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> str:
-    """Return a table with one line for each row. In a narrow terminal the last column is wrapped.
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Collection[str] = (),
+    ranks: Mapping[str, int] | None = None,
+) -> str:
+    """Return a table with one line for each row. In a narrow terminal, columns are left out, and
+    the texts of the last column take several lines, of whole words. Names are never folded.
 
-    `right`: names of the columns that are aligned to the right.
+    `right`: names of the columns that are aligned to the right. `ranks`: when a narrow terminal
+    leaves out a column (see `layout.Column`); a column without a rank is always shown.
     """
-    from phalanx.cli.layout import GAP, lines_of, width_of  # most commands print no table
+    from phalanx.cli.layout import Column, table_lines  # most commands print no table
 
-    cells = [[safe(cell) for cell in row] for row in rows]
-    widths = [
-        max(map(width_of, (name, *(row[number] for row in cells))))
+    last = len(head) - 1
+    columns = [
+        Column(
+            name,
+            itemgetter(number),
+            rank=(ranks or {}).get(name, 0),
+            is_right=name in right,
+            is_text=number == last,
+        )
         for number, name in enumerate(head)
     ]
-    before = sum(widths[:-1]) + len(GAP) * (len(widths) - 1)
-    room = None if (width := terminal_width()) is None else max(width - before, _LEAST_WRAPPED)
-    if room is not None and widths and widths[-1] > room:
-        from textwrap import wrap
-
-        widths[-1] = max(room, width_of(head[-1]))
-        short = []
-        for row in cells:
-            first, *others = wrap(row[-1], widths[-1]) or [""]
-            short.append([*row[:-1], first])
-            short += [[""] * (len(row) - 1) + [text] for text in others]
-        cells = short
-    return "\n".join(bold_head(lines_of(head, cells, widths, [name in right for name in head])))
+    return "\n".join(bold_head(table_lines(columns, rows, terminal_width(), safe)))
 
 
 def bold_head(lines: list[str]) -> list[str]:
