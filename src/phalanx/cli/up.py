@@ -70,7 +70,8 @@ def up(
     for note in plan.notes:
         report(note)
     if not is_whole:
-        fail("The later steps were not taken. `phalanx up` goes on once the cause is removed.")
+        command = "phalanx up --upgrade" if upgrade else "phalanx up"
+        fail(f"The later steps were not taken. `{command}` goes on once the cause is removed.")
     if missing:
         fail(f"The head does not know these nodes as alive: {', '.join(missing)}.")
     if rollout.failures:

@@ -260,10 +260,15 @@ def _lacks(found: Found, task: Task) -> bool:
 
 
 def _differs(cluster: Cluster, found: Found, task: Task) -> bool:
-    """Whether daemons of the cluster run other software than the wanted one, as far as known."""
+    """Whether daemons of the cluster run other software than the wanted one, as far as known.
+
+    A link to other software counts too: an upgrade failed between the link and the daemon's new
+    process, and the daemon may have read modules and started workers of both.
+    """
     if not task.wanted:
         return False
-    return any(one.package not in ("", task.wanted) for one in of_cluster(cluster, found))
+    known = {one.package for one in of_cluster(cluster, found) if one.package}
+    return bool(known) and not known | {found.package or task.wanted} <= {task.wanted}
 
 
 def _has_other_options(cluster: Cluster, name: str, found: Found, *kinds: str) -> bool:

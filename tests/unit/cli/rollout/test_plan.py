@@ -2,7 +2,8 @@
 
 A machine is written as its daemons with their software, such as `head:1 node:1`, and then, with
 signs in front: `+2` software that is installed beside, `=T` the token, `~T` the token that
-`phalanx up` wrote. A daemon `node:1!` runs with other options, `node:` was started by hand, and
+`phalanx up` wrote, `>2` the software to which the machine's link leads; else the link leads to the
+daemons' software. A daemon `node:1!` runs with other options, `node:` was started by hand, and
 `node@10.9.9.9:1` belongs to another cluster.
 """
 
@@ -41,7 +42,7 @@ WITH_STANDBY = cluster("b", start={"store": "redis://r:1/0"})
 
 
 def found(text: str, name: str, of: Cluster) -> Found:
-    running, installed, token, own = [], set(), "", ""
+    running, installed, token, own, link = [], set(), "", "", ""
     for word in text.split():
         if word[0] == "+":
             installed.add(word[1:])
@@ -49,6 +50,8 @@ def found(text: str, name: str, of: Cluster) -> Found:
             token = word[1:]
         elif word[0] == "~":
             own = word[1:]
+        elif word[0] == ">":
+            link = word[1:]
         else:
             kind, _, address = word.partition("@")
             kind, _, package = kind.partition(":")
@@ -59,8 +62,8 @@ def found(text: str, name: str, of: Cluster) -> Found:
             running.append(Running(kind, name, where, package, options))
             installed |= {package} - {""}
     protocols = {one: PROTOCOLS[one] for one in installed}
-    package = max(installed, default="")
-    return Found(package, frozenset(installed), protocols, token, own, tuple(running))
+    link = link or max((one.package for one in running), default="")
+    return Found(link, frozenset(installed), protocols, token, own, tuple(running))
 
 
 def seen(of: Cluster, texts: str) -> dict[str, Found]:
@@ -174,6 +177,16 @@ UPGRADES = {
         "head:2 node:2 =T, node:2 =T, node:1 +2 =T, node:1 +2 =T",
         ["restart_node c", "restart_node d"],
     ),
+    "a node whose link alone was switched": (
+        PLAIN,
+        "head:2 node:2 =T, node:2 =T, node:1 >2 +2 =T, node:2 =T",
+        ["restart_node c"],
+    ),
+    "a node whose upgrade was given up half-way": (
+        PLAIN,
+        "head:2 node:2 =T, node:2 =T, node:2 >1 =T, node:2 =T",
+        ["restart_node c"],
+    ),
     "a machine without daemons gets the new software": (
         PLAIN,
         "head:2 node:2 =T, +1 +2 =T, node:2 =T, node:2 =T",
@@ -215,6 +228,10 @@ REFUSALS = {
     "the head's machine": (PLAIN, "-, , ,", "1", "abcd", False, "The head's machine cannot be"),
     "no head for the names": (PLAIN, ", , ,", "1", "cd", False, "No head runs: give a too"),
     "other software": (PLAIN, RUNS, "2", "abcd", False, "a, b, c, d: other software runs there"),
+    "a link that a failed upgrade left behind": (
+        PLAIN, RUNS.replace("node:1 =T ~T", "node:1 >2 =T ~T", 1), "1", "abcd", False,
+        "b: other software runs there",
+    ),
     "a part of another protocol": (
         PLAIN, RUNS.replace("=T", "=T +9"), "9", "abc", True, "The new release speaks another",
     ),
