@@ -1,0 +1,160 @@
+"""The states that the cards of a node can be in, and what requests do to them.
+
+Most nodes of a cluster are in one of a few states: their cards have the same memory, and equal
+tasks hold them. So each state is kept once, with a number. Whether a request has room, and the
+state after it got its cards, are computed once for each state and not once for each node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from phalanx.scheduler.cycle.amounts import Counts
+from phalanx.scheduler.cycle.rows import Indexes
+from phalanx.scheduler.devices.cards import (
+    CardAsk,
+    Cards,
+    Taken,
+    how_often,
+    most_free,
+    pick_cards,
+    shared_by,
+)
+from phalanx.scheduler.devices.quantities import SCALE
+
+_UNKNOWN = -1
+
+
+class CardState(msgspec.Struct, frozen=True, array_like=True):
+    """The cards of one node: the units that each card has left, the memory of a card in bytes where
+    `cards` does not tell it, and facts about the cards.
+    """
+
+    left: tuple[int, ...]
+    memory: int
+    cards: Cards
+
+
+class _Answers:
+    """What is known about one request, by the number of the state. `rooms` is how often the request
+    has room, counted up to `counted`. `after` is the state that follows when the request gets its
+    cards, and these cards.
+    """
+
+    __slots__ = ("after", "counted", "rooms")
+
+    def __init__(self) -> None:
+        self.after: dict[int, tuple[int, Taken]] = {}
+        self.counted = 1
+        self.rooms: Counts = np.zeros(0, dtype=np.int64)
+
+
+class CardStates:
+    """All states that were met so far."""
+
+    def __init__(self) -> None:
+        self._states: list[CardState] = []
+        self._number: dict[CardState, int] = {}
+        self._answers: dict[CardAsk, _Answers] = {}
+
+    def free(self, count: int, memory: int, cards: Cards) -> int:
+        """Return the number of the state in which all of a node's cards are free."""
+        return self._numbered(CardState((SCALE,) * count, memory, cards))
+
+    def after(self, ask: CardAsk) -> Mapping[int, tuple[int, Taken]]:
+        """Return the answers of `take` that are known for a request, by state."""
+        return self._answers_to(ask).after
+
+    def take(self, state: int, ask: CardAsk) -> tuple[int, Taken]:
+        """Return the state after a request got its cards, and these cards. Without room, the state
+        stays the same.
+        """
+        after = self._answers_to(ask).after
+        found = after.get(state)
+        if found is None:
+            left, memory, cards = self._open(state)
+            taken = pick_cards(left, ask, cards, memory) or ()
+            for number, units in taken:
+                left[number] -= units
+            cards = shared_by(cards, ask, taken)
+            next_state = self._numbered(CardState(tuple(left.values()), memory, cards))
+            found = after[state] = (next_state, taken)
+        return found
+
+    def give_back(self, state: int, taken: Taken) -> int:
+        """Return the state after a request gave its cards back."""
+        left, memory, cards = self._open(state)
+        modes = list(cards.modes)
+        for number, units in taken:
+            left[number] += units
+            if left[number] == SCALE and number < len(modes):
+                modes[number] = ""
+        cards = msgspec.structs.replace(cards, modes=tuple(modes))
+        return self._numbered(CardState(tuple(left.values()), memory, cards))
+
+    def rooms(self, states: Counts, ask: CardAsk, most: int) -> Counts:
+        """Return for each of these states how many equal requests have room one after another,
+        `most` or more if that many have.
+        """
+        known = self._answers_to(ask)
+        if known.counted < most:
+            known.rooms[known.rooms >= known.counted] = _UNKNOWN
+            known.counted = most
+        new = len(self._states) - len(known.rooms)
+        if new:
+            known.rooms = np.append(known.rooms, np.full(new, _UNKNOWN, dtype=np.int64))
+        found: Counts = known.rooms.take(states)
+        if (found < 0).any():
+            for state in np.unique(states[found < 0]).tolist():
+                left, memory, cards = self._open(state)
+                known.rooms[state] = how_often(left, ask, cards, memory, known.counted)
+            found = known.rooms.take(states)
+        return found
+
+    def most(self, state: int, ask: CardAsk) -> int:
+        """Return the most that a request could get (see `most_free`)."""
+        one = self._states[state]
+        return most_free(one.left, ask, one.cards, one.memory)
+
+    def _open(self, state: int) -> tuple[dict[int, int], int, Cards]:
+        one = self._states[state]
+        return dict(enumerate(one.left)), one.memory, one.cards
+
+    def _answers_to(self, ask: CardAsk) -> _Answers:
+        found = self._answers.get(ask)
+        if found is None:
+            found = self._answers[ask] = _Answers()
+        return found
+
+    def _numbered(self, state: CardState) -> int:
+        found = self._number.get(state)
+        if found is None:
+            found = self._number[state] = len(self._states)
+            self._states.append(state)
+        return found
+
+
+def equal_nodes(
+    kinds: Counts, counts: Counts, of_class: Counts, starts: Indexes
+) -> tuple[Indexes, Indexes]:
+    """Return groups of equal nodes: the first node of each group, and the group of each node.
+
+    Nodes are equal if they have the same kind, the same number of cards, and equal tasks in the
+    same order. `of_class`: the class of each task, by node; those of node n begin at `starts[n]`.
+    """
+    marks = np.array([hash((index,)) for index in range(int(of_class.max(initial=0)) + 1)])
+    sums = np.concatenate(([0], marks[of_class].cumsum()))
+    keys = sums[starts[1:]] - sums[starts[:-1]] + counts * hash((0, 1)) + kinds * hash((1, 0))
+    _, first, group_of = np.unique(keys, return_index=True, return_inverse=True)
+    alike = first[group_of]
+    sizes = np.diff(starts)
+    is_equal = (kinds == kinds[alike]) & (counts == counts[alike]) & (sizes == sizes[alike])
+    if is_equal.all():
+        moved = (starts[alike] - starts[:-1]).repeat(sizes)
+        if (of_class == of_class[np.arange(len(of_class)) + moved]).all():
+            return first, group_of
+    each = np.arange(len(counts))  # two keys are equal by chance
+    return each, each
