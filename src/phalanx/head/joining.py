@@ -29,6 +29,7 @@ from phalanx.protocol.cluster_messages import SetTotals, View, ViewRow
 from phalanx.protocol.membership_messages import Expelled, Join, Joined
 from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.protocol.report_messages import NodeReport
+from phalanx.scheduler.devices.cards import without_modes
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
@@ -312,6 +313,7 @@ def record_of(row: ViewRow, hostname: str, epoch: int, name: str = "") -> NodeRe
         totals=row.total,
         labels=row.labels,
         ports=row.ports,
+        cards=without_modes(row.cards),
         limits=row.limits,
         epoch=epoch,
     )

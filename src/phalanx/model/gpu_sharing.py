@@ -9,7 +9,8 @@ an amount.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from phalanx.model.readable import size
@@ -127,6 +128,26 @@ def lacking_text(lacking: Mapping[str, float], largest: Mapping[str, float], whe
     asks = ", ".join(amount_text(*one) for one in lacking.items())
     has = ", ".join(amount_text(name, largest[name]) for name in lacking)
     return f"it asks for {asks} and {where} has {has}"
+
+
+def few_cards_text(asked: Mapping[str, float], nodes: Iterable[Sequence[int]], where: str) -> str:
+    """Return why no node can hold a request for memory on several cards, if too few cards of each
+    node are large enough; "" if some node has enough. `nodes`: for each node, the bytes of each of
+    its GPUs. `where` names the node with the most such GPUs, such as "this node".
+    """
+    if MEMORY not in asked:
+        return ""
+    need, wanted = max(asked[MEMORY], asked.get(LIMIT, 0.0)), int(asked.get(CARDS, 1.0))
+    largest = max(nodes, key=lambda sizes: sum(one >= need for one in sizes), default=())
+    has = sum(one >= need for one in largest)
+    if has >= wanted:
+        return ""
+    counts = Counter(sorted(largest, reverse=True))
+    cards = ", ".join(f"{count} with {size(one)}" for one, count in counts.items())
+    return (
+        f"it asks for {wanted} GPUs with {size(need)} of memory each, and {where} has {has} such "
+        f"GPU{'s' * (has != 1)} (its GPUs: {cards or 'none'})"
+    )
 
 
 def with_devices_of_profiles(amounts: Mapping[str, float]) -> dict[str, float]:

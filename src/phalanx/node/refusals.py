@@ -13,7 +13,7 @@ from phalanx.errors import (
     QueueUnavailableError,
     TaskUnschedulableError,
 )
-from phalanx.model.gpu_sharing import MEMORY, TERMS, lacking_text
+from phalanx.model.gpu_sharing import MEMORY, TERMS, few_cards_text, lacking_text
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.leases.model import Demand
 from phalanx.node.no_other_nodes import OtherNodesView
@@ -95,11 +95,12 @@ class Refusals:
         lacking = {k: v for k, v in asked.items() if v > total.get(k, 0)}
         has = {k: total.get(k, 0) for k in lacking}
         where = "the largest node" if is_alone else "this node"
-        if not TERMS.isdisjoint(lacking):
+        few = few_cards_text(asked, [self._resources.card_sizes()], where)
+        if not TERMS.isdisjoint(lacking) or few:
             # Cards do not grow while work waits. A node without cards tells nothing about other
             # nodes.
             is_known = is_alone or MEMORY in total
-            why = lacking_text(lacking, has, where)
+            why = lacking_text(lacking, has, where) if lacking else few
             return (why, unschedulable(demand) if is_known else "")
         return (f"it asks for {lacking} and {where} has {has}", code)
 

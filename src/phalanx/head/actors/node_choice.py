@@ -16,7 +16,7 @@ from typing import Any
 from phalanx.errors import ActorUnschedulableError
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.groups.table import GroupTable
-from phalanx.model.gpu_sharing import MEMORY, TERMS, lacking_text
+from phalanx.model.gpu_sharing import MEMORY, TERMS, few_cards_text, lacking_text
 from phalanx.model.ids import GroupId, group_id_of
 from phalanx.protocol.wire_errors import code_of
 from phalanx.scheduler.devices.ports import RandomSource
@@ -341,6 +341,10 @@ class ActorNodeChoice:
         has = {name: max((n.total.get(name, 0) for n in alive), default=0) for name in place}
         lacking = {name: from_units(place[name]) for name in place if place[name] > has[name]}
         if not lacking:
+            sizes = [node.card_sizes() for node in alive]
+            few = few_cards_text(place.to_mapping(), sizes, "the node with the most of them")
+            if few:
+                return Choice(reason=few, code=code_of(ActorUnschedulableError))
             return Choice(reason=str(no))
         largest = {name: from_units(has[name]) for name in lacking}
         if not TERMS.isdisjoint(lacking):

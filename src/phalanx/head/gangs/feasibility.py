@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.errors import GangInfeasibleError
 from phalanx.head.gangs.gang import Gang, Member
-from phalanx.model.gpu_sharing import CARDS, GPU, MEMORY, MPS, TERMS
+from phalanx.head.nodes.record import NodeTotals
+from phalanx.model.gpu_sharing import CARDS, GPU, MEMORY, MPS, TERMS, few_cards_text
 from phalanx.model.ids import GangId
 from phalanx.model.jobs.spec import MAX_REPLICAS
 from phalanx.model.jobs.topology import NetworkTopology
 from phalanx.model.options import check_amounts
 from phalanx.model.rows.explanation import BYTES
+from phalanx.scheduler.devices.cards import PLAIN, Cards
 from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
 
@@ -129,7 +131,7 @@ def most_members(
     the capability of their queue. Each member goes to the first node with room, so the answer is
     exact if all members request the same amounts.
     """
-    if any(not TERMS.isdisjoint(member) for member in members):
+    if any(not TERMS.isdisjoint(member) or 0 < member.get(GPU, 0.0) < 1 for member in members):
         return _most_on_cards(members, nodes, capability or {})
     # only of nodes that were tried, because there may be thousands of nodes
     left: dict[int, ResourceSet] = {}
@@ -174,7 +176,7 @@ def _most_on_cards(
         while at < len(nodes):
             room = left.get(at)
             if room is None:
-                room = left[at] = NodeResources(nodes[at])
+                room = left[at] = empty_node(nodes[at])
             if room.acquire(asked) is not None:
                 break
             at += 1
@@ -199,7 +201,12 @@ def why_none(member: Amounts, nodes: Sequence[Amounts]) -> str:
     could hold the member.
     """
     asked = ResourceSet.from_mapping(member)
-    if any(asked.is_subset(ResourceSet.from_mapping(node)) for node in nodes):
+    whole = [node for node in nodes if asked.is_subset(ResourceSet.from_mapping(node))]
+    if TERMS.isdisjoint(member):
+        could = bool(whole)
+    else:
+        could = any(empty_node(node).can_ever(asked) for node in whole)
+    if could:
         return ""
     largest = {name: max((n.get(name, 0.0) for n in nodes), default=0.0) for name in member}
     lacking = {name: amount for name, amount in member.items() if amount > largest[name]}
@@ -209,10 +216,28 @@ def why_none(member: Amounts, nodes: Sequence[Amounts]) -> str:
         asks = amounts_text({MEMORY: member[MEMORY]})
         return f"it asks for {asks}, and no node knows the memory of a GPU"
     if not lacking:
+        cards = few_cards_text(member, map(_card_sizes, nodes), "the node with the most of them")
+        if cards:
+            return cards
         return f"no single node has {amounts_text(member)} together"
     has = amounts_text({name: largest[name] for name in lacking})
     asks = amounts_text(lacking)
     return f"a member asks for {asks}, and the largest node has {has}"
+
+
+def empty_node(totals: Amounts) -> NodeResources:
+    """Return a node with these totals on which nothing runs."""
+    return NodeResources(totals, cards=_cards(totals))
+
+
+def _cards(totals: Amounts) -> Cards:
+    return totals.cards if isinstance(totals, NodeTotals) else PLAIN
+
+
+def _card_sizes(totals: Amounts) -> list[int]:
+    """Return the bytes of each of a node's GPUs."""
+    largest = int(totals.get(MEMORY, 0))
+    return [_cards(totals).memory_of(n, largest) for n in range(int(totals.get(GPU, 0)))]
 
 
 def amounts_text(amounts: Amounts) -> str:

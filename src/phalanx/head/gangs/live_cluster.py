@@ -20,6 +20,7 @@ from phalanx.scheduler.cycle.specs import Amounts, HyperNodeSpec, NodeSpec, Queu
 
 PODS = 1e6
 """The number of members that a node may have. It is so large that it limits nothing."""
+_MIB = 2**20
 
 
 class LiveCluster(PodGroups):
@@ -75,4 +76,5 @@ def _node_spec(record: NodeRecord) -> NodeSpec:
         labels=tuple(sorted(record.labels.items())),
         ports=ports_of(record.ports).ranges,
         unschedulable=record.state != ALIVE,
+        devices=tuple((memory / _MIB, 0.0) for memory in record.cards.memory),
     )

@@ -32,6 +32,7 @@ from phalanx.observe.checks import bad_checks_text
 from phalanx.observe.device_health import reboot_text
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.protocol.report_messages import NodeReport
+from phalanx.scheduler.devices.cards import without_modes
 from phalanx.scheduler.devices.quantities import to_units
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
@@ -143,6 +144,7 @@ class NodeDirectory:
         if report.total is not None:
             record.totals = report.total
         record.devices = {name: len(left) for name, left in report.devices.items()}
+        record.cards = without_modes(report.cards)
         is_news = report != self._reports[node_id] or report.total is not None
         if is_news:
             self._reports[node_id] = report

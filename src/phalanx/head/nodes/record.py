@@ -10,6 +10,13 @@ from phalanx.model.holds import Hold
 from phalanx.model.lifecycle import ALIVE
 from phalanx.model.machines import MachineShare
 from phalanx.model.options import ACCELERATORS, LARGEST_AMOUNT
+from phalanx.scheduler.devices.cards import PLAIN, Cards
+
+
+class NodeTotals(dict[str, float]):
+    """A node's resources if all its devices were open, and the facts about its GPUs."""
+
+    cards: Cards = PLAIN
 
 
 class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
@@ -47,6 +54,8 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     """The GPUs of the node that an operator has closed."""
     devices: dict[str, int] = {}
     """For each resource with numbered devices: how many the node has, including closed ones."""
+    cards: Cards = PLAIN
+    """The facts about the node's GPUs, without the modes in which they are shared now."""
     limits: dict[str, int] = {}
     """For each resource: the largest number of devices that the node can have, if its environment
     hides some of the machine's devices.
@@ -61,13 +70,15 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     """The id of the node's next process, once there is one."""
 
     @property
-    def whole(self) -> dict[str, float]:
+    def whole(self) -> NodeTotals:
         """The node's resources if all its devices were open."""
         counts = {name: float(count) for name, count in self.devices.items()}
-        return {
-            name: max(self.totals.get(name, 0.0), counts.get(name, 0.0))
+        whole = NodeTotals(
+            (name, max(self.totals.get(name, 0.0), counts.get(name, 0.0)))
             for name in self.totals | counts
-        }
+        )
+        whole.cards = self.cards
+        return whole
 
 
 def check_totals(

@@ -63,6 +63,11 @@ class Cards(msgspec.Struct, frozen=True, array_like=True):
 PLAIN = Cards()
 
 
+def without_modes(cards: Cards) -> Cards:
+    """Return the facts about cards that stay the same whatever work shares them."""
+    return msgspec.structs.replace(cards, modes=()) if cards.modes else cards
+
+
 class CardAsk(msgspec.Struct, frozen=True):
     """A request for cards: `count` cards with `memory` bytes or `share` units of each."""
 

@@ -202,6 +202,10 @@ class NodeResources:
         """Return the memory of a GPU in bytes; 0 if it is unknown."""
         return self._cards.memory_of(number, self._card_memory)
 
+    def card_sizes(self) -> list[int]:
+        """Return the memory in bytes of each GPU that the node has, including closed ones."""
+        return [self.card_memory(number) for number in self._kept_devices(GPU)]
+
     def set_cards(self, memory: tuple[int, ...], profiles: tuple[str, ...] = ()) -> bool:
         """Set the memory of each GPU in bytes, and the profile of each part of a split GPU, as the
         driver reports them. Empty values mean that the facts are unknown, as before the first call.

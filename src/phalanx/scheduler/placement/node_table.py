@@ -91,6 +91,11 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
         """The memory of the node's largest GPU in bytes; 0 if it is unknown."""
         return self.total.get(MEMORY, 0) // SCALE
 
+    def card_sizes(self) -> list[int]:
+        """Return the memory in bytes of each of the node's GPUs."""
+        count = len(self.devices.get(GPU, ())) or self.total.get(GPU, 0) // SCALE
+        return [self.cards.memory_of(number, self.card_memory) for number in range(count)]
+
     def pick(self, ask: CardAsk, left: Mapping[int, int] | None = None) -> Taken | None:
         """Return the cards that a request would get if cards have these units `left`; None if there
         are too few.
