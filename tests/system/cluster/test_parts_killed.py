@@ -40,9 +40,9 @@ def kill_fork_server(node):
     eventually(lambda: fork_server_of(node.pid) != before, "another fork server")
 
 
-def kill_gateway(daemon):
+def kill_gateway(daemon, number=signal.SIGKILL):
     before = gateway_of(daemon)
-    kill(before)
+    os.kill(before, number)
     eventually(lambda: gateway_of(daemon) != before, "another gateway")
 
 
@@ -174,6 +174,13 @@ def test_a_node_whose_gateway_is_killed_goes_on(cluster, get):
     assert [(row["NodeID"], row["NodeManagerPort"]) for row in phalanx.nodes()] == before
     assert all(row["Alive"] for row in phalanx.nodes())
     assert len(eventually(lambda: list_events(kinds=["part-killed"]))) == 2
+
+
+def test_an_event_says_which_signal_has_ended_a_gateway(cluster):
+    node = cluster.list_all_nodes()[1]
+    kill_gateway(node.pid, signal.SIGABRT)
+    (event,) = eventually(lambda: list_events(kinds=["part-killed"]))
+    assert "its gateway was ended by SIGABRT and is started again" in event.why
 
 
 def test_a_head_whose_gateway_is_killed_goes_on(cluster, get):

@@ -50,6 +50,9 @@ def test_a_worker_may_end_before_its_start_was_noticed() -> None:
     ("ends", "how"),
     [
         ("os.kill(os.getpid(), 9)", "was killed"),
+        ("os.kill(os.getpid(), 15)", "was ended by SIGTERM"),
+        ("os.abort()", "was ended by SIGABRT"),
+        ("os.kill(os.getpid(), 50)", "was ended by signal 50"),
         ("sys.exit(3)", "ended with exit code 3, which is a fault of Phalanx"),
     ],
 )

@@ -13,7 +13,7 @@ import msgspec
 
 from phalanx.runtime.gateway.config import GatewayConfig
 from phalanx.runtime.gateway.gate import gate_of
-from phalanx.runtime.os.helpers import begin_helper, end_helper, start_helper
+from phalanx.runtime.os.helpers import begin_helper, end_helper, how_ended, start_helper
 from phalanx.runtime.os.session import Session
 
 
@@ -32,6 +32,12 @@ class GatewayStarter:
         self._config = config
         self._session = session
         self.pid = 0
+        self.how_lost = ""
+        """A clause that says how the last gateway has ended."""
+
+    def note_end(self) -> None:
+        """Note how the gateway has ended, whose channel has closed."""
+        self.how_lost = how_ended(self.pid)
 
     def start(self) -> socket.socket:
         """Fork the gateway. Returns this process's end of the channel to the gateway."""
@@ -46,8 +52,8 @@ class GatewayStarter:
         return ours
 
     def start_again(self, port: int) -> socket.socket:
-        """Start another gateway at the same port, because the last one was killed. Raises
-        OSError.
+        """Start another gateway at the same port, because the last one has ended.
+        Raises OSError.
         """
         end_helper(self.pid)
         with contextlib.suppress(FileNotFoundError):

@@ -319,8 +319,10 @@ class HeadProcess:
     def _gateway_lost(self) -> None:
         """Start another gateway at the same port. If none can be started, the head ends."""
         self._gateway_deaths.add()
+        self._starter.note_end()
+        how = self._starter.how_lost
         if not self._port or self._gateway_deaths.are_too_many():
-            say("the head ends, as its gateway was killed", level=ERROR)
+            say(f"the head ends, as its gateway {how}", level=ERROR)
             self._stop()
             return
         try:
@@ -329,7 +331,7 @@ class HeadProcess:
             say(f"the head ends: its gateway cannot be started again: {error}", level=ERROR)
             self._stop()
             return
-        say("the gateway was killed, and is started again", level=WARNING)
+        say(f"the gateway {how}, and is started again", level=WARNING)
         self._gateway = Connection(channel, decode=gateway_messages.decode_body)
         self._loop.watch(self._gateway)
 

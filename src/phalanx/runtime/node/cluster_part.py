@@ -35,16 +35,20 @@ from phalanx.runtime.node.config import MemberConfig, NodeConfig
 from phalanx.runtime.node.head_link import HeadLink
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.connection_loop import ConnectionLoop
-from phalanx.runtime.os.helpers import Deaths
+from phalanx.runtime.os.helpers import WAS_KILLED, Deaths
 from phalanx.runtime.os.own_time import own_time
 
 LEAVE_S = 1.0
 """Seconds for which an ending node waits until its goodbye is sent."""
 _HEAD = CONTROL[:PREFIX_BYTES].hex()
 """The head's name among the addresses of nodes."""
-KILLED = "the gateway was killed"
-ENDED_WITH = "its {} was killed, most likely by something that ran there"
-"""Why a node ends if one of its parts was killed and cannot be started again."""
+
+
+def ended_with(part: str, how: str) -> str:
+    """Return why a node ends if one of its parts has ended and cannot be started again. `how`: a
+    clause that says how the part has ended.
+    """
+    return f"its {part} {how}" + ", most likely by something that ran there" * (how == WAS_KILLED)
 
 
 class ClusterReach:
@@ -79,12 +83,13 @@ class ClusterReach:
         return self._gateway.pid
 
     def start_again(self, port: int) -> list[Pulled] | None:
-        """Start another gateway, because the last one was killed. Returns the transfers that have
+        """Start another gateway, because the last one has ended. Returns the transfers that have
         failed.
 
         Returns None if no other gateway can be started.
         """
         self._deaths.add()
+        self._gateway.note_end()
         if self._deaths.are_too_many():
             return None
         try:
@@ -92,7 +97,13 @@ class ClusterReach:
         except OSError:
             return None
         pulls, self._pulls = self._pulls, {}
-        return [Pulled(name, False, KILLED, 0, 0.0, may_pass=True) for name in pulls]
+        reason = f"the gateway {self.how_lost}"
+        return [Pulled(name, False, reason, 0, 0.0, may_pass=True) for name in pulls]
+
+    @property
+    def how_lost(self) -> str:
+        """A clause that says how the last gateway has ended."""
+        return self._gateway.how_lost
 
     def dial(self, process: bytes) -> Connection:
         """Begin a connection to a process of another node, or to the head.
@@ -179,9 +190,12 @@ class ClusterPart:
         """Whether the node must come back as another node."""
         return self.node.membership.is_stale
 
-    def leave(self, has_lost_fork_server: bool) -> None:
-        """Tell the head that the node leaves."""
-        failure = ENDED_WITH.format("fork server") if has_lost_fork_server else self._failure
+    def leave(self, how_fork_server_ended: str) -> None:
+        """Tell the head that the node leaves. `how_fork_server_ended`: a clause; empty unless the
+        node leaves because it has no fork server any more.
+        """
+        how = how_fork_server_ended
+        failure = ended_with("fork server", how) if how else self._failure
         head = self.node.membership.leave(failure)
         if isinstance(head, Connection):
             head.drain_all(LEAVE_S)
@@ -199,10 +213,12 @@ class ClusterPart:
         """Start another gateway. If none can be started, the node ends."""
         again = None if self._listens is None else self._reach.start_again(self._listens[1])
         if again is None:
-            self._failure = ENDED_WITH.format("gateway")
+            self._failure = ended_with("gateway", self._reach.how_lost)
             self._head.end(self._failure, is_about_token=False)
             return
-        self.node.killed_parts.killed("gateway", "connections through it are made again")
+        self.node.killed_parts.killed(
+            "gateway", "connections through it are made again", how=self._reach.how_lost
+        )
         for failed in again:
             self.node.store.pulled(failed)
 

@@ -268,7 +268,7 @@ class EmbeddedNode:
         self._mps.end_all()
         self._checks.kill()
         if self._cluster is not None and not self.is_restarting:
-            self._cluster.leave(self.has_lost_fork_server)
+            self._cluster.leave(self._forks.how_lost if self.has_lost_fork_server else "")
 
     def restart(self) -> None:
         """End this node process. The node's next process continues with the commands of jobs."""

@@ -24,8 +24,6 @@ from phalanx.runtime.os.fork_client import ForkClient
 from phalanx.runtime.os.fork_records import Begun, ForkRecords
 from phalanx.runtime.os.helpers import Deaths, end_helper, how_ended
 
-KILLED = "its fork server was killed"
-
 
 class Keeper(Protocol):
     """Watches the processes that have outlived a fork server, and reports their ends as a fork
@@ -186,9 +184,9 @@ class NodeForks(ForkClient):
         can be started, or if too many were killed.
         """
         self._deaths.add()
+        self.how_lost = how_ended(self._pid)
         if self._deaths.are_too_many():
             return None
-        self.how_lost = how_ended(self._pid)
         end_helper(self._pid)
         lost = self.connection
         try:
@@ -206,7 +204,7 @@ class NodeForks(ForkClient):
             if one.process not in self._is_kept and not self._keep(one)
         ]
         ended += [
-            Exited(_process_of(order), 0, 1, KILLED, is_shortage=True)
+            Exited(_process_of(order), 0, 1, f"its fork server {self.how_lost}", is_shortage=True)
             for order in self._records.take_unbegun()
         ]
         self.keeper.end_what_nobody_knows()

@@ -27,6 +27,8 @@ WITHIN_S = 60.0
 """Seconds: if more than MOST_KILLED helpers are killed within this time, their daemon ends."""
 _ENDING_S = 0.5
 """Seconds that a process may take to end after its connections have closed."""
+WAS_KILLED = "was killed"
+"""The clause about a helper that SIGKILL has ended."""
 T = TypeVar("T")
 
 
@@ -78,8 +80,8 @@ def begin_helper(name: str, config_type: type[T]) -> T:
 
 
 def how_ended(pid: int) -> str:
-    """Return how a helper has ended whose connection has closed, as a clause: it was killed, or has
-    ended by itself, which is a fault of Phalanx.
+    """Return how a helper has ended whose connection has closed, as a clause: a signal has ended
+    it, or it has ended by itself, which is a fault of Phalanx.
     """
     try:
         pidfd = os.pidfd_open(pid)
@@ -90,9 +92,15 @@ def how_ended(pid: int) -> str:
         ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except OSError:
         ended = None
-    if ended is None or ended.si_code != os.CLD_EXITED:
-        return "was killed"
-    return f"ended with exit code {ended.si_status}, which is a fault of Phalanx"
+    if ended is None:
+        return "has closed its connection"
+    if ended.si_code == os.CLD_EXITED:
+        return f"ended with exit code {ended.si_status}, which is a fault of Phalanx"
+    if ended.si_status == signal.SIGKILL:
+        return WAS_KILLED
+    from phalanx.runtime.os.commands import signal_name  # only such an end needs it
+
+    return f"was ended by {signal_name(ended.si_status)}"
 
 
 def end_helper(pid: int) -> None:
