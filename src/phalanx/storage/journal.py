@@ -31,6 +31,10 @@ MERGED_RECORDS = 1_000
 """The number of waiting records above which they are merged while the store is full. So the memory
 for them grows with the number of changed rows, and not with the time for which the store is full.
 """
+LINGER_S = 0.04
+"""Seconds for which changes that nobody waits for may wait for changes that somebody waits for, so
+that both are one batch. Each batch costs a flush of the disk, and the next batch waits for it.
+"""
 _ROW_BYTES = 64
 """The number of bytes that a row counts in addition to its key and value."""
 
@@ -64,7 +68,8 @@ class Journal:
     """Writes to a store in the order of recording, without making its caller wait for the disk.
 
     One thread with a loop uses a journal: it calls `record` for the changes while it handles
-    messages, `flush` when all messages are handled, and `deliver` when `fileno()` is readable.
+    messages, `flush` when all messages are handled and at least every 50 ms, and `deliver` when
+    `fileno()` is readable.
 
     The function `durable` of a record is called when this record and all earlier ones are written.
     It can send messages that must not be sent before that. A record is never split over two
@@ -74,9 +79,15 @@ class Journal:
     From its construction on, the store belongs to the journal's thread.
     """
 
-    def __init__(self, storage: Written) -> None:
+    def __init__(self, storage: Written, linger_s: float = LINGER_S) -> None:
+        """`linger_s`: the seconds for which `flush` may leave changes that nobody waits for."""
         self._storage = storage
+        self._linger_s = linger_s
         self._recorded: list[_Record] = []
+        self._is_awaited = False
+        """Whether a recorded change has a function `durable`."""
+        self._recorded_s = 0.0
+        """When the oldest of the recorded changes was recorded."""
         self._condition = threading.Condition()
         self._queue: deque[_Record] = deque()
         self._written: deque[Durable] = deque()
@@ -119,11 +130,22 @@ class Journal:
             self._waiting_bytes += size
             if self._waiting_bytes > QUEUE_BYTES and not self.is_stalled:
                 raise self._too_slow()
+        if durable is not None:
+            self._is_awaited = True
+        if not self._recorded:
+            self._recorded_s = time.monotonic()
         self._recorded.append(_Record(changes, () if durable is None else (durable,), size))
 
     def flush(self) -> None:
-        """Let the thread write the recorded changes. Returns at once."""
+        """Let the thread write the recorded changes. Returns at once. If none of the changes has a
+        function `durable`, they wait for a moment for one that has.
+        """
         self._raise_failure()
+        lingered_s = time.monotonic() - self._recorded_s
+        if self._is_awaited or lingered_s >= self._linger_s or len(self._recorded) >= BATCH_ROWS:
+            self._queue_recorded()
+
+    def _queue_recorded(self) -> None:
         if not self._recorded:
             return
         with self._condition:
@@ -132,6 +154,7 @@ class Journal:
                 self._merge_waiting()
             self._condition.notify_all()
         self._recorded.clear()
+        self._is_awaited = False
 
     def deliver(self) -> None:
         """Call the function `durable` of every written record, in the order of recording."""
@@ -150,7 +173,8 @@ class Journal:
         Only `close` and tests need this. Raises StorageFullError when there is no room; the changes
         that are then unwritten were never confirmed.
         """
-        self.flush()
+        self._raise_failure()
+        self._queue_recorded()
         with self._condition:
             self._condition.wait_for(
                 lambda: self._failure or self.is_stalled or not (self._queue or self._is_writing)

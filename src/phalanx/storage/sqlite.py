@@ -156,7 +156,8 @@ class SqliteShard:
                 " DO UPDATE SET value = excluded.value, checksum = excluded.checksum",
                 puts,
             )
-            self._db.executemany("DELETE FROM stored WHERE name = ? AND key = ?", deletes)
+            if deletes:
+                self._db.executemany("DELETE FROM stored WHERE name = ? AND key = ?", deletes)
 
     def shortage(self) -> str:
         """Return why there is too little room; if there is enough, reserve the log's bytes

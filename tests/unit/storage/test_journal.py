@@ -86,7 +86,7 @@ def test_nothing_is_acknowledged_before_it_is_written() -> None:
 def test_what_is_not_flushed_is_not_written() -> None:
     store = _Gate()
     store.may_end.release(2)
-    journal = Journal(store)
+    journal = Journal(store, linger_s=0.0)
     journal.record(_row(1))
     assert store.batches == []
     journal.flush()
@@ -95,6 +95,33 @@ def test_what_is_not_flushed_is_not_written() -> None:
     journal.record(_row(2))
     journal.close()
     assert store.batches == [_row(1), _row(2)]
+
+
+def test_what_nobody_waits_for_is_written_with_the_next_change_that_somebody_waits_for() -> None:
+    store, told = _Gate(), []
+    store.may_end.release()
+    journal = Journal(store, linger_s=LONG_S)
+    journal.record(_row(1))
+    journal.flush()
+    journal.record(_row(2), lambda: told.append(2))
+    journal.flush()
+    _wait(journal)
+    journal.deliver()
+    assert store.batches == [_row(1) | _row(2)]
+    assert told == [2]
+    journal.close()
+
+
+def test_many_changes_that_nobody_waits_for_are_written_at_once() -> None:
+    store = _Gate()
+    store.may_end.release()
+    journal = Journal(store, linger_s=LONG_S)
+    for number in range(module.BATCH_ROWS):
+        journal.record(_row(number))
+    journal.flush()
+    assert store.began.acquire(timeout=LONG_S)
+    journal.close()
+    assert len(store.batches) == 1
 
 
 def test_what_gathers_during_a_write_is_written_together_once() -> None:
@@ -132,7 +159,7 @@ def test_batches_are_bounded_and_records_are_whole(
     rows: int, size: int, count: int, batches: list[int]
 ) -> None:
     store = _Gate()
-    journal = Journal(store)
+    journal = Journal(store, linger_s=0.0)
     store.may_end.release(count)
     value = b"x" * size
     records = [
