@@ -35,7 +35,7 @@ Row = dict[str, Any]
 NODES, JOBS = 1_000, 10_000
 REPORTS, CHANGES = 100, 50
 VIEWERS = 20
-WATCHED_S = 20.0
+WATCHED_S = 60.0
 PAGES = (
     "/", "/jobs", "/jobs/default/job-0", f"/jobs/default/job-{JOBS - 1}", "/nodes", "/nodes/n0001",
     "/queues", "/queues/default", "/plan", "/what-if", "/work", "/objects", "/history", "/events",
@@ -100,47 +100,46 @@ class _Head(FedHead):
             self.ask(CommandJob(f"job-{JOBS - 1 - at}", "hold" if second % 2 else "release"))
 
 
-def run(clock: Clock) -> list[Row]:
-    """Return rows with the cost of viewers for the head, and the times of each page and its
-    changes.
+def run(clock: Clock) -> Iterator[Row]:
+    """Yield rows with the times of each page and its changes, and the cost of viewers for the
+    head.
     """
     head = _Head()
     head.fill()
     head.answering_s = 0.0
     with _served(head) as (port, cookie, server_cpu_s):
-        first_s = head.answering_s
-        pages = {path: [_get(clock, port, path, cookie) for _ in range(ASKED)] for path in PAGES}
+        yield {"what": "head: all that there is, once", "ms": 1e3 * head.answering_s}
+        for path in PAGES:
+            yield _gets(clock, port, path, cookie)
         base, session = f"http://127.0.0.1:{port}", cookie.removeprefix("c=")
-        painted = paints(base, session, PAGES, server_cpu_s)
-        pages[SCRAPED] = [_get(clock, port, SCRAPED, cookie) for _ in range(ASKED)]
+        yield from paints(base, session, PAGES, server_cpu_s)
+        yield _gets(clock, port, SCRAPED, cookie)
         viewers = [_Viewer(port, WATCHED[n % len(WATCHED)], cookie) for n in range(VIEWERS)]
         shares = _watched(head, clock)
         for viewer in viewers:
             viewer.close()
+    yield {
+        "what": f"head: {VIEWERS} viewers, percent of a core",
+        "%": 100 * sum(shares) / len(shares),
+        "from": 100 * min(shares),
+        "to": 100 * max(shares),
+    }
     changes = [size for viewer in viewers for size in viewer.sizes]
-    rows: list[Row] = [
-        {"what": "head: all that there is, once", "ms": 1e3 * first_s},
-        {
-            "what": f"head: {VIEWERS} viewers, percent of a core",
-            "%": 100 * sum(shares) / len(shares),
-            "from": 100 * min(shares),
-            "to": 100 * max(shares),
-        },
-        {
-            "what": "an update of an open page",
-            "kB": median(changes or [0]) / 1e3,
-            "seen": len(changes),
-        },
-    ]
-    for path, found in pages.items():
-        rows.append(
-            {
-                "what": path,
-                "ms": 1e3 * median(seconds for seconds, _ in found),
-                "kB": median(size for _, size in found) / 1e3,
-            }
-        )
-    return rows + painted
+    yield {
+        "what": "an update of an open page",
+        "kB": median(changes or [0]) / 1e3,
+        "seen": len(changes),
+    }
+
+
+def _gets(clock: Clock, port: int, path: str, cookie: str) -> Row:
+    """Ask for a page several times. Returns the medians of the times and sizes of the answers."""
+    found = [_get(clock, port, path, cookie) for _ in range(ASKED)]
+    return {
+        "what": path,
+        "ms": 1e3 * median(seconds for seconds, _ in found),
+        "kB": median(size for _, size in found) / 1e3,
+    }
 
 
 def _watched(head: _Head, clock: Clock) -> list[float]:

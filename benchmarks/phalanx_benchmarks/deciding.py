@@ -1,12 +1,13 @@
 """Benchmarks without an engine: placement, batch cycles, the head, spilling, clusters, transfers.
-Each is a module with `run(clock)`, which returns rows. A row maps names of figures to figures. The
-clock is an argument because the deciding core has no clock.
+Each is a module with `run(clock)`, which returns or yields rows. A row maps names of figures to
+figures. The clock is an argument because the deciding core has no clock.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -60,10 +61,26 @@ def decision_groups(group: str) -> list[str]:
 
 
 def measure_group(name: str) -> list[Figures]:
-    """Run the benchmark of one group."""
+    """Run the benchmark of one group. A line on standard error is printed for each row as soon as
+    the benchmark has it.
+    """
     module = importlib.import_module(MODULES[name])
     clock = time.process_time if name in PURE else time.perf_counter
-    return list(module.run(clock=clock))
+    rows = []
+    for row in module.run(clock=clock):
+        rows.append(row)
+        print(f"{name}: {_line(row)}", file=sys.stderr, flush=True)
+    return rows
+
+
+def _line(row: Figures) -> str:
+    texts = [figure for figure in row.values() if isinstance(figure, str)]
+    numbers = [
+        f"{name.replace('_', ' ')} {_text(figure)}"
+        for name, figure in row.items()
+        if isinstance(figure, (int, float))
+    ]
+    return ", ".join([*texts, *numbers])
 
 
 def decision_table(name: str, rows: Sequence[Figures]) -> Table:

@@ -5,7 +5,8 @@ browser, and redraws of the map of devices.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from statistics import median
 from typing import Any
@@ -14,7 +15,8 @@ Row = dict[str, Any]
 
 VISITS = 7
 REDRAWS = 30
-_PATIENCE_MS = 600_000
+_PATIENCE_S = 120.0
+"""The most seconds for one visit of a page."""
 _PAINTED = """new PerformanceObserver((list) => {
   for (const entry of list.getEntriesByName("first-contentful-paint"))
     painted(performance.timeOrigin, entry.startTime,
@@ -39,27 +41,25 @@ _REDRAWN = """(count) => new Promise((done) => {
 
 def paints(
     base: str, session: str, paths: Sequence[str], server_cpu_s: Callable[[], float]
-) -> list[Row]:
-    """Return a row for each page, and rows for redraws of the map on `/nodes`; an empty list
-    without Chromium or Playwright. `server_cpu_s` returns the CPU seconds of the server.
+) -> Iterator[Row]:
+    """Yield a row for each page, and rows for redraws of the map on `/nodes`; nothing without
+    Chromium or Playwright. `server_cpu_s` returns the CPU seconds of the server.
     """
     chromium = shutil.which("chromium")
     if chromium is None or find_spec("playwright") is None:
-        return []
+        return
     from playwright.sync_api import sync_playwright
 
-    rows = []
     with sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         context = browser.new_context(viewport={"width": 1600, "height": 1000})
         context.add_cookies([{"name": "c", "value": session, "url": base}])
         visits = _Visits(context, server_cpu_s)
         for path in paths:
-            rows.append(visits.row(base + path, path))
+            yield visits.row(base + path, path)
             if path == "/nodes":
-                rows += [visits.redrawn(by) for by in ("holder", "busy")]
+                yield from (visits.redrawn(by) for by in ("holder", "busy"))
         browser.close()
-    return rows
 
 
 class _Visits:
@@ -72,7 +72,7 @@ class _Visits:
         context.expose_function("painted", lambda *paint: self._paints.append(paint))
         context.add_init_script(_PAINTED)
         self._page = context.new_page()
-        self._page.set_default_timeout(_PATIENCE_MS)
+        self._page.set_default_timeout(1e3 * _PATIENCE_S)
         self._meter = context.new_cdp_session(self._page)
         self._meter.send("Performance.enable", {"timeDomain": "threadTicks"})
 
@@ -86,8 +86,7 @@ class _Visits:
             self._paints.clear()
             server_s, browser_ms = self._server_cpu_s(), self._cpu_ms()
             self._page.goto(address)
-            while not self._paints or self._paints[-1][2] == "wait":
-                self._page.wait_for_timeout(5)
+            self._wait_for_paint(path)
             (opened, took, _), (last_opened, last_took, _) = self._paints[0], self._paints[-1]
             first.append(took)
             whole.append(last_opened + last_took - opened)
@@ -99,6 +98,13 @@ class _Visits:
             "server CPU ms": median(server),
             "browser CPU ms": median(browser),
         }
+
+    def _wait_for_paint(self, path: str) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not self._paints or self._paints[-1][2] == "wait":
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{path} was not painted within {_PATIENCE_S:.0f} s")
+            self._page.wait_for_timeout(5)
 
     def redrawn(self, by: str) -> Row:
         """Redraw the map of devices on the open page several times."""

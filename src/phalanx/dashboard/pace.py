@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections import deque
 
-SHARE = 50.0
-"""The pause before the next question, as a multiple of the time that an answer took."""
-MOST_S = 60.0
+NEWS_SHARE = 100.0
+"""The pause before the next question for changes, as a multiple of the time that an answer took. So
+these questions take at most a hundredth of the head's time.
+"""
+SHARE = 200.0
+"""The same multiple for the reasons why jobs wait, and for all further questions. Each of the two
+takes at most a two-hundredth of the head's time.
+"""
+MOST_S = 120.0
 """The longest pause in seconds."""
 REMEMBERED = 5
 """The number of last answers among which the fastest is chosen."""
 
 
 class Pace:
-    """The pause between questions: 50 times the fastest of the last five response times.
+    """The pause between questions for changes: 100 times the fastest of the last five response
+    times.
 
     A slower answer has waited for other work of the head. A pause based on a slow answer would
-    freeze open pages for up to a minute.
+    freeze open pages for up to two minutes.
     """
 
     def __init__(self) -> None:
@@ -29,4 +36,4 @@ class Pace:
     @property
     def pause_s(self) -> float:
         """The pause after the last answer, in seconds."""
-        return min(min(self._took, default=0.0) * SHARE, MOST_S)
+        return min(min(self._took, default=0.0) * NEWS_SHARE, MOST_S)

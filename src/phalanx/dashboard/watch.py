@@ -1,6 +1,6 @@
 """Follows a cluster: asks the head on behalf of all viewers, and keeps the answers. After each
-answer, it waits 50 times the fastest of the last five response times (`Pace`). So it takes at most
-two hundredths of the head's time, even in a large cluster.
+answer it waits a multiple of the response time (`pace`). So it takes at most two hundredths of the
+head's time, even in a large cluster.
 """
 
 from __future__ import annotations

@@ -17,6 +17,12 @@ def test_actions_stand_in_their_order_though_a_cycle_lacks_some():
     assert decisions.decisions([]).cycles == []
 
 
+def test_the_page_has_the_newest_cycles_and_says_how_many_there_are():
+    page = decisions.decisions([cycle(number) for number in range(decisions.SHOWN + 7)])
+    assert [one.number for one in page.cycles] == list(range(decisions.SHOWN + 6, 6, -1))
+    assert page.in_all == decisions.SHOWN + 7
+
+
 def test_a_cycle_tells_each_verdict_and_what_is_another_than_before():
     page = decisions.cycle_page(snapshot(), CYCLES)
     said = [(line.verdict.gang, line.verdict.verdict, line.reason) for line in page.lines]

@@ -11,10 +11,10 @@ from phalanx.dashboard.pace import MOST_S, REMEMBERED, Pace
     ("answers", "pause_s"),
     [
         ([], 0.0),
-        ([0.2], 10.0),
-        ([0.02, 8.6], 1.0),
-        ([8.6, 0.02], 1.0),
-        ([0.02] + [0.2] * REMEMBERED, 10.0),
+        ([0.2], 20.0),
+        ([0.02, 8.6], 2.0),
+        ([8.6, 0.02], 2.0),
+        ([0.02] + [0.2] * REMEMBERED, 20.0),
         ([9.0] * REMEMBERED, MOST_S),
     ],
 )

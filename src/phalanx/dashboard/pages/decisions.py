@@ -12,11 +12,16 @@ from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.rows.cycles import CycleInfo
 from phalanx.observe.cycles import Difference, Verdict, difference, verdicts
 
+SHOWN = 100
+"""The number of cycles on the page. A browser needs a third of a second for twice as many."""
+
 
 class DecisionsPage(msgspec.Struct, frozen=True, kw_only=True):
     """The last cycles, newest first."""
 
     cycles: list[CycleInfo]
+    in_all: int
+    """The number of cycles that the head remembers."""
     actions: list[str]
     """All actions of these cycles, in the order in which they run."""
     longest_s: float
@@ -28,7 +33,8 @@ def decisions(cycles: Sequence[CycleInfo]) -> DecisionsPage:
     most = max(cycles, key=lambda one: len(one.actions), default=None)
     ordered = dict.fromkeys([*(most.actions if most is not None else ()), *actions])
     return DecisionsPage(
-        cycles=list(reversed(cycles)),
+        cycles=list(reversed(cycles))[:SHOWN],
+        in_all=len(cycles),
         actions=list(ordered),
         longest_s=max((one.took_s for one in cycles), default=0.0),
     )

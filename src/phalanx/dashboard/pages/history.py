@@ -21,8 +21,8 @@ from phalanx.observe.accounting.sums import HourSum, total_of
 
 DAYS = {"1d": 1, "7d": 7, "30d": 30, "365d": 365}
 USUAL = "7d"
-SHOWN = 200
-ATTEMPTS = 50
+SHOWN = 50
+ATTEMPTS = 25
 _DAY_S = 86_400.0
 _HOUR_S = 3_600.0
 

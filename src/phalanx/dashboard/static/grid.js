@@ -15,11 +15,13 @@ const COLUMNS = ["held", "holder", "mark", "busy", "memory", "heat"];
 let data = null, starts = [], lit = null, chosen = null, colours = readColours();
 let fits = {}, explained = "";
 let cell = LARGEST, broad = LARGEST, label = 90, columns = 1, most = 1;
+/** The chosen measure. The browser answers `by.value` too slowly to be asked for each cell. */
+let measure = by.value;
 
-const isByName = () => by.value === "holder" || by.value === "queue";
+const isByName = () => measure === "holder" || measure === "queue";
 /** The job or queue that a holder stands for. */
-function nameOf(holder) { return by.value === "queue" ? data.holders[holder][1] : data.holders[holder][0]; }
-function lookOf(holder) { return data.holders[holder][by.value === "queue" ? 4 : 3]; }
+function nameOf(holder) { return measure === "queue" ? data.holders[holder][1] : data.holders[holder][0]; }
+function lookOf(holder) { return data.holders[holder][measure === "queue" ? 4 : 3]; }
 function shortName(name) { return name.split("/").pop(); }
 
 /** Chooses the highest cells with which the map is at most two thirds of a window high, and makes them
@@ -50,22 +52,23 @@ function place(node) {
 }
 
 /** Whether the chosen measure of a cell is known. */
-function isRead(at) { return isByName() || by.value === "idle" || data[by.value][at] >= 0; }
+function isRead(at) { return isByName() || measure === "idle" || data[measure][at] >= 0; }
 
 /** The colour of one cell by the chosen measure; null for a cell without any. */
 function fillOf(at) {
   const holder = data.holder[at];
   if (isByName()) return !data.held[at] ? null : holder >= 0 ? fillOfLook(lookOf(holder)) : colours.off;
-  if (by.value === "idle") {
+  if (measure === "idle") {
     if (!data.held[at]) return null;
     return data.busy[at] < 0 ? colours.off : data.busy[at] < 5 ? colours.jobs[1] : colours.heat[5];
   }
-  const value = by.value === "heat" ? (data.heat[at] < 0 ? -1 : (data.heat[at] - 30) * 100 / 60) : data[by.value][at];
+  const value = measure === "heat" ? (data.heat[at] < 0 ? -1 : (data.heat[at] - 30) * 100 / 60) : data[measure][at];
   return isRead(at) ? shadeOf(value) : null;
 }
 
 function draw() {
   if (!data) return;
+  measure = by.value;
   if (Object.keys(fits).length > 5000) fits = {};
   const scale = devicePixelRatio || 1, width = canvas.clientWidth;
   fit(width);
@@ -110,15 +113,20 @@ function drawRun(pen, left, y, at, count) {
   const holder = data.holder[at];
   let isWhole = isByName() && holder >= 0;
   for (let k = 0; isWhole && k < count; k++) isWhole = data.held[at + k] === 100;
+  const wide = count * (broad + GAP) - GAP, isLit = holder >= 0 && lit !== null && nameOf(holder) === lit;
   if (isWhole) {
+    if (!isLit) {  // the outline; filling it is faster than drawing its lines
+      pen.fillStyle = colours.soft;
+      pen.fillRect(left - 1, y - 1, wide + 2, cell + 2);
+    }
     pen.fillStyle = fillOf(at);
-    pen.fillRect(left, y, count * (broad + GAP) - GAP, cell);
+    pen.fillRect(left, y, wide, cell);
     pen.fillStyle = colours.paper;
     for (let k = 1; k < count; k++) pen.fillRect(left + k * (broad + GAP) - GAP / 2, y, 0.5, cell);
   }
   for (let k = 0; !isWhole && k < count; k++) {
     const x = left + k * (broad + GAP), fill = fillOf(at + k);
-    const part = isByName() || by.value === "idle" ? data.held[at + k] : 100;
+    const part = isByName() || measure === "idle" ? data.held[at + k] : 100;
     if (!fill || part < 100) {
       pen.fillStyle = colours.rest;
       pen.fillRect(x, y, broad, cell);
@@ -133,12 +141,12 @@ function drawRun(pen, left, y, at, count) {
     pen.fillStyle = fill;
     pen.fillRect(x, y + cell - high, broad + joint, high);
   }
-  const wide = count * (broad + GAP) - GAP;
   if (holder >= 0) {
-    const isLit = lit !== null && nameOf(holder) === lit;
-    pen.strokeStyle = isLit ? colours.ink : colours.soft;
-    pen.lineWidth = isLit ? 3 : 1;
-    pen.strokeRect(left - 0.5, y - 0.5, wide + 1, cell + 1);
+    if (isLit || !isWhole) {
+      pen.strokeStyle = isLit ? colours.ink : colours.soft;
+      pen.lineWidth = isLit ? 3 : 1;
+      pen.strokeRect(left - 0.5, y - 0.5, wide + 1, cell + 1);
+    }
     if (isByName() && cell >= 13) {
       const colour = colourOf(lookOf(holder)), size = Math.min(cell * 0.6, 13);
       pen.font = `600 ${size}px system-ui, sans-serif`;
@@ -210,7 +218,7 @@ function middleOf(name, device) {
 
 /** Says what a cell shows, and lights the cells of its holder. */
 function tell(one) {
-  const held = one?.holder ? (by.value === "queue" ? one.holder[1] : one.holder[0]) : null;
+  const held = one?.holder ? (measure === "queue" ? one.holder[1] : one.holder[0]) : null;
   const reading = (value, unit) => (value >= 0 ? `, ${value} ${unit}` : "");
   note.textContent = !one ? "" : one.device === null ? one.node
     : `${one.node}, device ${one.device}: ${one.isClosed ? "" : `${one.held} % held by ${one.holder ? `${one.holder[0]} of queue ${one.holder[1]}` : one.words}`}`
@@ -263,22 +271,22 @@ function entries() {
     const all = [...shown].sort((one, other) => other[1].count - one[1].count);
     for (const [name, { holder, count }] of all.slice(0, LISTED)) {
       const look = lookOf(holder), job = data.holders[holder][2];
-      const address = by.value === "queue" ? `/queues/${encodeURIComponent(name)}`
+      const address = measure === "queue" ? `/queues/${encodeURIComponent(name)}`
         : job ? `/jobs/${job.split("/").map(encodeURIComponent).join("/")}` : "";
       add("look", look, `${name.replace(/^default\//, "")}, ${Number(count.toFixed(2))} GPU`, address, name);
     }
     if (all.length > LISTED) add("colour", colours.paper, `and ${all.length - LISTED} more, in the table`);
     if (data.holder.includes(OTHERS)) add("colour", colours.off, "tasks and actors");
-  } else if (by.value === "idle") {
+  } else if (measure === "idle") {
     add("colour", colours.jobs[1], "held, and idle");
     add("colour", colours.heat[5], "held, and busy");
     add("colour", colours.off, "held, not read");
   } else {
-    const names = by.value === "heat" ? ["30 °C", "40 °C", "50 °C", "60 °C", "70 °C", "from 85 °C"]
+    const names = measure === "heat" ? ["30 °C", "40 °C", "50 °C", "60 °C", "70 °C", "from 85 °C"]
       : ["0 %", "up to 24 %", "up to 48 %", "up to 71 %", "up to 95 %", "above"];
     names.forEach((text, level) => add("colour", colours.heat[level], text));
   }
-  const isHeldShown = isByName() || by.value === "idle";
+  const isHeldShown = isByName() || measure === "idle";
   add("colour", isHeldShown ? colours.rest : colours.paper, isHeldShown ? "free" : "not read");
   [1, 2, 3].forEach((mark) => { if (data.mark.includes(mark)) add("mark", mark, MARKS[mark].split(",")[0]); });
   return found;

@@ -191,7 +191,10 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
             return "completed"
         if self.is_stranded:
             return "unknown"
-        here = sum(m.state == HELD or m.state in ENDED for m in self.members)
+        here = 0
+        for member in self.members:
+            if member.state == HELD or member.state in ENDED:
+                here += 1
         return "running" if here >= max(self.min_members, 1) else "pending"
 
 

@@ -196,6 +196,9 @@ class GangRegistry:
         phases: dict[str, int] = {}
         members = 0
         for gang in self.of_queue(queue).values():
-            phases[gang.phase] = phases.get(gang.phase, 0) + 1
-            members += len(gang.within(HOLDING))
+            phase = gang.phase
+            phases[phase] = phases.get(phase, 0) + 1
+            for member in gang.members:
+                if member.state in HOLDING:
+                    members += 1
         return phases, members
