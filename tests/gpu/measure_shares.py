@@ -6,16 +6,15 @@ Needs a machine with a GPU and `nvidia-cuda-mps-control`. It starts a cluster of
 machine, runs jobs of small steps on it, and prints each figure as soon as it is known: the steps of
 each job in the seconds in which all of them ran, the seconds that the second sharer took to start,
 whether a job that takes more memory than it asked for is ended or refused the memory, what becomes
-of sharers whose daemon is killed, and whether the card is split. A part that fails is printed with
-its reason, and the next part begins. Each job of steps runs for SECONDS (20). With `--rehearse`
-nothing needs a GPU: a file declares the card, a program stands in for the daemon of MPS, and the
-CPU computes the steps.
+of sharers whose daemon is killed, whether the card is split, and how two users share the card
+(`two_users`, by root). A part that fails is printed with its reason, and the next part begins. Each
+job of steps runs for SECONDS (20). With `--rehearse` nothing needs a GPU: a file declares the card,
+a program stands in for the daemon of MPS, and the CPU computes the steps.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
@@ -26,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import pynvml
+from tests.gpu.fakes import DAEMON, declare_card
+from tests.gpu.two_users import two_users
 
 import phalanx
 from phalanx.cluster_utils import Cluster
@@ -38,10 +39,6 @@ GOALS = (
     "goals: the second sharer starts within 1 s; with MPS each of two does at least 80 % of half "
     "of what one does alone, and both together 1.3 times what they do by time"
 )
-_DAEMON = """#!/bin/sh
-sleep 600 > /dev/null 2>&1 &
-echo $! > "$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"
-"""
 Rows = dict[str, tuple[list[float], float]]
 """For each way of use: the steps per second of each job, and when the last job was ready."""
 
@@ -197,13 +194,11 @@ def run(seconds: float, rehearses: bool, folder: Path) -> int:
     """Print the figures. Returns the number of parts that failed."""
     devices: dict[str, Any] = {}
     if rehearses:
-        card = {"devices": [{"uuid": "GPU-a", "memory_total": 80 * 2**30}]}
-        (folder / "devices.json").write_text(json.dumps(card))
         daemon = folder / "nvidia-cuda-mps-control"
-        daemon.write_text(_DAEMON)
+        daemon.write_text(DAEMON)
         daemon.chmod(0o700)
         os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
-        devices["devices"] = str(folder / "devices.json")
+        devices["devices"] = str(declare_card(folder))
     parts = Measurement(seconds, ["--cpu"] if rehearses else [])
     cluster = Cluster()
     cluster.add_node(num_cpus=4, num_gpus=1, **devices)
@@ -230,6 +225,11 @@ def run(seconds: float, rehearses: bool, folder: Path) -> int:
                 parts.end()
     finally:
         cluster.shutdown()
+    try:
+        two_users(seconds, rehearses)
+    except Exception as error:
+        failed += 1
+        print(f"two users: not measured: {error}", flush=True)
     print(GOALS)
     return failed
 

@@ -15,6 +15,7 @@ from phalanx.model.holds import DRAIN, Hold
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
 from phalanx.protocol.actor_messages import ActorHere
 from phalanx.protocol.report_messages import NodeReport
+from phalanx.scheduler.devices.cards import Cards
 from phalanx.scheduler.placement.explaining import explain_outcome
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy, read_placement_policy
 from phalanx.scheduler.placement.seeded import Seeded
@@ -156,10 +157,17 @@ NO: dict[str, tuple[dict[str, Any], str, str]] = {
             {"GPU": 0.5, "gpu_mps": 1},
             "it asks for MPS, and nvidia-cuda-mps-control was found on no node",
         ),
+        (
+            {"GPU": 2, "gpu_cards": 2, "gpu_memory": 50 * 2**30},
+            "it asks for 2 GPUs with 50.0 GiB of memory each, and the node with the most of them "
+            "has 1 such GPU (its GPUs: 1 with 80.0 GiB, 1 with 40.0 GiB)",
+        ),
     ],
 )
 def test_an_actor_that_no_gpu_can_hold_does_not_wait(world, place, said):
-    world.add("gpus", GPU=2, gpu_cards=2, gpu_memory=80 * 2**30)
+    node = world.add("gpus", GPU=2, gpu_cards=2, gpu_memory=80 * 2**30)
+    node.about = {"cards": Cards(memory=(80 * 2**30, 40 * 2**30))}
+    world.report(node)
     choice = world.place(place=place)
     assert (choice.node, choice.code, choice.reason) == ("", "actor_unschedulable", said)
 

@@ -327,6 +327,16 @@ def test_refusals_say_why(name):
     assert bool(node.machine.waiting.all()) == (" now:" in line)
 
 
+def test_too_few_large_cards_are_named():
+    node = Node(CPU=2, GPU=2, gpu_cards=2)
+    node.resources.set_cards((80 * 2**30, 40 * 2**30))
+    node.want("a", resources={"GPU": 2, "gpu_cards": 2, "gpu_memory": 50 * 2**30})
+    assert node.log == [
+        "refuse a task_unschedulable: it asks for 2 GPUs with 50.0 GiB of memory each, and the "
+        "largest node has 1 such GPU (its GPUs: 1 with 80.0 GiB, 1 with 40.0 GiB)"
+    ]
+
+
 def test_another_node_is_only_a_wish_when_soft():
     node = Node(CPU=2)
     node.want("a", strategy={"node_id": "n2", "soft": True})
