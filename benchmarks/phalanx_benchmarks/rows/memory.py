@@ -1,11 +1,12 @@
-"""Rows of memory: of an idle session and its parts, of an actor, of waiting tasks, of many tasks at
-once, and of very many tasks one after another.
+"""Rows of memory: of an idle session and its parts, of nodes, actors, waiting tasks and waiting
+jobs, of many tasks at once, and of very many tasks one after another.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -13,12 +14,15 @@ import psutil
 from phalanx_benchmarks.measure import Effort
 from phalanx_benchmarks.process_memory import MIB, mark, processes, pss, uss
 from phalanx_benchmarks.row import Api, Row, start
+from phalanx_benchmarks.rows.clusters import add_nodes, cluster_of
 from phalanx_benchmarks.rows.tasks import small_task
 
 AT_ONCE = 100_000
 AFTER = 100_000
 QUEUED = 1_000_000
 ACTORS = 4
+NODES = 3
+JOBS = 10_000
 IN_A_ROW = 1_000_000
 BATCH = 10_000
 
@@ -116,6 +120,37 @@ def _queued(api: Api, effort: Effort) -> list[float]:
     return [grown * MIB / total]
 
 
+def _a_node(api: Api, effort: Effort) -> list[float]:
+    """Return the growth of the memory (PSS) of all processes for each further node, which has one
+    CPU and runs nothing.
+    """
+    mark()
+    with cluster_of(api, 1, num_cpus=1) as cluster:
+        before = pss(processes())
+        add_nodes(cluster, NODES, num_cpus=1)
+        cluster.wait_for_nodes()
+        return [(pss(processes()) - before) / NODES]
+
+
+def _head_with_jobs(api: Api, effort: Effort) -> list[float]:
+    """Return the memory (PSS) of a head in whose queue jobs wait, each a command. Quick runs have a
+    tenth of the jobs.
+    """
+    from phalanx.cluster_utils import Cluster
+
+    cluster = Cluster()
+    try:
+        cluster.add_node(num_cpus=1)
+        cluster.connect()
+        assert cluster.head_pid is not None
+        for number in range(int(JOBS * effort.scale) + 1):
+            api.submit(api.Job(["sleep", "3600"], name=f"job-{number}", working_dir="/"))
+        return [pss([cluster.head_pid])]
+    finally:
+        api.shutdown()
+        cluster.shutdown()
+
+
 def _peak_rss() -> float:
     """Return the peak of this process's resident memory, in MiB (Linux)."""
     for line in Path("/proc/self/status").read_text().splitlines():
@@ -152,70 +187,40 @@ def _in_a_row(api: Api, effort: Effort) -> list[float]:
     return [max(0.0, (process.memory_info().rss - before) / MIB)]
 
 
+def _memory(
+    name: str,
+    sample: Callable[[Api, Effort], list[float]],
+    *,
+    unit: str = "MiB",
+    session: bool = False,
+    peers: bool = True,
+    most_rounds: int | None = None,
+) -> Row:
+    """Return a row of memory. Most samples start a session of their own, to mark its processes."""
+    return Row(
+        name=name,
+        unit=unit,
+        sample=sample,
+        group="memory",
+        session=session,
+        peers=peers,
+        more_is_better=False,
+        most_rounds=most_rounds,
+    )
+
+
+# Rows with `peers=False` would take Ray many minutes at its rate, or hours.
 ROWS = (
-    Row(
-        name="memory, idle: all processes of a session",
-        unit="MiB",
-        sample=_idle,
-        group="memory",
-        session=False,
-        more_is_better=False,
+    _memory("memory, idle: all processes of a session", _idle),
+    _memory("memory of the daemons of an idle session", _daemons),
+    _memory("memory of a further node", _a_node, most_rounds=3),
+    _memory("memory of an actor", _an_actor),
+    _memory("memory, 100,000 tasks done: all processes of a session", _after, most_rounds=3),
+    _memory("memory of a queued task, of a million", _queued, unit="B", peers=False, most_rounds=3),
+    _memory(
+        "memory of a head with 10,000 jobs that wait", _head_with_jobs, peers=False, most_rounds=3
     ),
-    Row(
-        name="memory of the daemons of an idle session",
-        unit="MiB",
-        sample=_daemons,
-        group="memory",
-        session=False,
-        more_is_better=False,
-    ),
-    Row(
-        name="memory of an actor",
-        unit="MiB",
-        sample=_an_actor,
-        group="memory",
-        session=False,
-        more_is_better=False,
-    ),
-    Row(
-        name="memory, 100,000 tasks done: all processes of a session",
-        unit="MiB",
-        sample=_after,
-        group="memory",
-        session=False,
-        more_is_better=False,
-        most_rounds=3,
-    ),
-    Row(
-        name="memory of a queued task, of a million",
-        unit="B",
-        sample=_queued,
-        group="memory",
-        session=False,
-        peers=False,  # at Ray's rate, this row alone would take the peer many minutes
-        more_is_better=False,
-        most_rounds=3,
-    ),
-    Row(
-        name="private memory of an idle worker",
-        unit="MiB",
-        sample=_idle_worker,
-        group="memory",
-        more_is_better=False,
-    ),
-    Row(
-        name="driver growth, 100,000 tasks at once",
-        unit="MiB",
-        sample=_at_once,
-        group="memory",
-        more_is_better=False,
-    ),
-    Row(
-        name="driver growth over one million tasks",
-        unit="MiB",
-        sample=_in_a_row,
-        group="memory",
-        peers=False,  # at Ray's rate, this row alone would take the peer many minutes
-        more_is_better=False,
-    ),
+    _memory("private memory of an idle worker", _idle_worker, session=True),
+    _memory("driver growth, 100,000 tasks at once", _at_once, session=True),
+    _memory("driver growth over one million tasks", _in_a_row, session=True, peers=False),
 )
