@@ -11,3 +11,22 @@ MAY_BE_LOST: Final = "output may be lost"
 def preparing_log(log: str) -> str:
     """Return the file with the log of the preparation, which lies beside the member's log."""
     return f"{log.removesuffix('.log')}.preparing.log"
+
+
+def task_name(index: int | str) -> str:
+    """Return the name of an array task in the paths of its files."""
+    return f"e{index}"
+
+
+def for_any_task(path: str, index: int) -> str:
+    """Return the path of an array task's log with `{}` in place of the task's index. All tasks of
+    an array that ran on one node then have the same path.
+    """
+    name, any_name = f"/{task_name(index)}", f"/{task_name('{}')}"
+    # an earlier version put each task's files into a directory of its own
+    return path.replace(f"{name}-", f"{any_name}-").replace(f"{name}/", f"{any_name}/")
+
+
+def for_task(path: str, index: int) -> str:
+    """Return the path of an array task's log from what `for_any_task` has returned."""
+    return path.replace(f"/{task_name('{}')}", f"/{task_name(index)}")

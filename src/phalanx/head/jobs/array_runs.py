@@ -20,6 +20,7 @@ from phalanx.model.ids import GangId, GroupId, JobId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.member_logs import for_any_task
 from phalanx.protocol.bundle_messages import RunEnd, RunNews
 
 TABLE: Final = "runs"
@@ -224,7 +225,7 @@ class ArrayRuns:
                 self._lengths.ended(array.uid, one.used.ran_s)
             self._effects.record(gang, array, ended)
             member = f"{gang.members[0].of_group}-{gang.members[0].index}"
-            log = (node_id, _path(message, ended[0][0])) if message.log else None
+            log = (node_id, for_any_task(message.log, ended[0][0])) if message.log else None
             self._arrays.run_ended(array, [index for index, _ in ended], member, log)
         if message.returned is not None:
             first, last = message.returned
@@ -447,10 +448,6 @@ class ArrayRuns:
 
 def _next(gang: Gang) -> int:
     return gang.members[0].attempt + 1
-
-
-def _path(message: RunNews, index: int) -> str:
-    return message.log.replace(f"/e{index}/", "/e{}/")
 
 
 def _stretches(tasks: dict[int, int]) -> list[tuple[int, list[int]]]:

@@ -15,6 +15,7 @@ from phalanx.model.exit_codes import SIGNALLED
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import ArraySpec, Indices
 from phalanx.model.jobs.records import JobRecord
+from phalanx.model.member_logs import for_any_task, for_task
 
 LIVES: Final = "Lives"
 GRANTED: Final = "Granted"
@@ -166,7 +167,7 @@ class ArrayTasks:
             signal=signal,
             starts=self._starts[position],
             logs={
-                member: [(node, path.replace(_MARK, f"/e{index}/")) for node, path in files]
+                member: [(node, for_task(path, index)) for node, path in files]
                 for member, files in known.items()
             },
         )
@@ -209,15 +210,12 @@ class ArrayTasks:
         self._places[here] = array("I", [numbers[place] for place in rows.places])
 
 
-_MARK = "/e{}/"
-
-
 def _without(logs: Logs, index: int) -> Logs:
-    """Return the log files under names that are the same for each task, although each task's files
-    have a directory of their own.
+    """Return the log files under names that are the same for each task, although each task has
+    files of its own.
     """
     return {
-        member: [(node, path.replace(f"/e{index}/", _MARK)) for node, path in files]
+        member: [(node, for_any_task(path, index)) for node, path in files]
         for member, files in logs.items()
     }
 

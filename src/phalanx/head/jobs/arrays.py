@@ -32,6 +32,7 @@ from phalanx.model.jobs.dependencies import MET, NEVER, WAITS
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import Moment
+from phalanx.model.member_logs import for_task
 
 WINDOW = 64
 """The largest number of an array's tasks that wait for places at the same time."""
@@ -232,9 +233,7 @@ class Arrays:
         for index in indices:
             position = tasks.indices.position(index)
             assert position is not None
-            logs = (
-                {} if log is None else {member: [(log[0], log[1].replace("/e{}/", f"/e{index}/"))]}
-            )
+            logs = {} if log is None else {member: [(log[0], for_task(log[1], index))]}
             tasks.end(position, st.COMPLETED, 0, 0, 1, logs)
             job.count_element(st.WAITING, st.SUCCEEDED)
             positions.append(position)

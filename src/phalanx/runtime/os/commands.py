@@ -100,6 +100,8 @@ def exit_of(code: int) -> tuple[int, str, int]:
 
     `code` is the process's exit code, or a signal's number with a minus.
     """
+    if not code:
+        return 0, "", 0
     if code < 0:
         return SIGNALLED - code, f"it was ended by {signal_name(-code)}", -code
     if code == NOT_FOUND:

@@ -93,8 +93,8 @@ class DaemonLog:
 
 
 def time_text(at: datetime) -> str:
-    """Return a time in the form that LogRecord.time has."""
-    return f"{at:%Y-%m-%dT%H:%M:%S.%f}Z"
+    """Return a time of the zone UTC in the form that LogRecord.time has."""
+    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def plain(line: str) -> str:

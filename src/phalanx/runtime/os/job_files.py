@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from phalanx.model.ids import JobId
-from phalanx.model.member_logs import preparing_log
+from phalanx.model.member_logs import preparing_log, task_name
 from phalanx.model.raw_bytes import native
 from phalanx.protocol.bundle_messages import ERROR_FILE, FILES, Command, StartMember
 from phalanx.runtime.os.below import directory_name, make_below, open_below
@@ -83,18 +83,20 @@ class JobDirectories:
             fd = open_below(directory, f"files/{os.path.basename(name)}", flags)
             with open(fd, "wb") as file:
                 file.write(os.fsencode(native(text)) + b"\n")
-        number = _number(order)
+        number, beside = _number(order), _beside(order.job)
         if order.prepare is not None:
             for name in self._logs(order):
-                os.close(open_below(directory, name, os.O_WRONLY | os.O_CREAT))
+                os.close(open_below(self.root, name, os.O_WRONLY | os.O_CREAT))
         if number > 2:
-            old = os.path.join(directory, _log(member, number - 2))
+            old = os.path.join(self.root, beside + _log(member, number - 2))
             self._shorten(old, min(OLD_LOG_BYTES, self._log_bytes))
-        return os.path.join(directory, _log(member, number))
+        return os.path.join(self.root, beside + _log(member, number))
 
     def _logs(self, order: StartMember) -> list[str]:
-        """Return the names of a member's log, and of the log of its preparation if there is one."""
-        log = _log(directory_name(order.name), _number(order))
+        """Return the paths below `root` of a member's log, and of the log of its preparation if
+        there is one.
+        """
+        log = _beside(order.job) + _log(directory_name(order.name), _number(order))
         return [log] if order.prepare is None else [log, preparing_log(log)]
 
     def give_packages(self, order: StartMember) -> None:
@@ -124,7 +126,9 @@ class JobDirectories:
         if "\0" in "".join(argv):
             argv = [placed(word) for word in argv]
         if "\0" in "".join(variables.values()):
-            variables = {name: placed(value) for name, value in variables.items()}
+            variables = {
+                name: placed(value) if "\0" in value else value for name, value in variables.items()
+            }
         return Placed(argv, variables, command.directory or self.home(order))
 
     def home(self, order: StartMember) -> str:
@@ -133,18 +137,16 @@ class JobDirectories:
 
     def error_path(self, order: StartMember) -> str:
         """Return the file into which a member can write why it failed."""
-        name = _error(directory_name(order.name), _number(order))
-        return os.path.join(self._directory(order.job), name)
+        return os.path.join(self.root, _error(order))
 
     def _make_home(self, order: StartMember) -> None:
         make_below(self.root, f"{_below(order.job)}/{directory_name(order.name)}")
 
     def error(self, order: StartMember, limit: int) -> bytes:
         """Return the error that a member has written, at most `limit` bytes."""
-        path = f"{_below(order.job)}/{_error(directory_name(order.name), _number(order))}"
         with contextlib.suppress(OSError):
             # A pipe may be at this path.
-            fd = open_below(self.root, path, os.O_RDONLY | os.O_NONBLOCK)
+            fd = open_below(self.root, _error(order), os.O_RDONLY | os.O_NONBLOCK)
             try:
                 return os.read(fd, limit)
             finally:
@@ -217,10 +219,29 @@ def _below(job: JobId) -> str:
     """Return a job's directory. The directory of an array task, `NAME[7]`, is inside that of its
     array.
     """
+    directory, task = _parts(job)
+    return f"{directory}/{task}" if task else directory
+
+
+def _beside(job: JobId) -> str:
+    """Return the beginning of the paths of a job's logs.
+
+    The logs of an array's tasks lie side by side, because making a directory for each takes longer
+    than running a short command.
+    """
+    directory, task = _parts(job)
+    return f"{directory}/{task}-" if task else f"{directory}/"
+
+
+@functools.lru_cache(maxsize=1024)
+def _parts(job: JobId) -> tuple[str, str]:
+    """Return the directory of a job, or of its array, and the name of the array task in it, or
+    "".
+    """
     array, bracket, index = job.partition("[")
     if bracket and index.endswith("]") and index[:-1].isdecimal() and index.isascii():
-        return f"{directory_name(array)}/e{index[:-1]}"
-    return directory_name(job)
+        return directory_name(array), task_name(index[:-1])
+    return directory_name(job), ""
 
 
 def _number(order: StartMember) -> int:
@@ -232,8 +253,9 @@ def _log(member: str, attempt: int) -> str:
     return f"{member}.{attempt}.log"
 
 
-def _error(member: str, attempt: int) -> str:
-    return f"{member}.{attempt}.error.json"
+def _error(order: StartMember) -> str:
+    """Return the path below `root` of the file for a member's error."""
+    return f"{_beside(order.job)}{directory_name(order.name)}.{_number(order)}.error.json"
 
 
 def _punch(fd: int, end: int) -> bool:

@@ -34,11 +34,9 @@ class OwnedJobDirectories(JobDirectories):
         self.admit(order)
         log = super().make(order)
         uid = -1 if order.grant is None or order.grant.refusal else order.grant.uid
-        directory = os.path.dirname(log)
-        logs = [os.path.join(directory, name) for name in self._logs(order)]
-        for path in (*logs, self.error_path(order)):
+        for path in (*self._logs(order), os.path.relpath(self.error_path(order), self.root)):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK
-            fd = open_below(self.root, os.path.relpath(path, self.root), flags)
+            fd = open_below(self.root, path, flags)
             try:
                 if uid >= 0:
                     let(fd, uid, READ | WRITE)
@@ -46,13 +44,13 @@ class OwnedJobDirectories(JobDirectories):
                 os.close(fd)
         if uid < 0:
             return log
-        self._let_into(os.path.dirname(log), uid)
-        files = os.path.join(os.path.dirname(log), "files")
+        files = os.path.join(os.path.dirname(self.home(order)), "files")
         for name in order.files:
             let(os.path.join(files, os.path.basename(name)), uid, READ | ENTER)
         make_below(self.root, os.path.relpath(os.path.join(files, OWN), self.root))
         let_both_use_all_below(os.path.join(files, OWN), uid)
         let(files, uid, READ | ENTER, is_directory=True)
+        self._let_into(os.path.dirname(files), uid)
         return log
 
     def give_packages(self, order: StartMember) -> None:

@@ -208,7 +208,7 @@ class Node:
         pass
 
     def make(self, order: StartMember) -> str:
-        return f"/logs/e{order.job.partition('[')[2][:-1]}/w-0.{order.start or order.attempt}.log"
+        return f"/logs/e{order.job.partition('[')[2][:-1]}-w-0.{order.start or order.attempt}.log"
 
     def give_packages(self, order: StartMember) -> None:
         pass

@@ -66,7 +66,7 @@ def test_each_task_runs_once_and_has_its_own_facts(world: Runs) -> None:
     ended = world.tasks().ended(150)
     assert (ended.state, ended.exit_code, ended.starts) == (st.COMPLETED, 0, 1)
     ((_, path),) = ended.logs["w-0"]
-    assert path == "/logs/e150/w-0.1.log"
+    assert path == "/logs/e150-w-0.1.log"
     scheduler = world.control.gang_scheduler
     world.talk(1.0)
     assert not scheduler.registry.gangs
