@@ -93,12 +93,12 @@ mpi: ## Debian's two MPIs, which the suite of that name runs under
 integrations: setup $(if $(HOSTS),$(filter mpi,$(HOSTS)),mpi) ## test suites of other programs over Phalanx (HOSTS="hydra submitit", NEWEST=1; docs/howto/integrations.md)
 	@$(BIN)/python tools/integrations/run.py $(if $(NEWEST),--newest) $(HOSTS)
 
-test-browser: setup ## the web page in Debian's Chromium, with axe-core
+test-browser: setup ## the web page and the site of `make docs` in Debian's Chromium, with axe-core
 	@command -v chromium >/dev/null || { \
 	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { \
 	    echo "chromium is missing: apt-get install chromium"; exit 1; }; \
 	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser,docs]'
 	@$(BIN)/python -m pytest tests/browser
 
 pictures: setup ## the README's pictures, of the page of a real cluster in Chromium (see test-browser)
@@ -107,7 +107,7 @@ pictures: setup ## the README's pictures, of the page of a real cluster in Chrom
 
 docs: setup ## the documentation site, in build/site (open index.html there; no network is needed to read it)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto -b dirhtml docs build/site
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto -b html docs build/site
 	@echo "build/site/index.html"
 
 man: setup ## the manual pages, in build/man (man -l build/man/phalanx-run.1)
