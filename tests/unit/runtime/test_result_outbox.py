@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 import threading
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -100,3 +103,67 @@ def test_no_result_is_lost_between_threads(outbox: Any) -> None:
         if isinstance(message, Results):
             assert message.values == [b"%d" % number for number in numbers(message)]
             assert message.started == message.ended == numbers(message)
+
+
+def interrupted(at: int, works: Any, finalizer: Any) -> bool:
+    """Run the finalizer after so many instructions of the outbox. Returns whether it ran."""
+    left = at
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal left
+        if frame.f_globals.get("__name__") != ResultOutbox.__module__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                finalizer()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        works()
+    finally:
+        sys.settrace(before)
+    return left <= 0
+
+
+@pytest.mark.parametrize("how", ["flush", "done", "post"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_finalizer_may_run_anywhere(how: str, count: int) -> None:
+    """Garbage is collected after any call, in Python 3.12 and later versions, and the __del__ of a
+    user's object may call `get`, which sends the results.
+    """
+    for at in itertools.count(1):
+        link, outbox = Link(), ResultOutbox(lambda: None)
+
+        def works(outbox: Any = outbox, link: Any = link) -> None:
+            for number in range(count):
+                outbox.done(link, number, b"%d" % number, number, number)
+            outbox.flush()
+
+        def finalizer(outbox: Any = outbox, link: Any = link) -> None:
+            if how == "flush":
+                outbox.flush()
+            elif how == "done":
+                outbox.done(link, 7, b"7", 7, 7)
+            else:
+                outbox.post(link, Done(7, b"7", 7, 7, more=[b"more"]))
+
+        ran = interrupted(at, works, finalizer)
+        outbox.flush()
+        found = [
+            (number, value, started)
+            for message in link.sent
+            for number, value, started in (
+                zip(numbers(message), message.values, message.started, strict=True)
+                if isinstance(message, Results)
+                else [(message.number, message.value, message.started)]
+            )
+        ]
+        wanted = [*range(count), *([7] if ran and how != "flush" else [])]
+        assert sorted(found) == [(number, b"%d" % number, number) for number in wanted], at
+        if not ran:
+            return

@@ -27,6 +27,10 @@ class ResultOutbox:
         self._last_flush = 0.0
         self._lock = threading.RLock()
         """Guards the results that wait to share a message."""
+        self._is_busy = False
+        """Whether the thread with the lock is at work. Garbage may be collected after any call, and
+        then a finalizer of that thread may post or send results in the middle of this work.
+        """
         self._to: Connection | None = None
         self._first = 0
         """The number of the first task or call whose result waits."""
@@ -41,8 +45,7 @@ class ResultOutbox:
             self.done(connection, number, value, message.started, message.ended)
             return
         if self._values:
-            with self._lock:
-                self._pass_on()
+            self._pass_on()
         connection.post(message)
         self._posted.add(connection)
 
@@ -53,37 +56,48 @@ class ResultOutbox:
         message.
         """
         with self._lock:
-            values = self._values
-            if number != self._first + len(values) or connection is not self._to:
-                if values:
-                    self._pass_on()
-                    values = self._values
-                self._to, self._first = connection, number
-            values.append(value)
-            self._started.append(started)
-            self._ended.append(ended)
-            if len(value) > TOGETHER_BYTES:
-                self._pass_on()
+            if self._is_busy:
+                connection.post(Done(number, value, started, ended))
+                self._posted.add(connection)
+                return
+            self._is_busy = True
+            try:
+                values = self._values
+                if number != self._first + len(values) or connection is not self._to:
+                    if values:
+                        self._post_waiting()
+                        values = self._values
+                    self._to, self._first = connection, number
+                values.append(value)
+                self._started.append(started)
+                self._ended.append(ended)
+                if len(value) > TOGETHER_BYTES:
+                    self._post_waiting()
+            finally:
+                self._is_busy = False
 
     def _pass_on(self) -> None:
-        """Post the results that share a message. The caller holds the lock."""
-        if len(self._values) == 1 and self._to is not None:
-            alone, number = self._to, self._first
-            self._first = number + 1
+        """Post the results that share a message, unless this interrupts work on them."""
+        with self._lock:
+            if not self._is_busy:
+                self._is_busy = True
+                try:
+                    self._post_waiting()
+                finally:
+                    self._is_busy = False
+
+    def _post_waiting(self) -> None:
+        """Post the results that share a message. The caller holds the lock and is busy."""
+        connection, first, count = self._to, self._first, len(self._values)
+        if connection is None or not count:
+            return
+        if count == 1:
             started, ended = self._started.pop(), self._ended.pop()
-            alone.post(Done(number, self._values.pop(), started, ended))
-            self._posted.add(alone)
-            return
-        # Finalizers may run where a list is made, and may post results of this thread, so nothing
-        # is read before that.
-        empty: tuple[list[bytes], list[float], list[float]] = [], [], []
-        connection, first = self._to, self._first
-        values, starts, ends = self._values, self._started, self._ended
-        self._values, self._started, self._ended = empty
-        self._first += len(values)
-        if connection is None or not values:
-            return
-        connection.post(Results(first, values, starts, ends))
+            connection.post(Done(first, self._values.pop(), started, ended))
+        else:
+            connection.post(Results(first, self._values, self._started, self._ended))
+            self._values, self._started, self._ended = [], [], []
+        self._first = first + count
         self._posted.add(connection)
 
     def flush(self) -> None:
@@ -94,8 +108,7 @@ class ResultOutbox:
 
     def _send(self) -> None:
         if self._values:
-            with self._lock:
-                self._pass_on()
+            self._pass_on()
         while self._posted:
             try:
                 self._posted.pop().flush()
