@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+DEMO_STAMP := $(VENV)/.demo
 RAY_VENV := .venv-ray$(if $(RAY),-$(RAY))
 RAY_STAMP := $(RAY_VENV)/.ready
 RELEASE_VENV := .venv-release
@@ -29,7 +30,16 @@ $(STAMP): pyproject.toml research/pyproject.toml benchmarks/pyproject.toml const
 	  echo "venv is missing: on Debian, apt-get install python3-venv"; exit 1; }
 	@echo "installing what run, test and check need into $(VENV); this takes a minute or two"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e './research[demo,packing]' -e ./benchmarks
-	@touch $(STAMP)
+	@touch $(STAMP) $(DEMO_STAMP)
+
+# The demonstration needs a small part of what `setup` installs, and comes first in a fresh clone.
+$(DEMO_STAMP): pyproject.toml research/pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+	  echo "venv is missing: on Debian, apt-get install python3-venv"; exit 1; }
+	@echo "installing what the demonstration needs into $(VENV); this takes less than a minute"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . -e './research[demo,packing]'
+	@$(BIN)/python -m compileall -q src research
+	@touch $(DEMO_STAMP)
 
 redis: ## Debian's redis-server, which the tests of the control store start
 	@{ command -v redis-server && command -v openssl; } >/dev/null || { \
@@ -38,7 +48,7 @@ redis: ## Debian's redis-server, which the tests of the control store start
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
 	    apt-get install -y -qq --no-install-recommends redis-server openssl >/dev/null; }
 
-run: setup ## the main job: search and train on real digits, with a live display
+run: $(DEMO_STAMP) ## the main job: search and train on real digits, with a live display
 	@$(BIN)/phalanx demo
 
 test: setup redis ## all quick tests (under ten minutes on two cores)
