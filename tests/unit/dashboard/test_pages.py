@@ -377,8 +377,8 @@ def test_the_overview_says_for_each_queue_what_waits_and_why():
     assert [(one.name, one.running, one.waiting) for one in found] == [
         ("lab", 1, 3), ("other", 1, 0),
     ]  # fmt: skip
-    assert [(one.count, one.words) for one in found[0].reasons] == [
-        (2, "queue lab may hold 2 GPU"), (1, "no node has the labels"),
+    assert [(one.count, one.words, one.is_same) for one in found[0].reasons] == [
+        (2, "queue lab may hold 2 GPU", False), (1, "no node has the labels", True),
     ]  # fmt: skip
 
 

@@ -34,6 +34,8 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
     count: int
     words: str
+    is_same: bool = True
+    """Whether the sentence holds for all these jobs, or is that of the first one of its kind."""
 
 
 class QueueWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,7 +177,12 @@ def _reasons(snapshot: ClusterSnapshot, jobs: list[JobInfo]) -> list[Reason]:
         kinds.setdefault(snapshot.waits.get(uid) or job.reason, []).append(job)
     ordered = sorted(kinds.values(), key=len, reverse=True)
     return [
-        Reason(count=len(one), words=one[0].reason or "not yet known") for one in ordered[:_REASONS]
+        Reason(
+            count=len(one),
+            words=one[0].reason or "not yet known",
+            is_same=len({job.reason for job in one}) == 1,
+        )
+        for one in ordered[:_REASONS]
     ]
 
 
