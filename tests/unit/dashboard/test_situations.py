@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import json
 
 import pytest
 from tests.unit.head.gangs.test_rules import PROMISING
@@ -11,6 +12,11 @@ from tests.unit.head.gangs.test_what_people_see import settle
 from tests.world.cluster import World
 from tests.world.head import ask
 
+from phalanx.adapters.slurm.commands import rows
+from phalanx.cli.common_options import rows_json
+from phalanx.cli.job_list import JOBS
+from phalanx.cli.listing import listing
+from phalanx.cli.table import safe
 from phalanx.manifests.dependencies import read_dependencies
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Moment, Timing
@@ -286,6 +292,49 @@ SITUATIONS = [
 ]  # fmt: skip
 
 
+WORDS = {
+    queue_cap: "QOSResourceLimit",
+    quota_of_the_queue_above: "QOSResourceLimit",
+    member_queue_cap_of_a_gang: "QOSResourceLimit",
+    user_limit: "AssociationResourceLimit",
+    no_such_label: "BadConstraints",
+    some_members_ask_for_a_label_that_no_node_has: "BadConstraints",
+    gpu_type_that_no_node_has: "BadConstraints",
+    larger_than_the_nodes_with_its_label: "BadConstraints",
+    larger_than_any_node_that_is_left: "BadConstraints",
+    gang_larger_than_all_that_is_left: "BadConstraints",
+    node_drained: "ReqNodeNotAvail",
+    reserved: "ReqNodeNotAvail",
+    gpus_that_are_closed: "ReqNodeNotAvail",
+    held_by_the_user: "JobHeldUser",
+    dependency: "Dependency",
+    begin_time: "BeginTime",
+    licenses: "Licenses",
+    behind_a_promise: "Priority",
+    behind_others_of_a_higher_priority: "Priority",
+}
+"""squeue's word for each situation; `Resources` for the others."""
+
+
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.__name__)
+def test_the_commands_say_it_too(situation, monkeypatch):
+    """The REASON of `phalanx jobs`, its `--json`, `phalanx explain`, and squeue's word."""
+    world = GpuWorld()
+    said = situation(world)
+    row = world.ask(ListJobs(name="late"))[0]
+    assert row.reason.startswith(said)
+    heads, cells = listing(JOBS, [row], "name,reason").splitlines()
+    assert heads.split() == ["NAME", "REASON"]
+    assert cells.split(maxsplit=1) == ["late", safe(row.reason)]
+    assert json.loads(rows_json([row]))[0]["reason"] == row.reason
+    assert row.reason in str(world.ask(Explain("late")))
+    monkeypatch.setattr(rows, "address", lambda: None)
+    monkeypatch.setattr(rows, "ask", lambda _, request: world.ask(request))
+    shown = rows.Shown({"reason"})
+    shown._now = row.submitted + row.age_s
+    assert shown.row(row)["reason"] == WORDS.get(situation, "Resources")
+
+
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.__name__)
 def test_the_listing_the_explanation_and_the_page_say_the_same(situation):
     world = GpuWorld()
@@ -306,8 +355,8 @@ def test_the_listing_the_explanation_and_the_page_say_the_same(situation):
             data = (await client.get("/api/v1/jobs?q=late")).json()["page"]["listed"]["rows"]
         return page, data
 
-    page, rows = asyncio.run(look())
-    listed = next(one for one in rows if one["name"] == "late")
+    page, listed_rows = asyncio.run(look())
+    listed = next(one for one in listed_rows if one["name"] == "late")
     assert why.main in page
     assert listed["reason"] == row.reason
     assert listed["position"] == row.position

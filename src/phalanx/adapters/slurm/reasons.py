@@ -13,14 +13,25 @@ _ENDED = {
     st.DEADLINE: "DeadLine",
     st.DEPENDENCY_FAILED: "DependencyNeverSatisfied",
 }
+_OF_CODES = {
+    **dict.fromkeys(("queue-quota", "queue-capability", "namespace-quota"), "QOSResourceLimit"),
+    "user-limit": "AssociationResourceLimit",
+    "user-jobs": "AssociationJobLimit",
+    **dict.fromkeys(("labels", "gpu-type", "taints"), "BadConstraints"),
+    **dict.fromkeys(("never-fits", "never-fits-there", "gang-never-fits"), "BadConstraints"),
+    **dict.fromkeys(("unschedulable", "devices-closed", "reserved-time"), "ReqNodeNotAvail"),
+    "queue-closed": "PartitionDown",
+    "behind": "Priority",
+}
+"""Slurm's words for the scheduler's reasons (`scheduler.cycle.explain.REASONS`)."""
 NEVER_KNOWN = "None"
 _USUAL = "default/"
 """The namespace of jobs that Slurm's commands submit."""
 
 
-def waiting_reason(job: JobInfo, now: float) -> str:
+def waiting_reason(job: JobInfo, now: float, code: str = "") -> str:
     """Return the reason why a job waits as a single word, for programs. `phalanx explain` has full
-    sentences.
+    sentences. `code`: the code of the first reason that the scheduler gives; "" if it gives none.
     """
     if job.is_held:
         return "JobHeldUser"
@@ -34,6 +45,8 @@ def waiting_reason(job: JobInfo, now: float) -> str:
         return "Reservation"
     if job.licenses and "licen" in job.reason:
         return "Licenses"
+    if code in _OF_CODES:
+        return _OF_CODES[code]
     return "Priority" if job.position is not None and job.position > 1 else "Resources"
 
 

@@ -145,7 +145,7 @@ class _One:
     @Once
     def reason(self) -> str:
         if self.is_waiting:
-            return waiting_reason(self.job, self.now)
+            return waiting_reason(self.job, self.now, self.shown.codes.get(self.job.reason, ""))
         if self.job.state not in st.FINISHED or self.job.state == st.COMPLETED:
             return NEVER_KNOWN
         return ended_reason(self.job.state, not self.code.endswith(":0"))
@@ -329,6 +329,7 @@ class Shown:
         self.needs_places = found if needs_places is None else needs_places
         self._totals: Mapping[str, float] | None = None
         self._nodes: list[NodeInfo] | None = None
+        self._codes: dict[str, str] | None = None
         self._hosts: dict[str, str] = {}
         self._now = time.time()
 
@@ -340,6 +341,17 @@ class Shown:
 
             self._nodes = ask(address(), ListNodes())
         return self._nodes
+
+    @property
+    def codes(self) -> Mapping[str, str]:
+        """The codes of the reasons why jobs wait, by the reason's sentence. The head is asked
+        once.
+        """
+        if self._codes is None:
+            from phalanx.protocol.requests.news import ListWaiting
+
+            self._codes = {one.reason: one.code for one in ask(address(), ListWaiting())}
+        return self._codes
 
     @property
     def totals(self) -> Mapping[str, float]:
