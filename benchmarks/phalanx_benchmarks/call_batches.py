@@ -34,7 +34,7 @@ class Giver:
         return value
 
 
-def one_by_one(call: Callable[[], object]) -> float:
+def one_by_one(call: Callable[[], phalanx.ObjectRef[int]]) -> float:
     """Return the seconds of one call with its result."""
     begin = time.perf_counter()
     for _ in range(BATCH):
@@ -42,7 +42,7 @@ def one_by_one(call: Callable[[], object]) -> float:
     return (time.perf_counter() - begin) / BATCH
 
 
-def in_a_burst(call: Callable[[], object]) -> float:
+def in_a_burst(call: Callable[[], phalanx.ObjectRef[int]]) -> float:
     """Return the seconds of one call of a burst with all its results."""
     begin = time.perf_counter()
     phalanx.get([call() for _ in range(BURST)])

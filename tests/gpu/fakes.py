@@ -1,4 +1,4 @@
-"""What stands in for a GPU and its driver in rehearsals: a declared card, and a daemon of MPS."""
+"""Stand-ins for a GPU and its driver in rehearsals: a declared card, and a daemon of MPS."""
 
 from __future__ import annotations
 

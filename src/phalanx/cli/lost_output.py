@@ -1,4 +1,4 @@
-"""What a command does when its output cannot be written: a full disk, or a reader that has gone."""
+"""The end of a command whose output cannot be written: the disk is full, or the reader has gone."""
 
 from __future__ import annotations
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from phalanx.model.ids import GangId, JobId
+from phalanx.model.ids import GangId, GroupId, JobId
 from phalanx.protocol.bundle_messages import StartMember
 from phalanx.runtime.os.job_files import JobDirectories
 
 
 def _order(job: str) -> StartMember:
     return StartMember(
-        group=GangId(b"g"),
+        group=GangId(GroupId(b"g")),
         index=0,
         attempt=1,
         job=JobId(job),

@@ -106,7 +106,7 @@ def test_no_result_is_lost_between_threads(outbox: Any) -> None:
 
 
 def interrupted(at: int, works: Any, finalizer: Any) -> bool:
-    """Run the finalizer after so many instructions of the outbox. Returns whether it ran."""
+    """Run the finalizer after `at` instructions of the outbox. Returns whether it ran."""
     left = at
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:

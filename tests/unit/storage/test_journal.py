@@ -107,7 +107,7 @@ def test_what_nobody_waits_for_is_written_with_the_next_change_that_somebody_wai
     journal.flush()
     _wait(journal)
     journal.deliver()
-    assert store.batches == [_row(1) | _row(2)]
+    assert store.batches == [{**_row(1), **_row(2)}]
     assert told == [2]
     journal.close()
 

@@ -39,8 +39,8 @@ class CardState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Answers:
-    """What is known about one request, by the number of the state. `rooms` is how often the request
-    has room, counted up to `counted`. `after` is the state that follows when the request gets its
+    """The answers to one request, by the number of the state. `rooms` is how often the request has
+    room, counted up to `counted`. `after` is the state that follows when the request gets its
     cards, and these cards.
     """
 

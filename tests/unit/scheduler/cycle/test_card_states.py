@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -43,13 +45,13 @@ def test_states_follow_what_a_node_does(
     node = NodeResources(amounts, cards=Cards(memory=memory))
     states = CardStates()
     state = states.free(len(sizes), 0, Cards(memory=memory))
-    held = []
+    held: list[tuple[Any, Any]] = []
     for step in steps:
         if isinstance(step, int):
             if step < len(held):
-                grant, taken = held.pop(step)
-                node.release(grant)
-                state = states.give_back(state, taken)
+                given, back = held.pop(step)
+                node.release(given)
+                state = states.give_back(state, back)
             continue
         request = ResourceSet.from_mapping(sharing_amounts(step))
         ask = card_ask(request) or CardAsk(int(request["GPU"] // 10_000))
