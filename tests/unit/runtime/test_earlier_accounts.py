@@ -18,12 +18,14 @@ from phalanx.node.kept_members import ENDED, RUNS, UNBEGUN, KeptMember
 from phalanx.protocol.bundle_messages import Command, Grant, StartMember
 from phalanx.protocol.fork_messages import (
     Began,
+    Commands,
     Exited,
     ForgetEnds,
     RunCommand,
     SendSignal,
     decode_body,
 )
+from phalanx.runtime.node import earlier_accounts
 from phalanx.runtime.node.earlier_accounts import EarlierAccounts, Reached, reach
 from phalanx.runtime.os import account_doors
 from phalanx.runtime.os.connection import Connection
@@ -31,6 +33,7 @@ from phalanx.runtime.os.kept_records import KeptRecords
 from phalanx.runtime.os.process_tree import is_dead
 
 UID = 4321
+NONE = Commands([], [])
 T = TypeVar("T", bound=msgspec.Struct)
 SERVE = """
 import socket, sys
@@ -173,6 +176,30 @@ def test_the_states_of_commands_are_those_that_their_accounts_report(server: Ser
     earlier.settle()
     assert [(grant.uid, wanted) for grant, wanted in taking.taken] == [(UID, {b"stays", b"lost"})]
     assert taking.gone == [b"lost"]
+
+
+def test_an_account_reports_nothing_about_the_commands_of_another(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The account UID says that a command of the account UID + 1 has ended, and that another one
+    runs.
+    """
+    server.run(b"stays", "sleep 1000")
+    server.node.close()
+    honest = server.reach()
+    commands = Commands(
+        [*honest.commands.running, Began(b"other", 1)], [Exited(b"their end", 1, 0)]
+    )
+    found = {UID: honest._replace(commands=commands), UID + 1: honest._replace(commands=NONE)}
+    monkeypatch.setattr(earlier_accounts, "reach", lambda *_: found)
+    records = KeptRecords(server.kept, lambda *_: None, lambda: 0.0)
+    records.keep(member(0, UID, [b"stays"]))
+    records.keep(member(1, UID + 1, [b"other", b"their end"]))
+    earlier = EarlierAccounts(records, server.kept, Taking())
+    earlier.load()
+    states = {one: earlier.state(one) for one in (b"stays", b"other", b"their end")}
+    assert states == {b"stays": RUNS, b"other": UNBEGUN, b"their end": UNBEGUN}
+    honest.connection.close()
 
 
 def test_accounts_without_records_lose_their_sockets(server: Server) -> None:

@@ -8,7 +8,7 @@ import contextlib
 import select
 import socket
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from phalanx.errors import ProtocolError
@@ -71,11 +71,16 @@ class EarlierAccounts:
     def load(self) -> list[KeptMember]:
         """Return the members for which records exist, after their accounts were reached."""
         members = self._records.load()
+        account_of: dict[bytes, int] = {}
         for member in members:
             grant = member.order.grant
             if grant is not None and not grant.refusal:
                 self._grants[grant.uid] = grant
-        self._found = reach(self._kept, self._grants)
+                account_of |= dict.fromkeys(member.processes, grant.uid)
+        self._found = {
+            uid: _of_account(uid, found, account_of)
+            for uid, found in reach(self._kept, self._grants).items()
+        }
         account_doors.end_accounts(
             self._kept, {*account_doors.accounts_in(self._kept)} - self._found.keys()
         )
@@ -148,7 +153,10 @@ def reach(
     found, until = {}, clock() + ANSWER_S
     while asked and (left_s := until - clock()) > 0:
         waiting = {connection.fileno: uid for uid, (connection, _) in asked.items()}
-        for fd in select.select(list(waiting), [], [], left_s)[0]:
+        poll = select.poll()
+        for fd in waiting:
+            poll.register(fd, select.POLLIN)
+        for fd, _ in poll.poll(left_s * 1000.0):
             uid = waiting[fd]
             connection, door = asked[uid]
             answer = _answer(connection)
@@ -163,6 +171,18 @@ def reach(
         connection.close()
         door.close()
     return found
+
+
+def _of_account(uid: int, found: Reached, account_of: Mapping[bytes, int]) -> Reached:
+    """Return what a fork server reports about its own account. An account can make its fork server
+    report anything, so reports about commands of other accounts are dropped.
+    """
+    running, ended = found.commands.running, found.commands.ended
+    own = Commands(
+        [one for one in running if account_of.get(one.process, uid) == uid],
+        [one for one in ended if account_of.get(one.process, uid) == uid],
+    )
+    return found._replace(commands=own)
 
 
 def _answer(connection: Connection) -> Commands | bool | None:
