@@ -81,10 +81,24 @@ def _an_actor(api: Api, effort: Effort) -> list[float]:
     kind = api.remote(Idle)
     first = [kind.options(num_cpus=0).remote()]
     api.get([actor.pid.remote() for actor in first])
+    _settle()
     before = pss(processes())
     actors = [kind.options(num_cpus=0).remote() for _ in range(ACTORS)]
     api.get([actor.pid.remote() for actor in actors])
+    _settle()
     return [(pss(processes()) - before) / ACTORS]
+
+
+def _settle() -> None:
+    """Wait until no process has begun or ended for a second, 20 seconds at most.
+
+    A node starts idle workers in place of those that became actors. Some of them end again.
+    """
+    seen, since, until = {*processes()}, time.monotonic(), time.monotonic() + 20.0
+    while time.monotonic() < min(since + 1.0, until):
+        time.sleep(0.1)
+        if (now := {*processes()}) != seen:
+            seen, since = now, time.monotonic()
 
 
 def _after(api: Api, effort: Effort) -> list[float]:
