@@ -35,6 +35,37 @@ print(*(type(one).__name__ for one in heard), heard[-1].code)
 """
 
 
+START_ENDS = """
+import socket
+from phalanx.runtime.os.child_keeper import ChildKeeper
+
+class Keeper(ChildKeeper):
+    is_started = False
+
+    def new_shields(self):
+        found = set() if self.is_started else {77}
+        self.is_started = True
+        return found
+
+    def being_started(self):
+        found = {77} if self.is_started else set()
+        self.is_started = True
+        return found
+
+print(Keeper(socket.socketpair()[0])._known())
+"""
+
+
+def test_a_command_whose_start_ends_at_this_moment_is_no_orphan() -> None:
+    """As when a thread of the fork server ends a start between the two questions. The command was
+    then killed as a process that another command had left.
+    """
+    found = subprocess.run(
+        [sys.executable, "-c", START_ENDS], capture_output=True, text=True, check=False
+    )
+    assert (found.stdout, found.stderr) == ("{77}\n", "")
+
+
 def test_a_worker_may_end_before_its_start_was_noticed() -> None:
     """As when the fork server stands still in between. Another child's end came first, then, and
     the worker was taken for a process that this child had left.

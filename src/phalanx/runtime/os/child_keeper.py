@@ -321,7 +321,10 @@ class ChildKeeper:
         there = own_children() if self._lingering else []
         known = {child.pid for child in self._children.values()}
         known |= {c.shield.pid for c in self._children.values() if c.shield is not None}
-        known |= self.being_started() | self.others()
+        # A thread may end a start at any moment. The shield then leaves `others` for
+        # `being_started`, so `others` is asked first: the other order could miss the shield.
+        others = self.others()
+        known |= others | self.being_started()
         orphans = [pid for pid in there if pid not in known]
         for child in self._lingering:
             assert child.lingering is not None
