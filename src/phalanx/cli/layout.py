@@ -56,17 +56,20 @@ def cut(text: str, width: int) -> str:
     return text.rstrip() + CUT
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrapped(text: str, width: int, terminal: int) -> list[str]:
     """Return the lines of a text, each with as many words as fit into `width`. A longer word is a
-    line of its own: a word may be a name, and names are never folded.
+    line of its own, because a word may be a name, and names are never folded. Only a word that is
+    wider than the whole terminal is broken.
     """
     lines = [""]
-    for word in text.split():
-        longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if lines[-1] and width_of(longer) > width:
-            lines.append(word)
-        else:
-            lines[-1] = longer
+    for whole in text.split():
+        size = len(whole) if width_of(whole) <= terminal else width
+        for word in (whole[start : start + size] for start in range(0, len(whole), size)):
+            longer = f"{lines[-1]} {word}" if lines[-1] else word
+            if lines[-1] and width_of(longer) > width:
+                lines.append(word)
+            else:
+                lines[-1] = longer
     return lines
 
 
@@ -137,12 +140,13 @@ def table_lines(
     """
     names = [column.name for column in columns]
     cells_of_last = [safe(columns[-1].cell(row)) for row in rows]
-    longest = max((width_of(word) for cell in cells_of_last for word in cell.split()), default=0)
+    words = (width_of(word) for cell in cells_of_last for word in cell.split())
+    longest = max((wide for wide in words if width is None or wide <= width), default=0)
     least_text = max(longest, _LEAST_TEXT)
     shown, heads, cells, room = _chosen(columns, names, rows, width, safe, least_text)
     lines = []
     for row in cells:
-        first, *others = [row[-1]] if width is None else wrapped(row[-1], room[-1])
+        first, *others = [row[-1]] if width is None else wrapped(row[-1], room[-1], width)
         lines.append([*row[:-1], first])
         lines += [[""] * (len(row) - 1) + [text] for text in others]
     widths = [*room[:-1], max(map(width_of, (heads[-1], *(row[-1] for row in lines))))]

@@ -149,7 +149,8 @@ def test_signs_that_have_no_width_of_their_own_count_nothing() -> None:
         ("one two three", 7, ["one two", "three"]),
         ("a-name-that-is-long b", 5, ["a-name-that-is-long", "b"]),
         ("日本 日本 日本", 9, ["日本 日本", "日本"]),
+        ("a " + "x" * 85 + " b", 40, ["a", "x" * 40, "x" * 40, "xxxxx b"]),
     ],
 )
 def test_texts_take_lines_of_whole_words(text: str, width: int, lines: list[str]) -> None:
-    assert wrapped(text, width) == lines
+    assert wrapped(text, width, 80) == lines
