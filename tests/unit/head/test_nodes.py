@@ -391,6 +391,15 @@ def test_a_node_that_was_only_cut_off_takes_work_again(effects):
     assert directory.takes_work("a")
 
 
+def test_the_files_of_a_dead_node_are_at_its_next_process_that_joins_late(directory, effects):
+    directory.join(0.0, keeper("a"), report())
+    directory.leave("a", "its connection ended")
+    directory.join(9.0, keeper("b"), report())
+    directory.succeeded("a", "b")
+    assert directory.latest("a") == "b"
+    assert [name for name, _ in effects.dead] == ["a"]
+
+
 def test_the_files_of_a_node_are_at_its_latest_process(directory, effects):
     for name in ("a", "b", "c"):
         directory.join(0.0, keeper(name), report())

@@ -200,9 +200,14 @@ class NodeDirectory:
         return self._alive.is_expected(node_id)
 
     def succeeded(self, former: str, node_id: str) -> None:
-        """Declare a node dead, because its next process has joined."""
+        """Note that a node's next process has joined, and declare the node dead if it is not yet.
+
+        On a slow machine the next process may join only after the node was declared dead. It has
+        the files of the node then, too.
+        """
+        if (record := self._records.get(former)) is not None:
+            record.next_id = node_id
         if self.is_alive(former):
-            self._records[former].next_id = node_id
             self._die(former, "its process has ended, and the next one has joined", ORDERLY)
 
     def latest(self, node_id: str) -> str:
