@@ -27,6 +27,9 @@ def get(runtime):
     return lambda refs: runtime.get(refs, timeout=120)
 
 
+STOOD_STILL = "phalanx: this process did not run for "
+
+
 @pytest.fixture
 def run_program(tmp_path):
     """Runs a program of its own in a fresh interpreter: (exit code, output)."""
@@ -43,6 +46,8 @@ def run_program(tmp_path):
             text=True,
             check=False,
         )
-        return done.returncode, done.stdout
+        # On a busy machine, any process may have to say that it stood still.
+        lines = done.stdout.splitlines(keepends=True)
+        return done.returncode, "".join(line for line in lines if STOOD_STILL not in line)
 
     return run
