@@ -67,8 +67,8 @@ class ColumnListing:
         priorities: Callable[[list[JobSpec]], list[int]],
         nodes: NodeDirectory,
     ) -> None:
-        """`waits_as` returns the name of the gang that waits for a job. `row` returns all of a job's
-        row but the reason why the job waits.
+        """`waits_as` returns the name of the gang that waits for a job. `row` returns a job's
+        row without the reason why the job waits.
         """
         self._jobs = jobs
         self._clock = clock
