@@ -46,15 +46,22 @@ def wait_for_end(watched: Sequence[Watched]) -> int | None:
     """
     with _signals() as ending, contextlib.ExitStack() as opened:
         fds: list[int] = []
+        ended: int | None = None
         for one in watched:
-            fds.append(os.pidfd_open(one.pid))
+            try:
+                fds.append(os.pidfd_open(one.pid))
+            except ProcessLookupError:  # it has ended before it could be watched
+                ended = len(fds)
+                break
             opened.callback(os.close, fds[-1])
-        notify("READY=1")
-        ready, _, _ = select.select([ending, *fds], [], [])
-        notify("STOPPING=1")
+        if ended is None:
+            notify("READY=1")
+            ready, _, _ = select.select([ending, *fds], [], [])
+            ended = next((fds.index(fd) for fd in ready if fd != ending), None)
+            notify("STOPPING=1")
         for one in reversed(watched):
             one.stop()
-    return next((fds.index(fd) for fd in ready if fd != ending), None)
+    return ended
 
 
 def notify(news: str) -> None:
