@@ -156,18 +156,18 @@ def test_what_a_task_changes_of_its_process_stays_for_the_worker_s_next_tasks(ra
     assert seen[changed] == ["/", 0o027, "yes", True]
 
 
-@pytest.mark.with_a_node("the next task may get a worker that an earlier test has changed")
-def test_a_worker_of_max_calls_1_leaves_nothing_to_the_next_task(ray, get):
+def test_a_worker_of_max_calls_1_leaves_nothing_to_the_next_task(ray, get, tmp_path):
     import os
+
+    changed = str(tmp_path)  # no earlier test has left a worker in this directory
 
     @ray.remote(max_calls=1)
     def change():
         before = os.environ.get("SET_BY_ONE_CALL"), os.getcwd()
         os.environ["SET_BY_ONE_CALL"] = "yes"
-        os.chdir("/")
+        os.chdir(changed)
         return before
 
-    get(change.remote())  # it may run in a worker that a task before has changed
-    _, *found = [get(change.remote()) for _ in range(3)]
-    assert [name for name, _ in found] == [None, None]
-    assert "/" not in [directory for _, directory in found]
+    found = [get(change.remote()) for _ in range(4)]
+    assert [name for name, _ in found] == [None] * 4
+    assert changed not in [directory for _, directory in found]
