@@ -104,7 +104,9 @@ def _write(stream: TextIO | None, whole: str) -> None:
 
 def say(text: str, err: bool = False) -> None:
     """Print lines that may contain untrusted names, with control characters escaped."""
-    echo("\n".join(map(_line, text.split("\n"))), err=err)
+    if not text.replace("\n", "").isprintable():  # one look at thousands of usual lines
+        text = "\n".join(map(_line, text.split("\n")))
+    echo(text, err=err)
 
 
 def in_lines(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -27,8 +27,8 @@ from phalanx.model.jobs import states as st
 from phalanx.model.rows.explanation import ExpectedStart
 from phalanx.model.rows.plan import Basis
 from phalanx.protocol.requests.gangs import GetRules
-from phalanx.protocol.requests.jobs import HOSTS, JobColumns, ListJobColumns
-from phalanx.protocol.requests.news import ListWaiting
+from phalanx.protocol.requests.jobs import CODE, HOSTS, JobColumns, ListJobColumns
+from phalanx.protocol.requests.news import ListWaiting, WaitInfo
 
 LIVE = sorted(set(st.JOB) - set(st.FINISHED))
 FIELDS = [*READS, "id", "array", "index", "name", "submit"]
@@ -38,6 +38,45 @@ NOTES = ("name", "user", "account", "cpus", "apart", "memory", "mem-per-cpu", "g
 
 def _maybe(values: Any) -> Any:
     return some.none() | values
+
+
+class Head:
+    """Answers with these jobs. All of them are on two nodes that share an address."""
+
+    hosts = ("10.0.0.1", "10.0.0.2", "10.0.0.1")
+    codes: ClassVar = {"free 1 more CPU": "free", "no node has the label": "labels"}
+
+    def __init__(self, jobs: list[Any]) -> None:
+        self.jobs = [
+            msgspec.structs.replace(job, name=str(number)) for number, job in enumerate(jobs, 11)
+        ]
+
+    def ask(self, _: str | None, request: Any) -> Any:
+        if isinstance(request, ListJobColumns):
+            chosen = [
+                job
+                for job in self.jobs
+                if job.state in (request.states or st.JOB)
+                and job.name in (request.names or [job.name])
+            ]
+            of_each = {
+                HOSTS: lambda job: self.hosts,
+                CODE: lambda job: self.codes.get(job.reason, ""),
+            }
+            columns = [
+                [of_each[one](job) if one in of_each else job[one] for job in chosen]
+                for one in request.fields
+            ]
+            columns += [[job.annotations.get(n) for job in chosen] for n in request.annotations]
+            return JobColumns(msgspec.to_builtins(columns), [])
+        if isinstance(request, GetRules):
+            return SimpleNamespace(plugins=[])
+        if isinstance(request, ListWaiting):
+            return [WaitInfo("a/b", one, 1, None, code) for one, code in self.codes.items()]
+        return [node(1, total={"CPU": 2.0})]
+
+    def places(self, job: Any) -> tuple[str, str]:
+        return "10.0.0.1,10.0.0.2", str(len(self.hosts))
 
 
 jobs = some.lists(
@@ -51,7 +90,7 @@ jobs = some.lists(
         ),
         queue=some.sampled_from(["default", "lab"]),
         state=some.sampled_from(LIVE),
-        reason=some.sampled_from(["", "free 1 more CPU", "it waits until 3 has ended", "Licenses"]),
+        reason=some.sampled_from(["", *Head.codes, "it waits until 3 has ended", "Licenses"]),
         user=some.sampled_from(["", "ada"]),
         replicas=some.integers(1, 3),
         priority=some.integers(-1, 9),
@@ -71,40 +110,6 @@ jobs = some.lists(
     ),
     max_size=8,
 )  # fmt: skip
-
-
-class Head:
-    """Answers with these jobs. All of them are on two nodes that share an address."""
-
-    hosts = ("10.0.0.1", "10.0.0.2", "10.0.0.1")
-
-    def __init__(self, jobs: list[Any]) -> None:
-        self.jobs = [
-            msgspec.structs.replace(job, name=str(number)) for number, job in enumerate(jobs, 11)
-        ]
-
-    def ask(self, _: str | None, request: Any) -> Any:
-        if isinstance(request, ListJobColumns):
-            chosen = [
-                job
-                for job in self.jobs
-                if job.state in (request.states or st.JOB)
-                and job.name in (request.names or [job.name])
-            ]
-            columns = [
-                [self.hosts for _ in chosen] if one == HOSTS else [job[one] for job in chosen]
-                for one in request.fields
-            ]
-            columns += [[job.annotations.get(n) for job in chosen] for n in request.annotations]
-            return JobColumns(msgspec.to_builtins(columns), [])
-        if isinstance(request, GetRules):
-            return SimpleNamespace(plugins=[])
-        if isinstance(request, ListWaiting):
-            return []
-        return [node(1, total={"CPU": 2.0})]
-
-    def places(self, job: Any) -> tuple[str, str]:
-        return "10.0.0.1,10.0.0.2", str(len(self.hosts))
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ A listing of thousands of jobs reads few fields of each, and most of these need 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,19 +20,23 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.rows.work import JobInfo
-from phalanx.protocol.requests.jobs import HOSTS, JobColumns, ListJobColumns
+from phalanx.protocol.requests.jobs import CODE, HOSTS, JobColumns, ListJobColumns
 from phalanx.protocol.requests.news import WaitInfo, with_wait
 from phalanx.protocol.requests.request import Asker
 
 Jobs = Sequence[JobRecord]
 _NONE: dict[str, int] = {}
+_AT_ONCE = 256
+"""The number of jobs whose columns are made together. The processor's cache holds the records of so
+many while each column reads them again.
+"""
+_NO_NOTES: dict[str, str] = {}
 _NOWHERE: list[str] = []
 _QUICK: dict[str, Callable[[Jobs], list[Any]]] = {
     "name": lambda jobs: [job.spec.name for job in jobs],
     "namespace": lambda jobs: [job.spec.namespace for job in jobs],
     "queue": lambda jobs: [job.spec.queue for job in jobs],
     "user": lambda jobs: [job.spec.user for job in jobs],
-    "state": lambda jobs: [state_of(job) for job in jobs],
     "submitted": lambda jobs: [job.submitted for job in jobs],
     "started": lambda jobs: [job.started for job in jobs],
     "finished": lambda jobs: [job.finished for job in jobs],
@@ -80,21 +85,32 @@ class ColumnListing:
 
     def answer(self, asker: Asker[JobColumns], request: ListJobColumns) -> JobColumns:
         """Answer a request."""
-        states, names = set(request.states), set(request.names)
-        jobs = [
-            job
-            for job in self._jobs.table.all()
-            if job.spec.element is None
-            and (not states or state_of(job) in states)
-            and (not names or job.spec.name in names)
-            and sees(asker, job.spec.user)
-        ]
-        for job in jobs:
-            if job.run_started is not None:
-                self._jobs.keep_time(job)
-        view = _View(self, jobs, self._clock.wall())
-        columns = [view.column(field) for field in request.fields]
-        return JobColumns(columns + _annotations(jobs, request.annotations), view.arrays())
+        wanted, names, now = set(request.states), set(request.names), self._clock.wall()
+        nothing = _View(self, [], [], now)
+        columns = [list(nothing.column(field)) for field in request.fields]
+        columns += [[] for _ in request.annotations]
+        arrays: list[JobInfo] = []
+        every = iter(self._jobs.table.all())
+        while some := list(itertools.islice(every, _AT_ONCE)):
+            states = {
+                job: state
+                for job in some
+                if job.spec.element is None
+                and (not names or job.spec.name in names)
+                and sees(asker, job.spec.user)
+                and ((state := state_of(job)) in wanted or not wanted)
+            }
+            jobs = list(states)
+            for job in jobs:
+                if job.run_started is not None:
+                    self._jobs.keep_time(job)
+            view = _View(self, jobs, list(states.values()), now)
+            found = [view.column(field) for field in request.fields]
+            found += _annotations(jobs, request.annotations)
+            for column, values in zip(columns, found, strict=True):
+                column += values
+            arrays += view.arrays()
+        return JobColumns(columns, arrays)
 
     def waits(self, jobs: Jobs) -> list[Wait | None]:
         """Return why each of these jobs waits; None for a job that does not wait for places."""
@@ -146,9 +162,10 @@ class ColumnListing:
 class _View:
     """The columns of some jobs at one moment. Values that several columns need are found once."""
 
-    def __init__(self, listing: ColumnListing, jobs: Jobs, now: float) -> None:
+    def __init__(self, listing: ColumnListing, jobs: Jobs, states: list[str], now: float) -> None:
         self._listing = listing
         self._jobs = jobs
+        self._states = states
         self._now = now
         self._waits: list[Wait | None] | None = None
         self._rows: list[JobInfo] | None = None
@@ -158,6 +175,8 @@ class _View:
         jobs, now = self._jobs, self._now
         if field in _QUICK:
             return _QUICK[field](jobs)
+        if field == "state":
+            return self._states
         if field == "replicas":
             return [_replicas(job.spec) for job in jobs]
         if field == "priority":
@@ -170,6 +189,8 @@ class _View:
             return self._listing.reasons(jobs, self.waits, now)
         if field == "position":
             return [None if wait is None else wait.position for wait in self.waits]
+        if field == CODE:
+            return ["" if wait is None else wait.code for wait in self.waits]
         if field == "expected_start":
             return [None if wait is None else wait.expected_start for wait in self.waits]
         if field not in JobInfo.__struct_fields__:
@@ -208,7 +229,7 @@ def _annotations(jobs: Jobs, names: Sequence[str]) -> list[list[Any]]:
     found: list[list[Any]] = [[] for _ in names]
     if names:
         for job in jobs:
-            of_job = dict(job.spec.annotations)
+            of_job = dict(job.spec.annotations) if job.spec.annotations else _NO_NOTES
             for name, column in zip(names, found, strict=True):
                 column.append(of_job.get(name))
     return found

@@ -146,12 +146,13 @@ def _reason(job: JobRecord, now: float, held: time_limits.HeldBack | None) -> st
 
 def state_of(job: JobRecord) -> str:
     """Return the state of a job as it is shown."""
-    is_preparing = (
-        job.state == st.PENDING
-        and job.spec.is_prepared_first
-        and any(member.is_preparing for member in job.members)
-    )
-    return st.PREPARING if is_preparing else job.state
+    if job.state != st.PENDING:
+        return job.state
+    for members in job.groups.values():  # listings ask for thousands of jobs
+        for member in members:
+            if member.is_preparing:
+                return st.PREPARING
+    return st.PENDING
 
 
 def why_preparing(job: JobRecord) -> str:

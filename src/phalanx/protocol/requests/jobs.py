@@ -156,14 +156,18 @@ class JobColumns(msgspec.Struct, array_like=True):
 
 HOSTS = "hosts"
 """The field that JobInfo lacks: the address of each node where members of the job are or were."""
+CODE = "code"
+"""The field that JobInfo lacks: the code of the reason why the job waits, as in WaitInfo; "" for a
+job that does not wait for places.
+"""
 
 
 class ListJobColumns(Request[JobColumns]):
     """List some fields of jobs, for listings of thousands of jobs.
 
-    `fields` are fields of JobInfo and HOSTS. The value of an annotation that a job lacks is None.
-    `states` and `names`: only jobs in these states, and with these names; empty: all jobs. Raises
-    ValueError for an unknown field.
+    `fields` are fields of JobInfo, HOSTS and CODE. The value of an annotation that a job lacks is
+    None. `states` and `names`: only jobs in these states, and with these names; empty: all jobs.
+    Raises ValueError for an unknown field.
     """
 
     kind: ClassVar[int] = 119

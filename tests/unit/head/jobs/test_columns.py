@@ -9,6 +9,7 @@ from tests.unit.head.gangs.test_arrays import Cluster, spec
 from phalanx.api.new_manifests import job_manifest
 from phalanx.model.rows.work import JobInfo
 from phalanx.protocol.requests.jobs import (
+    CODE,
     HOSTS,
     ApplyManifests,
     CommandJob,
@@ -16,6 +17,7 @@ from phalanx.protocol.requests.jobs import (
     ListJobColumns,
     ListJobs,
 )
+from phalanx.protocol.requests.news import ListWaiting
 
 ANNOTATIONS = (("slurm/name", "train"), ("slurm/cpus", ""))
 
@@ -71,6 +73,14 @@ def test_hosts_are_those_of_the_members(cluster) -> None:
     assert any(hosts)
 
 
+def test_codes_are_those_of_the_reasons(cluster) -> None:
+    names, reasons, codes = answer(cluster, "name", "reason", CODE).columns
+    waits = {(one.reason, one.code) for one in cluster.do(ListWaiting())}
+    found = dict(zip(names, zip(reasons, codes, strict=True), strict=True))
+    assert found["waits"] in waits and found["waits"][1]
+    assert {found[name][1] for name in ("over", "held")} == {""}
+
+
 def test_annotations_that_a_job_lacks_are_none(cluster) -> None:
     names, *notes = answer(cluster, "name", annotations=("slurm/name", "slurm/cpus")).columns
     of = dict(zip(names, zip(*notes, strict=True), strict=True))
@@ -96,5 +106,6 @@ def test_jobs_are_chosen_by_state_and_name(cluster, more, names) -> None:
 
 
 def test_an_unknown_field_is_refused(cluster) -> None:
-    with pytest.raises(ValueError, match="jobs have no field 'colour'"):
-        answer(cluster, "colour")
+    for of_jobs in (cluster, Cluster()):
+        with pytest.raises(ValueError, match="jobs have no field 'colour'"):
+            answer(of_jobs, "colour")

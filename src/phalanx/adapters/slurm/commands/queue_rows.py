@@ -19,10 +19,11 @@ from phalanx.cli.reach import ask
 from phalanx.cli.times import clock
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo
-from phalanx.protocol.requests.jobs import HOSTS, JobColumns, ListJobColumns
+from phalanx.protocol.requests.jobs import CODE, HOSTS, JobColumns, ListJobColumns
 
 _REASON = (
     "state", "is_held", "reason", "after", "begins", "reservation", "licenses", "position",
+    CODE,
 )  # fmt: skip
 _CPUS = ("replicas", f"{NOTE}cpus")
 _PLACES = ("state", *_CPUS, f"{NOTE}apart", HOSTS)
@@ -117,6 +118,10 @@ def can_be_quick(fields: Collection[str], states: Collection[str]) -> bool:
 class _Columned(Shown):
     """Makes rows of jobs, with their places, from fields that came as columns."""
 
+    def code(self, job: JobInfo) -> str:
+        code: str = job.code  # type: ignore[attr-defined]
+        return code
+
     def places(self, job: JobInfo) -> tuple[str, str]:
         hosts: list[str] = job.hosts  # type: ignore[attr-defined]
         return ",".join(dict.fromkeys(hosts)), str(len(hosts) or job.replicas)
@@ -160,7 +165,13 @@ class _Table:
             "name": own_names,
             "submit": [*map(clock, columns["submitted"])] if "submit" in own else own_names,
         }
-        keys = zip(*(_hashable(one, columns[one]) for one in self._shared), strict=True)
+        of_keys = [one for one in self._shared if one == "array" or not _is_one(columns[one])]
+        alike = {
+            one: next(iter(_hashable(one, columns[one][:1])))
+            for one in self._shared
+            if one not in of_keys
+        }
+        keys = zip(*(_hashable(one, columns[one]) for one in of_keys), strict=True)
         each = zip(*(texts[one] for one in own), strict=True) if own else ((),) * len(own_names)
         bases: dict[tuple[Any, ...], Row | None] = {}
         rows: list[Row] = []
@@ -173,7 +184,7 @@ class _Table:
                 rows += self._rows_of(array, states)
                 continue
             if key not in bases:
-                bases[key] = self._base(key, states)
+                bases[key] = self._base(alike | dict(zip(of_keys, key, strict=True)), states)
             base = bases[key]
             if base is not None:
                 row = base.copy()
@@ -181,9 +192,10 @@ class _Table:
                 rows.append(row)
         return rows
 
-    def _base(self, key: tuple[Any, ...], states: Collection[str]) -> Row | None:
-        """Return the texts that jobs with this key share; None if the listing leaves them out."""
-        values = dict(zip(self._shared, key, strict=True))
+    def _base(self, values: dict[str, Any], states: Collection[str]) -> Row | None:
+        """Return the texts that jobs with these values share; None if the listing leaves them
+        out.
+        """
         if values["state"] not in states:
             return None
         notes = {one: values.pop(one) for one in self._shared if one.startswith(NOTE)}
@@ -199,6 +211,11 @@ class _Table:
             return []
         jobs = with_array_tasks([array], self._queue.ids, self._queue.has_row_each)
         return [self._whole.row(job) for job in jobs if job.state in states]
+
+
+def _is_one(column: list[Any]) -> bool:
+    """Whether all jobs have the same value, which needs no place in their keys."""
+    return bool(column) and column.count(column[0]) == len(column)
 
 
 def _hashable(field: str, column: list[Any]) -> Iterable[Any]:

@@ -145,7 +145,7 @@ class _One:
     @Once
     def reason(self) -> str:
         if self.is_waiting:
-            return waiting_reason(self.job, self.now, self.shown.codes.get(self.job.reason, ""))
+            return waiting_reason(self.job, self.now, self.shown.code(self.job))
         if self.job.state not in st.FINISHED or self.job.state == st.COMPLETED:
             return NEVER_KNOWN
         return ended_reason(self.job.state, not self.code.endswith(":0"))
@@ -343,17 +343,6 @@ class Shown:
         return self._nodes
 
     @property
-    def codes(self) -> Mapping[str, str]:
-        """The codes of the reasons why jobs wait, by the reason's sentence. The head is asked
-        once.
-        """
-        if self._codes is None:
-            from phalanx.protocol.requests.news import ListWaiting
-
-            self._codes = {one.reason: one.code for one in ask(address(), ListWaiting())}
-        return self._codes
-
-    @property
     def totals(self) -> Mapping[str, float]:
         """The priorities that the plugin `multifactor` computes, by job; empty if another plugin
         decides the order.
@@ -378,6 +367,16 @@ class Shown:
         """Return the fields of a job."""
         one = _One(job, self, self._now)
         return {name: _FIELDS[name](one) for name in self.fields}
+
+    def code(self, job: JobInfo) -> str:
+        """Return the code of the reason why a job waits; "" if it has none. The head is asked once
+        for the codes of all jobs.
+        """
+        if self._codes is None:
+            from phalanx.protocol.requests.news import ListWaiting
+
+            self._codes = {one.reason: one.code for one in ask(address(), ListWaiting())}
+        return self._codes.get(job.reason, "")
 
     def places(self, job: JobInfo) -> tuple[str, str]:
         """Return the hosts of a job and its number of nodes."""
