@@ -140,10 +140,14 @@ class Answering:
         check, by = None, ""
         if asked is not None:
             asker.principal, asker.within = asked.principal, asked.within
-            asker.names_owners = asked.names_owners
+            asker.names_owners = asked.asking.names_owners
             check, by = asked.check, asked.by
         began = self._effects.clock.now()
-        with self._effects.event_log.asked_by(by):
+        events = self._effects.event_log
+        before, events.asking = events.asking, by
+        try:
             handlers.answer(kind, body, asker, check)
+        finally:
+            events.asking = before
         took_s = self._effects.clock.now() - began
         self._effects.meter.observe("phalanx_rpc_seconds", took_s, handlers.name_of(kind))

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -74,20 +73,12 @@ class EventLog:
         self._of_jobs = _Pages(KEEP_OF_JOBS)
         self._others = _Pages(KEEP_OTHERS)
         self._newest = 0
-        self._asking = ""
+        self.asking = ""
+        """The user whose request is being handled. Noted events are attributed to this user."""
 
     def wall(self) -> float:
         """Return the wall-clock time that events are stamped with."""
         return self._clock.wall()
-
-    @contextmanager
-    def asked_by(self, user: str) -> Iterator[None]:
-        """Return a context in which noted events are attributed to this user."""
-        before, self._asking = self._asking, user
-        try:
-            yield
-        finally:
-            self._asking = before
 
     def note(self, kind: str, *, at: float | None = None, **fields: Any) -> None:
         """Note an event; see EventInfo for the fields.
@@ -97,7 +88,7 @@ class EventLog:
         """
         assert kind in KINDS, kind
         wall = self._clock.wall()
-        fields.setdefault("by", self._asking)
+        fields.setdefault("by", self.asking)
         for name in _TEXTS & fields.keys():
             if len(fields[name]) > MAX_TEXT:
                 fields[name] = f"{fields[name][: MAX_TEXT - 1]}…"

@@ -41,6 +41,16 @@ class Asking(msgspec.Struct, frozen=True, dict=True):
         """Whether the principal is a job, which acts for its owner."""
         return self.principal.kind == JOB
 
+    @cached_property
+    def names_owners(self) -> bool:
+        """Whether the principal may submit work that belongs to another user."""
+        return self.role >= Role.ADMIN and not self.is_job
+
+    @cached_property
+    def is_free(self) -> bool:
+        """Whether the principal may do everything except join as a node."""
+        return self.names_owners and self.queues is None
+
     @property
     def user(self) -> str:
         """The user for whom the principal acts."""

@@ -59,6 +59,8 @@ class RightsSetup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ONE_PERSON = RightsSetup()
+_MAX_ACCOUNTS = 1_000
+"""The largest number of accounts whose rights are kept at hand."""
 
 
 class Rights:
@@ -87,6 +89,8 @@ class Rights:
         self._wall = wall
         self._groups_of = groups_of
         self._priority_of = priority_of
+        self._accounts: dict[Principal, Asking] = {}
+        """The rights of accounts that have asked, until an account gets another role."""
 
     def asked(self, principal: Principal, process: bytes, origin: str) -> Asked:
         """Return the record of a request that was not decoded yet. `process`: the id of the asking
@@ -101,9 +105,15 @@ class Rights:
         if principal.kind == TOKEN:
             role, queues = self._tokens.rights(principal)
             return Asking(principal, role, queues)
-        if principal.kind != JOB:
-            return Asking(principal, self._roles.of(principal))
-        return self._job(principal)
+        if principal.kind == JOB:
+            return self._job(principal)
+        asking = self._accounts.get(principal)
+        if asking is None:
+            if len(self._accounts) >= _MAX_ACCOUNTS:
+                self._accounts.clear()
+            asking = Asking(principal, self._roles.of(principal))
+            self._accounts[principal] = asking
+        return asking
 
     def _job(self, principal: Principal) -> Asking:
         """Return the rights of a job: those of its owner's rights that jobs have."""
@@ -139,7 +149,7 @@ class Rights:
         return names, ""
 
     def _needs(self, asking: Asking, request: Request[Any]) -> list[Need]:
-        if _is_free(asking) and request.verb is not Verb.JOIN:
+        if asking.is_free and request.verb is not Verb.JOIN:
             # For a principal that may do everything to all objects, the object does not matter,
             # except in the audit log.
             name = next((getattr(request, at) for at in _NAMES if hasattr(request, at)), "")
@@ -198,6 +208,7 @@ class Rights:
         return found
 
     def _set_role(self, asker: Asker[list[RoleInfo]], request: SetRole) -> list[RoleInfo]:
+        self._accounts.clear()
         return self._roles.put(request.user, request.role)
 
     def _list_roles(self, asker: Asker[list[RoleInfo]], request: ListRoles) -> list[RoleInfo]:
@@ -263,15 +274,10 @@ class Asked:
         principal = self.asking.principal
         return principal.user or ("" if principal.kind == NODE else str(principal))
 
-    @property
-    def names_owners(self) -> bool:
-        """Whether the principal may submit work that belongs to another user."""
-        return self.asking.role >= Role.ADMIN and not self.asking.is_job
-
     def check(self, request: Request[Any]) -> None:
         """Raise NotAllowedError if the asker may not make this request."""
         is_change = request.verb in CHANGING and type(request).effect is not Effect.READS
-        if not is_change and request.verb is not Verb.JOIN and _is_free(self.asking):
+        if not is_change and request.verb is not Verb.JOIN and self.asking.is_free:
             # allowed and not recorded, like nearly all requests if each user owns their work
             return
         names, why = self._rights.refusal(self.asking, request)
@@ -295,7 +301,3 @@ class Asked:
 
 _NAMES = ("name", "job", "node_id", "queue", "user")
 """The fields of requests that contain the name of the object."""
-
-
-def _is_free(asking: Asking) -> bool:
-    return asking.role >= Role.ADMIN and not asking.is_job and asking.queues is None

@@ -192,13 +192,20 @@ class Asker(Generic[R]):
 
     def reply(self, result: R) -> None:
         """Answer the request with its result."""
-        if self._send is not None:
-            self._send(NOTHING if result is None else msgspec.Raw(_encode(result)), None)
+        if (send := self._take_send()) is not None:
+            send(NOTHING if result is None else msgspec.Raw(_encode(result)), None)
 
     def fail(self, error: BaseException) -> None:
         """Answer the request with an error."""
-        if self._send is not None:
-            self._send(NOTHING, to_wire(error))
+        if (send := self._take_send()) is not None:
+            send(NOTHING, to_wire(error))
+
+    def _take_send(self) -> Send | None:
+        """A request has one answer. The function that sends it may refer to this asker, so that
+        only the garbage collector could free both.
+        """
+        send, self._send = self._send, None
+        return send
 
 
 class RequestHandlers:

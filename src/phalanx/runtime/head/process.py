@@ -20,7 +20,7 @@ from phalanx.head.rights.control import RightsSetup
 from phalanx.head.rights.tokens import Hashes
 from phalanx.head.setup import HeadSetup, HeadShell
 from phalanx.head.state_store import StateStore, StoredState, read_state
-from phalanx.model.garbage import made_to_stay
+from phalanx.model.garbage import collect_rarely, uncollected
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.observe.log_lines import ERROR, WARNING
 from phalanx.observe.metrics.catalogue import HEAD
@@ -101,7 +101,7 @@ class HeadProcess:
         self._beats = needs_beats(config.store)
         self._beat_at = 0.0
         storage = _open(config)
-        with made_to_stay():  # the stored rows are many, and stay in a queue for a long time
+        with uncollected():  # the stored rows are many, and stay in a queue for a long time
             stored = NOTHING_STORED if storage is None else _read(storage)
             self._journal = None if storage is None else Journal(storage)
             history = config.history or os.path.join(config.session.directory, "history.db")
@@ -138,6 +138,7 @@ class HeadProcess:
                     grants=_grants(config),
                 ),
             )
+        collect_rarely()
         self._warming = Warming()
         self._keeper = SessionKeeper(config.session)
         if self._journal is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
+from phalanx.model.garbage import collect_rarely
 from phalanx.runtime.node.config import NodeConfig
 from phalanx.runtime.os import kept_records, kept_sessions
 from phalanx.runtime.os import session as sessions
@@ -71,8 +72,7 @@ def main() -> NoReturn:
 
         servers = NodeForkServers(config, lifeline)
         node = EmbeddedNode(config, node_end, fork_server_pid, servers)
-        gc.freeze()
-        gc.enable()
+        collect_rarely()
         if not config.lives_with_driver:
             own(config, node)
         node.serve(driver)

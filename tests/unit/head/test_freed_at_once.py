@@ -1,0 +1,52 @@
+"""What the head makes for a request is freed with its answer, not by the garbage collector: bursts
+of requests would make the collector walk over all of it.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from phalanx.model.garbage import uncollected
+from phalanx.protocol.cluster_messages import ForwardedAsk
+from phalanx.protocol.requests.groups import CreateGroup, RemoveGroup
+from phalanx.protocol.requests.jobs import ListJobs
+from phalanx.protocol.requests.request import Asker, Request, encode_request
+
+from .test_full_store import DRIVER, OWNER, PREFIX, Place
+
+
+@pytest.fixture
+def place() -> Place:
+    made = Place()
+    made.joins()
+    return made
+
+
+def group(number: int) -> bytes:
+    return DRIVER[:12] + number.to_bytes(4, "big")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ListJobs(),
+        CreateGroup(group(1), [{"CPU": 1.0}], "PACK", "one", False, []),
+        RemoveGroup(group(2)),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_an_answered_request_leaves_nothing_to_the_collector(place, request_) -> None:
+    def ask(token: int, request: Request[object]) -> None:
+        body = encode_request(request)
+        place.control.on_message(PREFIX, ForwardedAsk(token, DRIVER, request.kind, body, OWNER))
+
+    ask(1, ListJobs())
+    gc.collect()
+    with uncollected():
+        for token in range(2, 5):
+            ask(token, request_)
+        askers = [one for one in gc.get_objects() if isinstance(one, Asker)]
+    assert {reply.token for reply in place.sent if hasattr(reply, "token")} >= {2, 3, 4}
+    assert not askers
