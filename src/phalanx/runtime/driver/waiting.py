@@ -104,7 +104,12 @@ class Waiting:
         if missing:
             self._raise_first(refs, deadline)
         try:
-            return [self._value_of(ref, deadline) for ref in refs]
+            return [
+                deserialize(value)
+                if type(value := ref._value) is bytes
+                else self._read(ref, deadline)
+                for ref in refs
+            ]
         except BaseException:
             for ref in refs:  # one error is raised for all objects
                 mark_read(ref)
@@ -168,9 +173,6 @@ class Waiting:
             raise GetTimeoutError(
                 f"Get timed out: {self._tell(ref, f' was not ready after {timeout_s} s')}."
             )
-        return self._value_of(ref, deadline)
-
-    def _value_of(self, ref: ObjectRef[Any], deadline: float | None) -> Any:
         value = ref._value
         return deserialize(value) if type(value) is bytes else self._read(ref, deadline)
 
