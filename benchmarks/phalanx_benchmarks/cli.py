@@ -14,7 +14,7 @@ def bench(
         str | None,
         Option(
             help="Measure these systems as well, row by row: ray, multiprocessing, "
-            "concurrent.futures, joblib, dask, parsl; separate several by commas."
+            "concurrent.futures, joblib, dask, parsl, charm4py, xoscar; separate several by commas."
         ),
     ] = None,
     rows: Annotated[

@@ -18,7 +18,7 @@ from phalanx_benchmarks.report import (
     shown,
     times,
 )
-from phalanx_benchmarks.row import FLOOR, POOLS, RELEASE, Row
+from phalanx_benchmarks.row import ACTORS, FLOOR, POOLS, RELEASE, Row
 from phalanx_benchmarks.rows import ROWS
 from phalanx_benchmarks.runner import Result, compare
 from phalanx_benchmarks.sides import ENGINES, PeerMissing, Side, peer_sides, phalanx_side
@@ -64,15 +64,15 @@ def run(
     """Measure rows, and print the results. Returns the exit code: 0; 1 if a row failed; or 2 if the
     measurement could not start. `rows` selects the rows whose names contain one of these texts.
     `peer` names the systems to compare with, such as "ray,dask". Each row is measured on all
-    systems alternately. If `peer` does not contain Ray, only the rows of pools are measured.
-    `group` is one of GROUPS; `all` leaves out groups that take minutes or much memory (LONG of
-    `deciding`).
+    systems alternately. If `peer` does not contain Ray, only the rows of pools and of systems
+    of actors are measured. `group` is one of GROUPS; `all` leaves out groups that take minutes or
+    much memory (LONG of `deciding`).
     """
     complaint = _complaint(group, rows)
     names = [name.strip() for name in (peer or "").split(",") if name.strip()]
     chosen = _choose(group, rows)
     if names and not set(ENGINES) & set(names):
-        chosen = [row for row in chosen if row.group == POOLS]
+        chosen = [row for row in chosen if row.group in (POOLS, ACTORS)]
     peers: list[Side] = []
     if complaint is None:
         try:

@@ -4,6 +4,7 @@ when the benchmark advances it.
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -16,7 +17,7 @@ from phalanx.head.jobs.probing import NoAnswers
 from phalanx.head.outbox import Outbox
 from phalanx.head.setup import HeadShell
 from phalanx.head.state_store import StateStore, read_state
-from phalanx.model.garbage import made_to_stay
+from phalanx.model.garbage import uncollected
 from phalanx.model.ids import PROCESS_ID_BYTES
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.protocol.actor_messages import ActorPlaced, PlaceActor
@@ -63,7 +64,7 @@ class FedHead:
         self._held: dict[bytes, int] = {}
         """The number of GPUs that jobs hold on each node."""
         self._workers = 0
-        with made_to_stay() if store else nullcontext():  # as in the head's process
+        with uncollected() if store else nullcontext():
             storage = open_storage(store) if store else None
             stored = NOTHING_STORED if storage is None else read_state(storage)
             self._journal = None if storage is None else Journal(storage)
@@ -79,6 +80,9 @@ class FedHead:
                 ),
                 stored=stored,
             )
+
+        if store:
+            gc.freeze()  # as in the head's process
 
     def close(self) -> None:
         """Close the store."""

@@ -20,7 +20,12 @@ def main() -> None:
     os.environ.setdefault("RAY_worker_niceness", "0")
     from phalanx_benchmarks.side import serve
 
-    serve(*sys.argv[1:])
+    if sys.argv[1] == "charm4py":
+        from phalanx_benchmarks.actor_systems import charm
+
+        charm.main(lambda: serve(*sys.argv[1:]))
+    else:
+        serve(*sys.argv[1:])
 
 
 if __name__ == "__main__":

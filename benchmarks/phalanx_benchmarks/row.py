@@ -11,7 +11,8 @@ from phalanx_benchmarks.measure import Effort, rates
 
 Api = Any
 """The module under test: `phalanx` or `ray`, which have the same names. For a row of the group
-POOLS it is a function that creates a pool (`pools/pool.py`).
+POOLS it is a function that creates a pool (`pools/pool.py`), and for one of ACTORS a function that
+creates an actor (`actor_systems/actor_system.py`).
 """
 
 Build = Callable[[Api], Callable[[], object]]
@@ -23,6 +24,8 @@ PROGRAMS = "programs"
 """The group of rows of common work that is not in the microbenchmark."""
 POOLS = "pools"
 """The group of rows of work that every pool of processes can do."""
+ACTORS = "actor systems"
+"""The group of rows of work that every system of actors can do."""
 RELEASE = "release"
 """The group of rows of Ray's release benchmarks, at the size of one machine."""
 FLOOR = "floor"

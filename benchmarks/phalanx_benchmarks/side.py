@@ -11,9 +11,10 @@ import sys
 import traceback
 from typing import Any
 
+from phalanx_benchmarks.actor_systems import makers as actor_makers
 from phalanx_benchmarks.measure import EFFORTS
-from phalanx_benchmarks.pools.makers import maker_of
-from phalanx_benchmarks.row import FLOOR, POOLS, start
+from phalanx_benchmarks.pools import makers as pool_makers
+from phalanx_benchmarks.row import ACTORS, FLOOR, POOLS, start
 from phalanx_benchmarks.rows import ROWS
 
 
@@ -30,7 +31,9 @@ def serve(system: str, row_name: str, effort_name: str) -> None:
     api: Any = None
     try:
         if row.group == POOLS:
-            api = maker_of(system)
+            api = pool_makers.maker_of(system)
+        elif row.group == ACTORS:
+            api = actor_makers.maker_of(system)
         elif row.group != FLOOR:
             api = importlib.import_module(system)
         if row.session:

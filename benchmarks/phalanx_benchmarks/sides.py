@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from phalanx_benchmarks.row import POOLS, Row
+from phalanx_benchmarks.row import ACTORS, POOLS, Row
 
 PEER_PYTHON = "PHALANX_BENCH_PYTHON"
 ENGINES = ("phalanx", "ray")
-"""The systems whose modules have the names that rows outside of POOLS call."""
+"""The systems whose modules have the names that rows outside of POOLS and ACTORS call."""
 PEERS = {
     "ray": ("ray", "ray"),
     "multiprocessing": ("multiprocessing", ""),
@@ -24,10 +24,16 @@ PEERS = {
     "joblib": ("joblib", "joblib"),
     "dask": ("distributed", "distributed"),
     "parsl": ("parsl", "parsl"),
+    "charm4py": ("charm4py", "charm4py"),
+    "xoscar": ("xoscar", "xoscar"),
 }
 """The module and the distribution of each peer, by its name. Python's own pools have no
 distribution.
 """
+OF_ACTORS = ("charm4py", "xoscar")
+"""The peers that can run only the rows of ACTORS. Other peers than Ray run only those of POOLS."""
+_LAUNCHERS = {"charm4py": ("-m", "charmrun.start", "+p2")}
+"""The arguments of Python that start a program of a peer that has a launcher of its own."""
 
 
 class PeerMissing(Exception):
@@ -46,7 +52,8 @@ class Side:
         """Whether this system can run the row."""
         if self.name == "phalanx":
             return True
-        return row.peers and (self.name in ENGINES or row.group == POOLS)
+        own = ACTORS if self.name in OF_ACTORS else POOLS
+        return row.peers and (self.name in ENGINES or row.group == own)
 
 
 def phalanx_side() -> Side:
@@ -76,7 +83,7 @@ def peer_side(name: str) -> Side:
     said = f"importlib.metadata.version({distribution!r})" if distribution else "''"
     program = (
         f"import importlib.metadata, platform, numpy, psutil, {module}; "
-        f"print({said} or platform.python_version())"
+        f"print('version', {said} or platform.python_version())"
     )
     try:
         check = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False)
@@ -92,8 +99,9 @@ def peer_side(name: str) -> Side:
             f"with `pip install phalanx-benchmarks[peers]`, or set {PEER_PYTHON} to the Python of "
             f"another environment that has {module}, numpy and psutil."
         )
+    lines, launcher = check.stdout.splitlines(), _LAUNCHERS.get(name, ())
     return Side(
         name=name,
-        version=check.stdout.strip().splitlines()[-1],
-        command=(python, str(Path(__file__).with_name("peer_side.py")), name),
+        version=next(w[1] for line in lines if len(w := line.split()) == 2 and w[0] == "version"),
+        command=(python, *launcher, str(Path(__file__).with_name("peer_side.py")), name),
     )

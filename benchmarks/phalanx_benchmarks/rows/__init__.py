@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from phalanx_benchmarks.row import Row
 from phalanx_benchmarks.rows import (
+    actor_systems,
     actors,
     clusters,
     floors,
@@ -31,6 +32,7 @@ ROWS: tuple[Row, ...] = (
     *starting.ROWS,
     *memory.ROWS,
     *pools.ROWS,
+    *actor_systems.ROWS,
     *floors.ROWS,
     *limits.ROWS,
     *clusters.ROWS,

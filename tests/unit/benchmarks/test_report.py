@@ -8,14 +8,16 @@ import sys
 import pytest
 
 from phalanx_benchmarks import means, report
+from phalanx_benchmarks.actor_systems.makers import maker_of as actor_maker_of
 from phalanx_benchmarks.command import run
 from phalanx_benchmarks.measure import EFFORTS
 from phalanx_benchmarks.pools.makers import maker_of
 from phalanx_benchmarks.row import Row
 from phalanx_benchmarks.rows import MICROBENCHMARK, ROWS
+from phalanx_benchmarks.rows import actor_systems as actor_rows
 from phalanx_benchmarks.rows import pools as pool_rows
 from phalanx_benchmarks.runner import Outcome, Ratio, Result, compare, measure
-from phalanx_benchmarks.sides import PEER_PYTHON, PEERS, PeerMissing, Side, peer_side
+from phalanx_benchmarks.sides import OF_ACTORS, PEER_PYTHON, PEERS, PeerMissing, Side, peer_side
 
 OURS = Side(name="phalanx", version="1", command=())
 RAY = Side(name="ray", version="2", command=())
@@ -164,6 +166,14 @@ def test_rows_of_pools_are_measured_on_everybody_and_others_on_those_with_their_
     assert {name for row, name in asked if row == "pool"} == {"phalanx", "ray", "dask"}
 
 
+def test_systems_of_actors_are_measured_at_their_own_rows_alone():
+    charm = Side(name="charm4py", version="1", command=())
+    dask = Side(name="dask", version="1", command=())
+    for each in actor_rows.ROWS:
+        assert charm.can(each) and not dask.can(each), each.name
+    assert not charm.can(row("calls")) and not charm.can(row("pool", group="pools"))
+
+
 def test_a_side_that_failed_at_a_row_is_not_asked_for_it_again():
     asked, results = asked_of([row("a")], fails="ray")
     assert asked.count(("a", "ray")) == 1
@@ -233,14 +243,25 @@ def test_a_peer_that_is_here_has_its_version():
     assert side.command[-1] == "multiprocessing"
 
 
-def test_every_peer_has_a_pool_or_is_not_installed():
+def test_every_peer_has_a_pool_or_an_actor_or_is_not_installed():
     for peer in PEERS:
+        maker = actor_maker_of if peer in OF_ACTORS else maker_of
         try:
-            assert callable(maker_of(peer))
+            assert callable(maker(peer))
         except ImportError as error:
-            assert peer in ("ray", "joblib", "dask", "parsl"), error
-    with pytest.raises(ValueError, match="unknown system 'celery'"):
-        maker_of("celery")
+            assert peer in ("ray", "joblib", "dask", "parsl", *OF_ACTORS), error
+    for maker in (maker_of, actor_maker_of):
+        with pytest.raises(ValueError, match="unknown system 'celery'"):
+            maker("celery")
+
+
+def test_an_actor_gives_what_is_called():
+    actor = actor_maker_of("phalanx")()
+    try:
+        assert actor.one_by_one(3) == 3
+        assert actor.together(5) == 5
+    finally:
+        actor.close()
 
 
 @pytest.mark.parametrize("system", ["multiprocessing", "concurrent.futures", "joblib"])
@@ -252,6 +273,32 @@ def test_each_pool_gives_what_its_calls_return(system):
         assert pool.results([pool.submit(len, pool.share(b"four"))]) == [4]
     finally:
         pool.close()
+
+
+def test_rows_of_actors_ask_for_what_they_say(monkeypatch):
+    class Counting:
+        """Counts its calls instead of making them."""
+
+        def __init__(self):
+            self.calls, self.is_closed = 0, False
+
+        def one_by_one(self, count):
+            self.calls += count
+
+        together = one_by_one
+
+        def close(self):
+            self.is_closed = True
+
+    def rates(work, *, per_call, effort):
+        work()
+        return [per_call]
+
+    monkeypatch.setattr(actor_rows, "rates", rates)
+    for each in actor_rows.ROWS:
+        actor = Counting()
+        (calls,) = each.sample(lambda actor=actor: actor, EFFORTS["quick"])
+        assert actor.calls == calls and actor.is_closed, each.name
 
 
 def test_rows_of_pools_ask_for_what_they_say(monkeypatch):

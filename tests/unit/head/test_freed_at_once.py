@@ -1,5 +1,5 @@
-"""What the head makes for a request is freed with its answer, not by the garbage collector: bursts
-of requests would make the collector walk over all of it.
+"""The head's objects for a request are freed with the answer, not by the garbage collector: bursts
+of requests would make the collector walk over all of them.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Systems of actors, each in the form that the rows about actors use."""
