@@ -41,6 +41,10 @@ OPTIONS = ("gpu_memory", "gpu_memory_limit", "gpu_share", "gpu_compute")
 
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{0,18})?)\s*([kKMGT]i?)?(?:B|bytes)?", re.ASCII)
 _STEPS = "kMGT"
+NO_MPS = (
+    "no node can share GPUs by MPS: that takes nvidia-cuda-mps-control, and jobs that run as the "
+    "node's user and not as their submitters"
+)
 LARGEST_MEMORY = 2**49
 """The most bytes of a card that work may request; more would be above the largest amount of any
 resource.
@@ -124,7 +128,7 @@ def lacking_text(lacking: Mapping[str, float], largest: Mapping[str, float], whe
     than any node has. `largest`: what `where`, such as "the largest node", has of them.
     """
     if MPS in lacking:
-        return "it asks for MPS, and nvidia-cuda-mps-control was found on no node"
+        return NO_MPS
     asks = ", ".join(amount_text(*one) for one in lacking.items())
     has = ", ".join(amount_text(name, largest[name]) for name in lacking)
     return f"it asks for {asks} and {where} has {has}"

@@ -155,7 +155,8 @@ NO: dict[str, tuple[dict[str, Any], str, str]] = {
         ),
         (
             {"GPU": 0.5, "gpu_mps": 1},
-            "it asks for MPS, and nvidia-cuda-mps-control was found on no node",
+            "no node can share GPUs by MPS: that takes nvidia-cuda-mps-control, and jobs that run "
+            "as the node's user and not as their submitters",
         ),
         (
             {"GPU": 2, "gpu_cards": 2, "gpu_memory": 50 * 2**30},

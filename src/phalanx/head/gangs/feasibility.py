@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from phalanx.errors import GangInfeasibleError
 from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.nodes.record import NodeTotals
-from phalanx.model.gpu_sharing import CARDS, GPU, MEMORY, MPS, TERMS, few_cards_text
+from phalanx.model.gpu_sharing import CARDS, GPU, MEMORY, MPS, NO_MPS, TERMS, few_cards_text
 from phalanx.model.ids import GangId
 from phalanx.model.jobs.spec import MAX_REPLICAS
 from phalanx.model.jobs.topology import NetworkTopology
@@ -211,7 +211,7 @@ def why_none(member: Amounts, nodes: Sequence[Amounts]) -> str:
     largest = {name: max((n.get(name, 0.0) for n in nodes), default=0.0) for name in member}
     lacking = {name: amount for name, amount in member.items() if amount > largest[name]}
     if MPS in lacking:
-        return "no node can share GPUs by MPS: nvidia-cuda-mps-control was found on none"
+        return NO_MPS
     if CARDS in lacking and not any(node.get(MEMORY) for node in nodes):
         asks = amounts_text({MEMORY: member[MEMORY]})
         return f"it asks for {asks}, and no node knows the memory of a GPU"

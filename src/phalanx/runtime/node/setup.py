@@ -29,10 +29,13 @@ def node_setup(config: NodeConfig) -> NodeSetup:
     if wiring is not None and len(wiring.numa) < config.resources.get("GPU", 0):
         wiring = None  # the topology has fewer devices than this node declares
     units = frozenset(config.unit_resources)
-    resources = NodeResources(config.resources, units, topology=wiring)
+    # An MPS daemon serves only its own account, unless it runs as root.
+    may_have_mps = not config.launch
+    amounts = {n: amount for n, amount in config.resources.items() if n != MPS or may_have_mps}
+    resources = NodeResources(amounts, units, topology=wiring)
     if config.devices:
         resources.set_cards(*declared_cards(config.devices))
-        if has_mps():
+        if may_have_mps and has_mps():
             resources.set_total(MPS, 1.0)
     return NodeSetup(
         node_id=config.node_id,
