@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import pynvml
-from tests.gpu.fakes import DAEMON, declare_card
+from tests.gpu.fakes import DAEMON, declare_card, idle_command, pid_in
 from tests.gpu.two_users import two_users
 
 import phalanx
@@ -33,6 +33,8 @@ from phalanx.cluster_utils import Cluster
 
 REPO = Path(__file__).parents[2]
 STEPS, TAKES = "tests.gpu.small_steps", str(Path(__file__).with_name("program.py"))
+TAKEN = 4 * 2**30
+"""The bytes that a greedy job takes."""
 LONGEST_S = 60.0
 """How long a part waits for the end of a job beyond the job's own time."""
 GOALS = (
@@ -44,11 +46,12 @@ Rows = dict[str, tuple[list[float], float]]
 
 
 class Measurement:
-    """The parts of a run. `steps`: the arguments of the program of steps."""
+    """The parts of a run. `declared`: the directory with the declared card; None for a real one."""
 
-    def __init__(self, seconds: float, steps: list[str]) -> None:
+    def __init__(self, seconds: float, declared: Path | None) -> None:
         self._seconds = seconds
-        self._steps = steps
+        self._steps = ["--cpu"] if declared else []
+        self._declared = declared
         self._begun: list[phalanx.JobHandle] = []
         self.rows: Rows = {}
 
@@ -67,13 +70,20 @@ class Measurement:
     def limit(self, mode: str) -> None:
         """A job takes 4 GiB although it asked for 1 GiB."""
         asked = {"gpu_memory": "1GiB", "gpu_share": mode}
+        takes = [sys.executable, TAKES, str(TAKEN >> 20), "600"]
+        said = self._declared and self._declared / f"pid-{mode}"
         begun = time.monotonic()
-        handle = self._submit(f"greedy-{mode}", [sys.executable, TAKES, "4096", "600"], **asked)
+        handle = self._submit(f"greedy-{mode}", idle_command(said) if said else takes, **asked)
+        if self._declared and said:
+            declare_card(self._declared, (pid_in(said), TAKEN))
         state = handle.wait(LONGEST_S)
+        if self._declared:
+            declare_card(self._declared)
         took = time.monotonic() - begun
         last = handle.logs().strip().rpartition("\n")[2]
         why = handle.describe().reason
-        print(f"memory limit by {mode}: {state} after {took:.1f} s: {why}; last line: {last}")
+        line = f"; last line: {last}" if last else ""
+        print(f"memory limit by {mode}: {state} after {took:.1f} s: {why}{line}", flush=True)
 
     def killed_daemon(self) -> None:
         """The daemon of two sharers is killed, and a third one starts after them."""
@@ -199,7 +209,7 @@ def run(seconds: float, rehearses: bool, folder: Path) -> int:
         daemon.chmod(0o700)
         os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
         devices["devices"] = str(declare_card(folder))
-    parts = Measurement(seconds, ["--cpu"] if rehearses else [])
+    parts = Measurement(seconds, folder if rehearses else None)
     cluster = Cluster()
     cluster.add_node(num_cpus=4, num_gpus=1, **devices)
     cluster.connect(namespace="shares")
@@ -213,6 +223,8 @@ def run(seconds: float, rehearses: bool, folder: Path) -> int:
         "split cards": split_cards,
         "ratios": parts.compare,
     }
+    if rehearses:
+        del tried["split cards"]  # only the driver knows
     failed = 0
     try:
         for name, part in tried.items():
