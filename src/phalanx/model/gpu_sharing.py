@@ -71,8 +71,8 @@ def read_gpu_memory(written: Any) -> int:
 def sharing_amounts(options: Mapping[str, Any]) -> dict[str, float]:
     """Return the amounts of GPUs that options request, with the terms of their sharing.
 
-    Reads only `num_gpus` and the options in OPTIONS. Raises ValueError for options that contradict
-    each other.
+    Reads only `num_gpus`, the options in OPTIONS, and the profiles in `resources`. Raises
+    ValueError for options that contradict each other.
     """
     gpus = options.get("num_gpus") or 0
     share = options.get("gpu_share")
@@ -81,6 +81,8 @@ def sharing_amounts(options: Mapping[str, Any]) -> dict[str, float]:
     given = [name for name in OPTIONS if options.get(name) is not None]
     if not given:
         return {GPU: gpus} if gpus else {}
+    if part := _part_in(options.get("resources") or ()):
+        raise ValueError(_shares_part(given[0], part))
     amounts: dict[str, float] = {}
     if options.get("gpu_memory") is not None:
         amounts = _with_memory(options, gpus)
@@ -129,8 +131,9 @@ def lacking_text(lacking: Mapping[str, float], largest: Mapping[str, float], whe
     """
     if MPS in lacking:
         return NO_MPS
-    asks = ", ".join(amount_text(*one) for one in lacking.items())
-    has = ", ".join(amount_text(name, largest[name]) for name in lacking)
+    named = [name for name in lacking if name != CARDS or len(lacking) == 1]  # CARDS repeats GPU
+    asks = ", ".join(amount_text(name, lacking[name]) for name in named)
+    has = ", ".join(amount_text(name, largest[name]) for name in named)
     return f"it asks for {asks} and {where} has {has}"
 
 
@@ -169,9 +172,26 @@ def with_devices_of_profiles(amounts: Mapping[str, float]) -> dict[str, float]:
             f"parts of one profile can be asked for, not of {', '.join(sorted(parts))}"
         )
     ((name, count),) = parts.items()
-    if count != int(count) or amounts.get(GPU, count) != count or MEMORY in amounts:
-        raise ValueError(f"{name} is a whole number of parts, and no other GPUs go with them")
+    if count != int(count):
+        raise ValueError(f"{name} is a whole number of parts, not {count:g}")
+    if MEMORY in amounts:
+        raise ValueError(_shares_part(MEMORY, name))
+    if amounts.get(GPU, count) != count:
+        raise ValueError(f"other GPUs do not go with {name}: ask for one kind of GPU")
     return {**amounts, GPU: count}
+
+
+def profiles_in(names: Iterable[str]) -> list[str]:
+    """Return those of the names that count parts of split GPUs (MIG), sorted."""
+    return sorted(name for name in names if name.startswith(PROFILE))
+
+
+def _part_in(names: Iterable[str]) -> str:
+    return next(iter(profiles_in(names)), "")
+
+
+def _shares_part(option: str, part: str) -> str:
+    return f"{option} does not go with {part}: parts of split GPUs (MIG) are given whole"
 
 
 def _with_memory(options: Mapping[str, Any], gpus: float) -> dict[str, float]:
@@ -214,28 +234,44 @@ def with_foreign_terms(
     if unread := [
         n for n in amounts if n.startswith(_VGPU) and n not in (_VGPU_MEMORY, _VGPU_NUMBER)
     ]:
-        raise ValueError(f"{unread[0]} cannot be held here; ask for {_VGPU_MEMORY} (MiB)")
+        raise ValueError(f"{unread[0]} is not supported here; ask for {_VGPU_MEMORY} (MiB)")
     options: dict[str, Any] = {}
     if len(found) < len(amounts):
-        options["num_gpus"] = amounts.get(_VGPU_NUMBER) or 1
+        options["num_gpus"] = _whole(_VGPU_NUMBER, amounts.get(_VGPU_NUMBER) or 1)
         if memory := amounts.get(_VGPU_MEMORY):
             options["gpu_memory"] = int(memory * _MIB)
     elif not annotations.keys().isdisjoint((_KAI_MEMORY, _KAI_SHARE)):
-        count = _number(annotations, _KAI_COUNT, 1)
+        count = _whole(_KAI_COUNT, _number(annotations, _KAI_COUNT, 1))
         options["num_gpus"] = count
         if _KAI_MEMORY in annotations and _KAI_SHARE in annotations:
             raise ValueError(f"{_KAI_MEMORY} and {_KAI_SHARE} both say how much of a GPU")
         if _KAI_MEMORY in annotations:
             options["gpu_memory"] = int(_number(annotations, _KAI_MEMORY) * _MIB)
         elif count != 1:
-            raise ValueError(f"{_KAI_SHARE} of {count:g} GPUs cannot be held; use {_KAI_MEMORY}")
+            raise ValueError(
+                f"{_KAI_SHARE} is a share of one GPU here, not of {count:g}; for several GPUs ask "
+                f"for {_KAI_MEMORY}"
+            )
         else:
-            options["num_gpus"] = _number(annotations, _KAI_SHARE)
+            share = options["num_gpus"] = _number(annotations, _KAI_SHARE)
+            if share >= 1:
+                raise ValueError(
+                    f"{_KAI_SHARE} is a share below 1, not {annotations[_KAI_SHARE]!r}; ask for "
+                    "whole GPUs by nvidia.com/gpu"
+                )
+    elif _KAI_COUNT in annotations:
+        raise ValueError(f"{_KAI_COUNT} needs {_KAI_MEMORY} or {_KAI_SHARE}")
     if not options:
         return with_devices_of_profiles(found)
     if GPU in found:
         raise ValueError("whole GPUs and memory of GPUs do not go together in one member")
-    return found | sharing_amounts(options)
+    return with_devices_of_profiles(found | sharing_amounts(options))
+
+
+def _whole(name: str, count: float) -> float:
+    if count != int(count):
+        raise ValueError(f"{name} is a whole number, not {count:g}")
+    return count
 
 
 def _number(annotations: Mapping[str, str], name: str, otherwise: float | None = None) -> float:

@@ -213,7 +213,8 @@ def _with_terms(bundles: Any) -> Any:
         if isinstance(bundle, dict) and not bundle.keys().isdisjoint(OPTIONS):
             options = {name: bundle[name] for name in OPTIONS if name in bundle}
             rest = {name: bundle[name] for name in bundle if name not in (*OPTIONS, GPU)}
-            bundle = rest | sharing_amounts({**options, "num_gpus": bundle.get(GPU, 0)})
+            options |= {"num_gpus": bundle.get(GPU, 0), "resources": rest}
+            bundle = rest | sharing_amounts(options)
         found.append(bundle)
     return found
 

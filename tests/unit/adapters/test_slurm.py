@@ -8,6 +8,7 @@ from phalanx.adapters.slurm import formats, options
 from phalanx.adapters.slurm.accounting_columns import SACCT_FIELDS
 from phalanx.adapters.slurm.commands.hostlists import expanded
 from phalanx.adapters.slurm.commands.reservations import pairs_of, reservation_fields
+from phalanx.adapters.slurm.nodes import choice_of
 from phalanx.adapters.slurm.options import OptionError
 from phalanx.adapters.slurm.queue_columns import SQUEUE_LETTERS
 from phalanx.adapters.slurm.request import (
@@ -76,6 +77,8 @@ def test_what_is_asked_for_becomes_members(words, members, each, cpus, gpus, mem
         ("--gres=fpga:1", "only gpu"),
         ("--gres=shard:x", "it takes shard:N"),
         ("--gres=mps:100", "below 100"),
+        ("--gres=gpu:0.5", "^--gres=gpu:0.5: "),
+        ("--gres=gpu:1g.10gb:1 --gpus=2g.20gb:1", "GPUs of one type"),
         ("--gres=gpu:a100:1 --gpus=h100:1", "GPUs of one type"),
         ("--nice=x", "--nice=x: it takes a whole number"),
         ("--begin=4pm", "begin='4pm'"),
@@ -88,6 +91,25 @@ def test_what_is_not_there_is_refused_by_name(words, why) -> None:
     with pytest.raises(OptionError, match=why):
         asked = read_options("sbatch", options.BATCH, words.split())[0]
         job_spec(1, asked, shape_of(asked), ("true",), ("sleep",), {})
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        ("--gres=gpu:1g.10gb:2", 2),
+        ("--gres=gpu:mig-1g.10gb", 1),
+        ("--gpus-per-task=1g.10gb:1 -N 1 -n 2", 2),
+        ("-N 2 --gpus=mig-1g.10gb:4", 2),
+        ("--gpus-per-node=1g.10gb:3", 3),
+    ],
+)
+def test_a_type_that_is_a_profile_asks_for_parts_of_split_gpus(words: str, parts: int) -> None:
+    asked = read_options("sbatch", options.BATCH, words.split())[0]
+    spec = job_spec(1, asked, shape_of(asked), ("true",), ("sleep",), {})
+    for group in spec.groups:
+        needs = {"nvidia.com/mig-1g.10gb": parts, "GPU": parts}
+        assert needs.items() <= group.template.needs.items()
+    assert choice_of(asked, {}) == [], "no label of a node is asked for"
 
 
 def test_arrays_and_dependencies_are_those_of_run() -> None:

@@ -154,6 +154,10 @@ NO: dict[str, tuple[dict[str, Any], str, str]] = {
             "it asks for 90.0 GiB of gpu_memory and the largest node has 80.0 GiB of gpu_memory",
         ),
         (
+            {"GPU": 3, "gpu_cards": 3, "gpu_memory": 50 * 2**30},
+            "it asks for 3 GPU and the largest node has 2 GPU",
+        ),
+        (
             {"GPU": 0.5, "gpu_mps": 1},
             "no node can share GPUs by MPS: that takes nvidia-cuda-mps-control, and jobs that run "
             "as the node's user and not as their submitters",

@@ -67,6 +67,14 @@ def test_options_as_amounts(options: dict[str, Any], amounts: dict[str, float]) 
         ({"gpu_memory": "1GiB", "gpu_compute": 0.3}, "needs gpu_share='mps'"),
         ({"gpu_memory": "1GiB", "gpu_share": "mps", "gpu_compute": 2}, "at most 1"),
         ({"resources": {"gpu_memory": 5}}, "use the option gpu_memory"),
+        (
+            {"resources": {"nvidia.com/mig-1g.10gb": 1}, "gpu_share": "mps"},
+            "gpu_share does not go with nvidia.com/mig-1g.10gb: parts of split GPUs",
+        ),
+        (
+            {"resources": {"nvidia.com/mig-1g.10gb": 1}, "gpu_memory": "1GiB"},
+            "gpu_memory does not go with nvidia.com/mig-1g.10gb: parts of split GPUs",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused_at_the_call(
@@ -106,12 +114,39 @@ def test_terms_of_manifests(
 @pytest.mark.parametrize(
     ("amounts", "annotations", "why"),
     [
-        ({"volcano.sh/vgpu-cores": 50, "volcano.sh/vgpu-number": 1}, {}, "cannot be held"),
+        (
+            {"volcano.sh/vgpu-cores": 50, "volcano.sh/vgpu-number": 1},
+            {},
+            "is not supported here; ask for vol",
+        ),
+        ({"volcano.sh/vgpu-number": 0.5}, {}, "vgpu-number is a whole number, not 0.5"),
         ({}, {"gpu-memory": "much"}, "is a number above 0, not 'much'"),
         ({}, {"gpu-memory": "1", "gpu-fraction": "0.5"}, "both say"),
-        ({}, {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"}, "cannot be held"),
+        (
+            {},
+            {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"},
+            "gpu-fraction is a share of one GPU here, not of 2; for several GPUs ask for gpu-mem",
+        ),
+        ({}, {"gpu-fraction": "2"}, "gpu-fraction is a share below 1, not '2'; ask for whole GPUs"),
+        ({}, {"gpu-fraction-num-devices": "2"}, "needs gpu-memory or gpu-fraction"),
+        (
+            {},
+            {"gpu-memory": "1", "gpu-fraction-num-devices": "1.5"},
+            "gpu-fraction-num-devices is a whole number, not 1.5",
+        ),
         ({"GPU": 1}, {"gpu-memory": "1024"}, "do not go together"),
-        ({"nvidia.com/mig-1g.10gb": 1, "GPU": 2}, {}, "no other GPUs"),
+        ({"nvidia.com/mig-1g.10gb": 1, "GPU": 2}, {}, "other GPUs do not go with"),
+        ({"nvidia.com/mig-1g.10gb": 1.5}, {}, "is a whole number of parts, not 1.5"),
+        (
+            {"nvidia.com/mig-1g.10gb": 1},
+            {"gpu-memory": "1024"},
+            "gpu_memory does not go with nvidia.com/mig-1g.10gb",
+        ),
+        (
+            {"nvidia.com/mig-1g.10gb": 1},
+            {"gpu-fraction": "0.5"},
+            "other GPUs do not go with nvidia.com/mig-1g.10gb",
+        ),
     ],
 )
 def test_terms_of_manifests_that_are_refused(

@@ -1,4 +1,4 @@
-"""What a node can offer, from its configuration."""
+"""The resources of a node, which follow from its configuration."""
 
 from __future__ import annotations
 

@@ -10,21 +10,31 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from phalanx.adapters.slurm.options import OptionError
+from phalanx.model.gpu_sharing import PROFILE
 
 HOSTNAME = "kubernetes.io/hostname"
 GPU_TYPE = "ray.io/accelerator-type"
 _FEATURE = re.compile(r"([A-Za-z0-9_./-]{1,100})(?:=([A-Za-z0-9_.-]{1,63}))?")
 _PERCENT = 100
 _MOST_SHARDS = 10_000
-_TYPED = re.compile(r"(?:([A-Za-z][A-Za-z0-9_.-]*):)?([0-9]{1,7})")
+_PROFILE = r"(?:mig-)?([0-9]g\.[0-9]{1,4}gb(?:\.me)?)"
+_TYPED = re.compile(rf"(?:({_PROFILE}|[A-Za-z][A-Za-z0-9_.-]*):)?([0-9]{{1,7}})")
 
 
 def typed_count(option: str, given: str) -> tuple[str, int]:
     """Return the type ("": any) and the number of `--gpus=TYPE:N`. Raises OptionError."""
-    match = _TYPED.fullmatch(given)
+    return _typed(given, f"--{option}={given}: it takes N or TYPE:N, such as a100:2")
+
+
+def _typed(count: str, trouble: str) -> tuple[str, int]:
+    """Return the type and the number of `TYPE:N` or `N`. A type that is a profile of split GPUs
+    (MIG) has its name among resources.
+    """
+    match = _TYPED.fullmatch(count)
     if match is None:
-        raise OptionError(f"--{option}={given}: it takes N or TYPE:N, such as a100:2")
-    return match.group(1) or "", int(match.group(2))
+        raise OptionError(trouble)
+    kind, profile, number = match.groups()
+    return PROFILE + profile if profile else kind or "", int(number)
 
 
 def gres_count(given: str) -> tuple[str, int]:
@@ -36,7 +46,8 @@ def gres_count(given: str) -> tuple[str, int]:
         raise OptionError(f"--gres={given}: only gpu[:TYPE][:N], shard:N and mps:N are supported")
     if rest and not rest[-1].isdecimal():
         rest.append("1")
-    return typed_count("gres", ":".join(rest) or "1")
+    trouble = f"--gres={given}: it takes gpu:N or gpu:TYPE:N, such as gpu:a100:2"
+    return _typed(":".join(rest) or "1", trouble)
 
 
 def shared_gpu(given: str) -> dict[str, Any]:
@@ -55,6 +66,16 @@ def shared_gpu(given: str) -> dict[str, Any]:
     if int(count) >= _PERCENT:
         raise OptionError(f"--gres={given}: below 100, the percent of one GPU; use gpu:N for more")
     return {"num_gpus": int(count) / _PERCENT, "gpu_share": "mps"}
+
+
+def gpu_fields(asked: Mapping[str, str], gpus: float) -> dict[str, Any]:
+    """Return the fields of a job that has this number of GPUs, or shares one. Raises
+    OptionError.
+    """
+    if shared := shared_gpu(asked.get("gres", "")):
+        return shared
+    kind = gpu_type_of(asked)
+    return {"resources": {kind: gpus}} if kind.startswith(PROFILE) else {"num_gpus": gpus}
 
 
 def gpu_type_of(asked: Mapping[str, str]) -> str:
@@ -86,7 +107,8 @@ def choice_of(asked: Mapping[str, str], hosts: Mapping[str, str]) -> list[dict[s
         if option in asked:
             names = [hosts.get(one, one) for one in asked[option].split(",") if one]
             shared.append(_term(HOSTNAME, operator, names))
-    if kind := gpu_type_of(asked):
+    kind = gpu_type_of(asked)
+    if kind and not kind.startswith(PROFILE):
         shared.append(_term(GPU_TYPE, "In", sorted({kind, kind.upper(), kind.lower()})))
     groups = [_features(part) for part in asked["constraint"].split("|")] if (
         "constraint" in asked

@@ -144,8 +144,9 @@ RESOURCES: Final = (
     Option("gpus-per-task"),
     Option(
         "gres",
-        note="gpu[:TYPE][:N], where TYPE is the value of the label ray.io/accelerator-type; "
-        "shard:N for N GiB of a GPU's memory; mps:N for N percent of a GPU",
+        note="gpu[:TYPE][:N], where TYPE is the value of the label ray.io/accelerator-type or a "
+        "profile of split GPUs (1g.10gb); shard:N for N GiB of a GPU's memory; mps:N for N percent "
+        "of a GPU",
     ),
     flag("hold", "H"),
     Option("job-name", "J"),

@@ -16,7 +16,7 @@ import msgspec
 
 from phalanx.adapters.slurm.arrays import after_of, array_of, array_variables
 from phalanx.adapters.slurm.marks import CLUSTER, NOTE, check_words
-from phalanx.adapters.slurm.nodes import choice_of, gres_count, shared_gpu, typed_count
+from phalanx.adapters.slurm.nodes import choice_of, gpu_fields, gres_count, shared_gpu, typed_count
 from phalanx.adapters.slurm.options import OptionError
 from phalanx.adapters.slurm.times import slurm_length, slurm_moment
 from phalanx.api.directories import current_directory
@@ -223,7 +223,7 @@ def job_spec(
             queue=queue,
             priority=_priority(asked),
             num_cpus=shape.cpus,
-            **(shared_gpu(asked.get("gres", "")) or {"num_gpus": shape.gpus}),
+            **gpu_fields(asked, shape.gpus),
             memory=shape.memory_bytes,
             memory_limit=shape.memory_limit_bytes,
             env={**variables, **job_variables(number, asked, shape, queue)},

@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from phalanx.errors import GangInfeasibleError
 from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.nodes.record import NodeTotals
-from phalanx.model.gpu_sharing import CARDS, GPU, MEMORY, MPS, NO_MPS, TERMS, few_cards_text
+from phalanx.model.gpu_sharing import (
+    CARDS,
+    GPU,
+    LIMIT,
+    MEMORY,
+    MPS,
+    NO_MPS,
+    TERMS,
+    few_cards_text,
+    profiles_in,
+)
 from phalanx.model.ids import GangId
 from phalanx.model.jobs.spec import MAX_REPLICAS
 from phalanx.model.jobs.topology import NetworkTopology
@@ -220,6 +230,15 @@ def why_none(member: Amounts, nodes: Sequence[Amounts]) -> str:
         if cards:
             return cards
         return f"no single node has {amounts_text(member)} together"
+    if missing := [name for name in profiles_in(lacking) if not largest[name]]:
+        parts = profiles_in({name for node in nodes for name, count in node.items() if count})
+        only = f"the split GPUs (MIG) have only {', '.join(parts)}"
+        why = only if parts else "no GPU is split (MIG)"
+        return f"a member asks for {', '.join(missing)}, and {why}"
+    if lacking.keys() <= {MEMORY, LIMIT}:
+        name = MEMORY if MEMORY in lacking else LIMIT
+        asks, has = (f"{round(one / 2**30, 2):g} GiB" for one in (lacking[name], largest[name]))
+        return f"a member asks for {asks} of {name} on each GPU, and the largest GPU has {has}"
     has = amounts_text({name: largest[name] for name in lacking})
     asks = amounts_text(lacking)
     return f"a member asks for {asks}, and the largest node has {has}"
@@ -241,8 +260,11 @@ def _card_sizes(totals: Amounts) -> list[int]:
 
 
 def amounts_text(amounts: Amounts) -> str:
-    """Return amounts in words, such as "2 CPU, 1.5 GiB memory"."""
+    """Return amounts in words, such as "2 CPU, 1.5 GiB memory". The number of cards is left out
+    beside the same number of GPUs.
+    """
     return ", ".join(
         f"{round(amount / 2**30, 2):g} GiB {name}" if name in BYTES else f"{amount:g} {name}"
         for name, amount in amounts.items()
+        if name != CARDS or GPU not in amounts
     )

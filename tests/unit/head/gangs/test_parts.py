@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from phalanx.errors import GangInfeasibleError
 from phalanx.head.gangs.cycle_window import WINDOW, CycleWindow
-from phalanx.head.gangs.feasibility import most_members, why_none
+from phalanx.head.gangs.feasibility import check_side_by_side, most_members, why_none
 from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.gang_registry import one_of_each_name
 from phalanx.head.gangs.member_states import DONE, HELD, WAITING
@@ -53,10 +54,37 @@ def test_members_that_ask_for_memory_of_gpus_are_counted_card_by_card():
     assert most_members([asks] * 9, nodes) == 5
     assert most_members([asks] * 9, nodes, {"GPU": 1}) == 5, "a limit of GPUs is counted later"
     assert why_none({**asks, "gpu_memory": 90 * gib}, nodes) == (
-        "a member asks for 90 GiB gpu_memory, and the largest node has 80 GiB gpu_memory"
+        "a member asks for 90 GiB of gpu_memory on each GPU, and the largest GPU has 80 GiB"
     )
     assert "nvidia-cuda-mps-control" in why_none({**asks, "gpu_mps": 1}, nodes)
     assert "no node knows the memory" in why_none(asks, [{"GPU": 1}])
+    nodes = [{**node, "gpu_memory_limit": node["gpu_memory"]} for node in nodes]
+    assert why_none({**asks, "gpu_memory_limit": 90 * gib}, nodes) == (
+        "a member asks for 90 GiB of gpu_memory_limit on each GPU, and the largest GPU has 80 GiB"
+    )
+    assert why_none({**asks, "GPU": 3, "gpu_cards": 3}, nodes) == (
+        "a member asks for 3 GPU, and the largest node has 2 GPU"
+    )
+    with pytest.raises(GangInfeasibleError) as refused:
+        check_side_by_side("job a", "default", [{**asks, "gpu_memory": 50 * gib}] * 9, {}, [nodes])
+    assert "each asks for 1 GPU, 50 GiB gpu_memory, and its 2 nodes" in str(refused.value)
+
+
+def test_parts_of_split_gpus_that_no_node_has():
+    asks = {"GPU": 1, "nvidia.com/mig-1g.10gb": 1}
+    assert why_none(asks, [{"GPU": 1}]) == (
+        "a member asks for nvidia.com/mig-1g.10gb, and no GPU is split (MIG)"
+    )
+    split = {"GPU": 5, "nvidia.com/mig-2g.20gb": 3, "nvidia.com/mig-3g.40gb": 2}
+    assert why_none(asks, [{"GPU": 1}, split]) == (
+        "a member asks for nvidia.com/mig-1g.10gb, and the split GPUs (MIG) have only "
+        "nvidia.com/mig-2g.20gb, nvidia.com/mig-3g.40gb"
+    )
+    many = {"GPU": 4, "nvidia.com/mig-2g.20gb": 4}
+    assert why_none(many, [split]) == (
+        "a member asks for 4 nvidia.com/mig-2g.20gb, and the largest node has 3 "
+        "nvidia.com/mig-2g.20gb"
+    )
 
 
 def test_why_no_node_holds_a_member():
