@@ -145,12 +145,15 @@ def equal_nodes(
     Nodes are equal if they have the same kind, the same number of cards, and equal tasks in the
     same order. `of_class`: the class of each task, by node; those of node n begin at `starts[n]`.
     """
+    sizes = np.diff(starts)
     marks = np.array([hash((index,)) for index in range(int(of_class.max(initial=0)) + 1)])
-    sums = np.concatenate(([0], marks[of_class].cumsum()))
+    # A task counts by its rank on its node, so that another order has another sum.
+    by_rank = np.array([hash((rank, 2)) for rank in range(int(sizes.max(initial=0)))], np.int64)
+    ranks = np.arange(len(of_class)) - starts[:-1].repeat(sizes)
+    sums = np.concatenate(([0], (marks[of_class] * by_rank[ranks]).cumsum()))
     keys = sums[starts[1:]] - sums[starts[:-1]] + counts * hash((0, 1)) + kinds * hash((1, 0))
     _, first, group_of = np.unique(keys, return_index=True, return_inverse=True)
     alike = first[group_of]
-    sizes = np.diff(starts)
     is_equal = (kinds == kinds[alike]) & (counts == counts[alike]) & (sizes == sizes[alike])
     if is_equal.all():
         moved = (starts[alike] - starts[:-1]).repeat(sizes)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from phalanx.model.gpu_sharing import sharing_amounts
@@ -70,6 +70,7 @@ NODES = st.lists(
 )
 
 
+@example(nodes=[(0, 0, []), (0, 0, []), (0, 1, [0, 1]), (0, 1, [1, 0])], is_by_chance=False)
 @given(nodes=NODES, is_by_chance=st.booleans())
 def test_nodes_of_a_group_have_equal_cards_and_tasks(
     nodes: list[tuple[int, int, list[int]]], is_by_chance: bool
