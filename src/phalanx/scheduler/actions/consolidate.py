@@ -8,14 +8,16 @@ priority move first, and then those that lose the least work.
 A move makes no work wait longer than the plan says. A moved podgroup has a place again as soon as
 it has left the old one. It has no higher priority than the podgroup for which it moves, and it does
 not move again for the time `settle`. Podgroups that are entitled to their places stay where they
-are. Where places are promised to waiting work, the starving podgroup must end before the moved ones
-would have ended, and no quota may count for it, because promises rely on both.
+are. Tasks that get places on shared cards of one node request the same, because the node may give
+them the cards in any order. Where places are promised to waiting work, the starving podgroup must
+end before the moved ones would have ended, and no quota may count for it, because promises rely on
+both.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -30,7 +32,7 @@ from phalanx.scheduler.cycle.jobs import Job
 from phalanx.scheduler.cycle.move_terms import move_terms
 from phalanx.scheduler.cycle.plan import MovedJob, Moves
 from phalanx.scheduler.cycle.session import Session
-from phalanx.scheduler.cycle.statement import Move, Statement
+from phalanx.scheduler.cycle.statement import Arrival, Hold, Move, Statement
 
 NAME = "consolidate"
 _TRIED = 32
@@ -105,6 +107,8 @@ class Consolidation:
         self._movers = [mover for mover in movers if mover is not None]
         self._moved: set[int] = set()
         """The podgroups that this cycle moves."""
+        self._statements: list[Statement] = []
+        """The statements that are being made, whose moves are not in the plan yet."""
 
     @property
     def has_movers(self) -> bool:
@@ -137,6 +141,7 @@ class Consolidation:
         """
         session = self._session
         statement = Statement(session)
+        self._statements = [statement]
         movers = [mover for mover in self._movers if self._may_move_for(mover, job)]
         moved: list[_Mover] = []
         for t in needed_first(session, job, session.pending(job)):
@@ -243,6 +248,9 @@ class Consolidation:
             return False
         ask = session.placer.ask(t)
         fits = session.placer.answers(ask).open
+        if fits.any() and (closed := self._closed_to(t)):
+            fits = fits.copy()
+            fits[closed] = False
         if fits.any():
             statement.pipeline(t, session.placer.best(ask, fits))
             return True
@@ -308,6 +316,7 @@ class Consolidation:
         session = self._session
         ask = session.placer.ask(t)
         trial = Statement(session)
+        self._statements.append(trial)
         chosen: list[_Mover] = []
         count = sum(len(mover.tasks) for mover in moved)
         lost_s = sum(mover.lost_s + mover.restart_s for mover in moved)
@@ -321,7 +330,9 @@ class Consolidation:
                 chosen.append(mover)
                 count, lost_s = count + len(mover.tasks), lost_s + more_s
         is_clear = session.placer.fits(t, node) and session.placer.passes_now(ask, node)
+        is_clear = is_clear and node not in self._closed_to(t)
         moves = trial.save()
+        self._statements.pop()
         if not is_clear:
             return None
         highest = max((mover.job.priority for mover in chosen), default=0)
@@ -354,6 +365,7 @@ class Consolidation:
         good = answers.room.copy()
         good[cluster.node_of[v]] |= answers.open[cluster.node_of[v]]
         good[away_from] = False
+        good[self._closed_to(v)] = False
         nodes = np.flatnonzero(good)
         if len(nodes) == 0:
             return -1
@@ -361,6 +373,32 @@ class Consolidation:
         capacity = np.maximum(cluster.capacity[nodes][:, asked], 1)
         spare = (cluster.future[nodes][:, asked] / capacity).sum(axis=1)
         return int(nodes[np.argmin(spare)])
+
+    # -- shared cards ----------------------------------------------------------------------------
+
+    def _closed_to(self, t: int) -> list[int]:
+        """Return the nodes where other tasks have homes or promised places, from which the task
+        differs in its request for cards, if cards are shared. The node chooses the cards when a
+        task starts. In another order of starts, the last task might find no card with room.
+        """
+        shape_of = self._session.cluster.eq_class
+        mine = shape_of[t].shape
+        return [
+            node
+            for v, node in self._planned()
+            if (mine.shares_cards or shape_of[v].shape.shares_cards)
+            and mine.cards != shape_of[v].shape.cards
+        ]
+
+    def _planned(self) -> Iterator[tuple[int, int]]:
+        """Yield the tasks with homes or promised places, and their nodes."""
+        yield from self._session.homes.items()
+        for statement in self._statements:
+            for move in statement.moves:
+                if isinstance(move, Hold):
+                    yield move.task, move.node
+                elif isinstance(move, Arrival):
+                    yield from zip(move.tasks, move.nodes, strict=True)
 
 
 def _seconds(written: object, default: float) -> float:

@@ -11,11 +11,15 @@ from typing import Any
 
 import msgspec
 
+from phalanx.model.gpu_sharing import MEMORY, MPS, TERMS
 from phalanx.model.jobs.topology import NetworkTopology as NetworkTopology  # noqa: PLC0414 -- read from here
 from phalanx.scheduler.cycle.config import Configuration
 
 Labels = tuple[tuple[str, str], ...]
 Amounts = tuple[tuple[str, float], ...]
+
+GPUS = frozenset({"nvidia.com/gpu", "gpu"})
+"""The names of whole GPUs and of parts of one."""
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -116,6 +120,19 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ports: tuple[int, ...] = ()
     revocable_zone: str = ""
     annotations: Labels = ()
+
+    @property
+    def shares_cards(self) -> bool:
+        """Whether the shape requests a part of a GPU, GPU memory, or a mode of sharing."""
+        return any(
+            name in (MEMORY, MPS) or (name in GPUS and amount % 1 != 0)
+            for name, amount in self.request
+        )
+
+    @property
+    def cards(self) -> Amounts:
+        """The part of the request that concerns GPUs."""
+        return tuple(one for one in self.request if one[0] in GPUS or one[0] in TERMS)
 
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):

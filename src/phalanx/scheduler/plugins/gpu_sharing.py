@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from phalanx.model.gpu_sharing import BY_MPS, GPU, MEMORY, MPS, PROFILE
+from phalanx.model.gpu_sharing import BY_MPS, GPU, MEMORY, PROFILE
 from phalanx.scheduler.cycle import jobs as j
 from phalanx.scheduler.cycle.accepted import Accepted
 from phalanx.scheduler.cycle.amounts import Counts, Flags
@@ -50,7 +50,7 @@ class GpuSharing:
 
     def open(self, session: Session) -> None:
         cluster = self._cluster = session.cluster
-        if not any(_is_special(k) for k in cluster.eq_classes):
+        if not any(k.shape.shares_cards for k in cluster.eq_classes):
             return
         self._gpu = cluster.dims.index.get(GPUS, -1)
         if self._gpu < 0:
@@ -187,13 +187,6 @@ class GpuSharing:
                 at[node] = states.give_back(state, self._takens[self._group_of[node]][place])
             elif (taken := held.pop(t, None)) is not None:
                 at[node] = states.give_back(state, taken)
-
-
-def _is_special(eq_class: EquivalenceClass) -> bool:
-    return any(
-        name in (MEMORY, MPS) or (name in (GPUS, "gpu") and amount % 1 != 0)
-        for name, amount in eq_class.shape.request
-    )
 
 
 def _kinds(nodes: Sequence[NodeSpec]) -> tuple[list[tuple[int, Cards]], Counts]:

@@ -28,6 +28,15 @@ def test_plans_of_moves_come_true(first: int) -> None:
     assert seated
 
 
+def test_unequal_parts_of_cards_are_not_promised_on_one_node() -> None:
+    """In this history they were, and the smaller one took the card that the larger one needed.
+    Each step checks that homes are kept.
+    """
+    history = History(10056)
+    for _ in range(STEPS):
+        history.step()
+
+
 SCATTERED = """
 use ACTIONS | priority, gang | gpu-sharing, predicates, binpack
 case x
