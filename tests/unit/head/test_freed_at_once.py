@@ -5,6 +5,7 @@ of requests would make the collector walk over all of them.
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def group(number: int) -> bytes:
     ids=lambda one: type(one).__name__,
 )
 def test_an_answered_request_leaves_nothing_to_the_collector(place, request_) -> None:
-    def ask(token: int, request: Request[object]) -> None:
+    def ask(token: int, request: Request[Any]) -> None:
         body = encode_request(request)
         place.control.on_message(PREFIX, ForwardedAsk(token, DRIVER, request.kind, body, OWNER))
 
