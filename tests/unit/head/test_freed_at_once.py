@@ -8,14 +8,16 @@ import gc
 from typing import Any
 
 import pytest
+from tests.principals import OWNER
 
 from phalanx.model.garbage import uncollected
+from phalanx.model.ids import GroupId
 from phalanx.protocol.cluster_messages import ForwardedAsk
 from phalanx.protocol.requests.groups import CreateGroup, RemoveGroup
 from phalanx.protocol.requests.jobs import ListJobs
 from phalanx.protocol.requests.request import Asker, Request, encode_request
 
-from .test_full_store import DRIVER, OWNER, PREFIX, Place
+from .test_full_store import DRIVER, PREFIX, Place
 
 
 @pytest.fixture
@@ -25,8 +27,8 @@ def place() -> Place:
     return made
 
 
-def group(number: int) -> bytes:
-    return DRIVER[:12] + number.to_bytes(4, "big")
+def group(number: int) -> GroupId:
+    return GroupId(DRIVER[:12] + number.to_bytes(4, "big"))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,9 @@ def group(number: int) -> bytes:
 def test_an_answered_request_leaves_nothing_to_the_collector(place, request_) -> None:
     def ask(token: int, request: Request[Any]) -> None:
         body = encode_request(request)
-        place.control.on_message(PREFIX, ForwardedAsk(token, DRIVER, request.kind, body, OWNER))
+        place.control.on_message(
+            PREFIX, ForwardedAsk(token, DRIVER, request.kind, body, principal=OWNER)
+        )
 
     ask(1, ListJobs())
     gc.collect()
