@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json as json_module
 import os
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from phalanx.cli.common_options import Json
 from phalanx.cli.options import Argument, Group
 from phalanx.cli.reach import NOT_FOUND, USAGE, fail
-from phalanx.cli.table import echo, say, table
+from phalanx.cli.table import echo, in_lines, say, table
 
 app = Group(name="config", help="Check, show and explain the configuration.")
 
@@ -31,7 +32,7 @@ def check(
     sources = [read_file(file)] if file else read_sources(os.environ)
     faults = [fault for source in sources for fault in source.faults]
     for fault in faults:
-        say(str(fault), err=True)
+        say(in_lines(str(fault)), err=True)
     if faults:
         fail("1 fault." if len(faults) == 1 else f"{len(faults)} faults.", USAGE)
     for source in sources:
@@ -42,7 +43,7 @@ def check(
 @app.command()
 def show(json: Json = False) -> None:
     """Show the value of each key, and the source of the value."""
-    from phalanx.cli.configuration.keys import TABLES, keys, shown
+    from phalanx.cli.configuration.keys import TABLES, keys
     from phalanx.cli.configuration.sources import read_sources, settle
 
     sources = read_sources(os.environ)
@@ -64,8 +65,7 @@ def show(json: Json = False) -> None:
         values = [{"key": path, "value": _plain(value), "from": by} for path, value, by in rows]
         echo(json_module.dumps({"format": FORMAT, "values": values}, indent=1))
     else:
-        cells = [[path, "-" if _is_unset(value) else shown(value), by] for path, value, by in rows]
-        say(table(("KEY", "VALUE", "FROM"), cells))
+        say(values_text(rows))
 
 
 @app.command()
@@ -82,8 +82,8 @@ def explain(
         fail(str(error), NOT_FOUND)
     sources = read_sources(os.environ)
     default = "-" if _is_unset(found.default) else shown(found.default)
+    say(in_lines(f"{found.path}: {found.help}"))
     say(
-        f"{found.path}: {found.help}\n"
         f"  form      {found.form}\n"
         f"  default   {default}\n"
         f"  option    phalanx {found.table} {found.option}\n"
@@ -96,6 +96,14 @@ def explain(
     for setting in all_settings(found, sources):
         holds = "holds" if setting == held else "does not hold"
         say(f"  {holds}: {shown(setting.value)} from {setting.source}")
+
+
+def values_text(rows: Iterable[tuple[str, Any, str]]) -> str:
+    """Return a table of keys with their values and sources. Long values are cut on a terminal."""
+    from phalanx.cli.configuration.keys import shown
+
+    cells = [[path, "-" if _is_unset(value) else shown(value), by] for path, value, by in rows]
+    return table(("KEY", "VALUE", "FROM"), cells, texts=("VALUE",))
 
 
 def _is_unset(value: Any) -> bool:

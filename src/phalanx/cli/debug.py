@@ -5,7 +5,8 @@ from __future__ import annotations
 import json as json_module
 import sys
 import time
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -14,6 +15,9 @@ from phalanx.cli.options import Argument
 from phalanx.cli.reach import NOT_FOUND, fail
 from phalanx.cli.table import echo, say, table
 from phalanx.model.readable import duration
+
+if TYPE_CHECKING:
+    from phalanx.runtime.os.debugging import Breakpoint
 
 FORMAT = "phalanx-debug/1"
 
@@ -37,12 +41,7 @@ def debug(
             rows = msgspec.to_builtins(found)
             echo(json_module.dumps({"format": FORMAT, "rows": rows}))
         elif found:
-            now = time.time()
-            rows = [
-                [str(row.pid), row.name, f"{row.file}:{row.line}", duration(now - row.since)]
-                for row in found
-            ]
-            say(table(("PID", "NAME", "WHERE", "FOR"), rows, right=("PID", "FOR")))
+            say(waiting_text(found, time.time()))
         else:
             say("None of your work waits at a breakpoint on this machine.", err=True)
         return
@@ -57,3 +56,12 @@ def debug(
         attach(row, sys.stdin.buffer, sys.stdout.buffer)
     except OSError as error:
         fail(f"process {pid} can no longer be reached: {error.strerror}", NOT_FOUND)
+
+
+def waiting_text(found: Sequence[Breakpoint], now: float) -> str:
+    """Return a table of the processes that wait at breakpoints."""
+    rows = [
+        [str(row.pid), row.name, duration(now - row.since), f"{row.file}:{row.line}"]
+        for row in found
+    ]
+    return table(("PID", "NAME", "FOR", "WHERE"), rows, ("PID", "FOR"))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json as json_module
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from phalanx.cli.common_options import Json
 from phalanx.cli.reach import FAILED
-from phalanx.cli.table import say, table
+from phalanx.cli.table import in_lines, say, table
+
+if TYPE_CHECKING:
+    from phalanx.observe.machine_checks import Check
 
 FORMAT = "phalanx-doctor/1"
 
@@ -37,9 +41,15 @@ def doctor(
         said = {"format": FORMAT, "checks": msgspec.to_builtins(found)}
         typer.echo(json_module.dumps(said, indent=1))
     else:
-        say(table(("OF", "STATE", "WHAT"), [[one.what, one.state, one.said] for one in found]))
-        for one in found:
-            if one.cure:
-                say(f"\n{one.what}: {one.cure}")
+        say(checks_text(found))
     if any(one.state == BAD for one in found):
         raise typer.Exit(FAILED)
+
+
+def checks_text(found: Sequence[Check]) -> str:
+    """Return a table of findings, then the remedies."""
+    lines = [table(("OF", "STATE", "WHAT"), [[one.what, one.state, one.said] for one in found])]
+    for one in found:
+        if one.cure:
+            lines += ["", in_lines(f"{one.what}: {one.cure}")]
+    return "\n".join(lines)

@@ -74,14 +74,16 @@ def wrapped(text: str, width: int, terminal: int) -> list[str]:
 
 
 def columns_that_fit(
-    columns: Sequence[Column], widths: Sequence[int], width: int, least_text: int = _LEAST_TEXT
+    columns: Sequence[Column], widths: Sequence[int], width: int, least_last: int = _LEAST_TEXT
 ) -> tuple[list[int], list[int]]:
     """Return the indices of the columns that a terminal of this width shows, and their widths.
-    `widths`: the width of each column's widest cell. `least_text`: the smallest width of a text.
+    `widths`: the width of each column's widest cell. `least_last`: the smallest width of a text in
+    the last column.
     """
+    least_texts = [*[_LEAST_TEXT] * (len(columns) - 1), least_last]
     least = [
         min(wide, least_text) if column.is_text else wide
-        for column, wide in zip(columns, widths, strict=True)
+        for column, wide, least_text in zip(columns, widths, least_texts, strict=True)
     ]
     shown = list(range(len(columns)))
 
@@ -142,8 +144,8 @@ def table_lines(
     cells_of_last = [safe(columns[-1].cell(row)) for row in rows]
     words = (width_of(word) for cell in cells_of_last for word in cell.split())
     longest = max((wide for wide in words if width is None or wide <= width), default=0)
-    least_text = max(longest, _LEAST_TEXT)
-    shown, heads, cells, room = _chosen(columns, names, rows, width, safe, least_text)
+    least_last = max(longest, _LEAST_TEXT)
+    shown, heads, cells, room = _chosen(columns, names, rows, width, safe, least_last)
     lines = []
     for row in cells:
         first, *others = [row[-1]] if width is None else wrapped(row[-1], room[-1], width)
@@ -159,7 +161,7 @@ def _chosen(
     rows: Sequence[Any],
     width: int | None,
     safe: Callable[[str], str],
-    least_text: int = _LEAST_TEXT,
+    least_last: int = _LEAST_TEXT,
 ) -> tuple[list[Column], list[str], list[list[str]], list[int]]:
     """Return the columns that are shown, with their heads, cells and widths."""
     cells = [[safe(column.cell(row)) for column in columns] for row in rows]
@@ -169,7 +171,7 @@ def _chosen(
     ]
     shown = list(range(len(columns)))
     if width is not None:
-        shown, widths = columns_that_fit(columns, widths, width, least_text)
+        shown, widths = columns_that_fit(columns, widths, width, least_last)
     return (
         [columns[one] for one in shown],
         [heads[one] for one in shown],

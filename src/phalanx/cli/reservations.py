@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, TypeVar
 
 from phalanx.cli.common_options import Address, Json, rows_json
@@ -15,7 +15,7 @@ from phalanx.cli.table import echo, say, table
 from phalanx.model.jobs.timing import Moment
 from phalanx.model.readable import amount
 from phalanx.model.reservations import Reservation
-from phalanx.model.rows.reservations import ReservationInfo
+from phalanx.model.rows.reservations import LicenseInfo, ReservationInfo
 from phalanx.protocol.requests.reservations import (
     DeleteReservation,
     ListLicenses,
@@ -181,6 +181,14 @@ def licenses(address: Address = None, json: Json = False) -> None:
     if not rows:
         say("There are no licenses; set their number with `phalanx set-license NAME COUNT`.")
         return
+    echo(licenses_text(rows))
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+def licenses_text(rows: Iterable[LicenseInfo]) -> str:
+    """Return a table of licenses with their holders."""
     cells = [
         (
             row.name,
@@ -192,10 +200,7 @@ def licenses(address: Address = None, json: Json = False) -> None:
         for row in rows
     ]
     head = ("NAME", "TOTAL", "HELD", "ASKED", "HELD BY")
-    echo(table(head, cells, right=("TOTAL", "HELD", "ASKED")))
-
-
-# ---- words ---------------------------------------------------------------------------------------
+    return table(head, cells, right=("TOTAL", "HELD", "ASKED"))
 
 
 def _when(row: ReservationInfo) -> str:

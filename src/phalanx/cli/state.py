@@ -376,21 +376,24 @@ def _cell(name: str, value: Any) -> str:
 def summary_text(kind: str, found: dict[str, Any]) -> str:
     """Return a summary as text."""
     groups: dict[str, Any] = found["summary"]
+    ranks = {}
     if kind == "objects":
-        head = ["CREATED", "OBJECTS", "MIB", "PROCESSES", "NODES", "STATES", "REFERENCES"]
+        head = ["OBJECTS", "MIB", "PROCESSES", "NODES", "STATES", "REFERENCES", "CREATED"]
         cells = [
             [
-                name,
                 str(one["total_objects"]),
                 f"{one['total_size_mb']:.1f}",
                 str(one["total_num_workers"]),
                 str(one["total_num_nodes"]),
                 _counted(one["task_state_counts"]),
                 _counted(one["ref_type_counts"]),
+                name,
             ]
             for name, one in groups.items()
         ]
-        text = f"{found['total_objects']} references, {found['total_size_mb']:.1f} MiB"
+        ranks = {"REFERENCES": 1, "STATES": 2, "NODES": 3, "PROCESSES": 4}
+        totals = {"references": found["total_objects"]}
+        text = f"{_total(totals)}, {found['total_size_mb']:.1f} MiB"
     else:
         head = ["NAME", "TYPE"] if kind == "tasks" else ["CLASS"]
         head += ["COUNT", "STATES"]
@@ -404,8 +407,16 @@ def summary_text(kind: str, found: dict[str, Any]) -> str:
             for name, one in groups.items()
         ]
         totals = {k.removeprefix("total_"): v for k, v in found.items() if k.startswith("total_")}
-        text = _counted({name.replace("_", " "): n for name, n in totals.items()})
-    return f"{text}\n\n{table(head, cells)}"
+        text = _total(totals)
+    right = ("OBJECTS", "MIB", "PROCESSES", "NODES", "COUNT")
+    return f"{text}\n\n{table(head, cells, right, ranks)}"
+
+
+def _total(counts: dict[str, int]) -> str:
+    names = {name: name.replace("_", " ") for name in counts}
+    return _counted(
+        {names[name].removesuffix("s") if n == 1 else names[name]: n for name, n in counts.items()}
+    )
 
 
 def _counted(counts: dict[Any, int]) -> str:

@@ -19,12 +19,14 @@ def table(
     rows: Sequence[Sequence[str]],
     right: Collection[str] = (),
     ranks: Mapping[str, int] | None = None,
+    texts: Collection[str] = (),
 ) -> str:
     """Return a table with one line for each row. In a narrow terminal, columns are left out, and
     the texts of the last column take several lines, of whole words. Names are never folded.
 
     `right`: names of the columns that are aligned to the right. `ranks`: when a narrow terminal
     leaves out a column (see `layout.Column`); a column without a rank is always shown.
+    `texts`: columns before the last whose texts may be cut.
     """
     from phalanx.cli.layout import Column, table_lines  # most commands print no table
 
@@ -35,7 +37,7 @@ def table(
             itemgetter(number),
             rank=(ranks or {}).get(name, 0),
             is_right=name in right,
-            is_text=number == last,
+            is_text=number == last or name in texts,
         )
         for number, name in enumerate(head)
     ]

@@ -111,7 +111,10 @@ def _versions(report: HeadReport, version: str, protocol: int) -> Finding:
 
 
 def _head(report: HeadReport, status: StatusInfo, now: float) -> Finding:
-    known = ", ".join(f"{count} {what}" for what, count in report.known.items())
+    known = ", ".join(
+        f"{count} {what.removesuffix('s') if count == 1 else what}"
+        for what, count in report.known.items()
+    )
     where = status.address or "inside the only node"
     runs = duration(max(now - report.began, 0.0))
     return Finding(what="head", state=WELL, said=f"{where}, for {runs}; it knows {known}")

@@ -83,7 +83,9 @@ def test_an_actor_waits_too_and_the_command_lists_it():
     listed = subprocess.run(
         [sys.executable, "-m", "phalanx", "debug"], capture_output=True, text=True, check=True
     ).stdout
-    assert f"{row.pid}  Stops.call  {__file__}:{row.line}" in " ".join(listed.split(" "))
+    words = [line.split() for line in listed.splitlines()]
+    where = f"{__file__}:{row.line}"
+    assert [str(row.pid), "Stops.call", where] in [[*line[:2], *line[3:]] for line in words]
     commands(row, "c\n")
     assert phalanx.get(ref, timeout=PATIENCE_S) == 7
 

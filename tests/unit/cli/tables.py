@@ -1,5 +1,5 @@
 """Listings that people see less often than those of `test_listings`: cycles, priorities, reports,
-steps, comparisons, and the state of tasks and objects.
+steps, comparisons, the state of tasks and objects, findings, the configuration and licenses.
 """
 
 from __future__ import annotations
@@ -11,15 +11,24 @@ from tests.unit.dashboard.world import GIB, NOW, node
 
 from phalanx.cli.accounting_view import report_text, steps_text
 from phalanx.cli.comparison import comparison_text
+from phalanx.cli.config import values_text
 from phalanx.cli.cycles import cycle_text, cycles_text
+from phalanx.cli.debug import waiting_text
+from phalanx.cli.doctor import checks_text
+from phalanx.cli.health import health_text
 from phalanx.cli.node_names import NodeNames
+from phalanx.cli.reservations import licenses_text
 from phalanx.cli.shares import priority_text
-from phalanx.cli.state import memory_text, rows_text
+from phalanx.cli.state import memory_text, rows_text, summary_text
 from phalanx.model.rows.cycles import CycleInfo, EvictedInfo, PlacedInfo, RefusedInfo
+from phalanx.model.rows.reservations import LicenseInfo
 from phalanx.model.steps import Step
 from phalanx.observe.accounting.questions import BOTH, UsageRow
 from phalanx.observe.accounting.sums import HourSum
+from phalanx.observe.health import BAD, LOOK, WELL, Finding, Health
+from phalanx.observe.machine_checks import Check
 from phalanx.observe.state.columns import COLUMNS
+from phalanx.runtime.os.debugging import Breakpoint
 from phalanx.scheduler.cycle.waiting import WaitingGroup
 from phalanx.scheduler.forecast.what_if import Comparison, Start
 
@@ -134,6 +143,88 @@ def memory() -> str:
     return memory_text([store], 12, [held], [], NAMES)
 
 
+def summary_of_tasks() -> str:
+    groups = {
+        name: {"type": kind, "state_counts": counts}
+        for name, kind, counts in (
+            ("train_one_epoch", "NORMAL_TASK", {"FINISHED": 1_234, "FAILED": 5, "RUNNING": 64}),
+            ("Counter.__init__", "ACTOR_CREATION_TASK", {"FINISHED": 1}),
+        )
+    }
+    totals = {"total_tasks": 1_303, "total_actor_tasks": 0, "total_actor_scheduled": 1}
+    return summary_text("tasks", {"summary": groups, **totals})
+
+
+def summary_of_actors() -> str:
+    groups = {"Counter": {"state_counts": {"ALIVE": 1}}}
+    return summary_text("actors", {"summary": groups, "total_actors": 1})
+
+
+def summary_of_objects() -> str:
+    one = {
+        "total_objects": 25, "total_size_mb": 19.07, "total_num_workers": 5, "total_num_nodes": 1,
+        "task_state_counts": {"FINISHED": 17, "SUBMITTED_TO_WORKER": 4, "PENDING_ARGS_AVAIL": 4},
+        "ref_type_counts": {"LOCAL_REFERENCE": 17, "USED_BY_PENDING_TASK": 4},
+    }  # fmt: skip
+    groups = {"disabled": one, "/home/alice/experiments/2026/train.py:123 in load_shard": one}
+    return summary_text("objects", {"summary": groups, "total_objects": 50, "total_size_mb": 38.14})
+
+
+def of_health() -> str:
+    findings = [
+        Finding(what="head", state=WELL, said="10.0.0.1:6380, for 3d4h; it knows 2 nodes, 1 actor"),
+        Finding(what="loop", state=LOOK, said="its largest lag since the last question was 2 s"),
+        Finding(what="head", state=BAD, said="no new work is taken, because the disk is full"),
+    ]
+    requests = [("ListWaiting", 12, 0.5174), ("GetNews", 100_000, 95.0), ("Stop", 0, 0.0)]
+    return health_text(Health(state=BAD, findings=findings, requests=requests, refused=None))
+
+
+def of_doctor() -> str:
+    return checks_text(
+        [
+            Check(what="Python", state=WELL, said="3.11"),
+            Check(
+                what="control groups",
+                state=LOOK,
+                said="none: memory limits are watched twice a second",
+                cure="Run the node as a service of systemd with Delegate=yes, or as a container "
+                "with a writable /sys/fs/cgroup.",
+            ),
+        ]
+    )
+
+
+def configuration() -> str:
+    machines = {f"gpu-{number}": "/var/lib/phalanx" for number in range(4)}
+    return values_text(
+        [
+            ("start.head", False, "default"),
+            ("start.object_store_memory", None, "default"),
+            ("start.labels", machines, "/etc/phalanx/config.toml:12"),
+        ]
+    )
+
+
+def of_debug() -> str:
+    where = {"file": "/home/alice/experiments/2026/language/train.py", "socket": "", "line": 123}
+    rows = [
+        Breakpoint(pid=4_242, name="train_one_epoch_of_the_model", since=NOW - 6_780, **where),
+        Breakpoint(pid=5, name="Counter.add", since=NOW - 5, **where),
+    ]
+    return waiting_text(rows, NOW)
+
+
+def of_licenses() -> str:
+    holders = {f"default/{LONG}": 2, "ml/eval": 1, "ml/sweep": 1}
+    return licenses_text(
+        [
+            LicenseInfo(name="matlab", total=4, held=4, holders=holders, waiting=2),
+            LicenseInfo(name="a-license-with-a-long-name", total=1, held=0, holders={}, waiting=0),
+        ]
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "cycles": cycles,
     "cycle": one_cycle,
@@ -143,4 +234,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "what-if": comparison,
     "tasks": tasks,
     "memory": memory,
+    "summary-tasks": summary_of_tasks,
+    "summary-actors": summary_of_actors,
+    "summary-objects": summary_of_objects,
+    "health": of_health,
+    "doctor": of_doctor,
+    "config": configuration,
+    "debug": of_debug,
+    "licenses": of_licenses,
 }

@@ -294,7 +294,7 @@ def test_listings_look_as_they_did(
 
 
 LINES = {
-    "cycles": 2, "priority": 2, "report": 3, "steps": 2, "tasks": 2,
+    "config": 3, "cycles": 2, "priority": 2, "report": 3, "steps": 2, "tasks": 2,
     "jobs": 4, "array": 2, "nodes": 4, "queues": 2, "devices": 2, "shares": 2, "history": 2,
 }  # fmt: skip
 
