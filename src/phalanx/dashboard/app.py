@@ -264,7 +264,9 @@ class Dashboard:
             if action is None:
                 raise NoSuchPageError("There is no such command.")
             if not self._may_act:
-                return self._message("This page is read-only.", 403, snapshot)
+                return self._message(
+                    "/jobs", "Not possible", "This page is read-only.", 403, snapshot
+                )
             await self.watch.ask(CommandJob(job, action))
             back = "/".join(quote(part, safe="") for part in job.split("/"))
             return RedirectResponse(f"/jobs/{back}", 303, _NO_STORE)
@@ -281,23 +283,26 @@ class Dashboard:
         `is_data`, a text.
         """
         snapshot = await self.watch.fresh()
+        title = "Not possible"
         try:
             if snapshot is None:
                 raise ConnectionError(self.watch.trouble or "The head has not answered yet.")
             return await answer(snapshot)
         except (NoSuchPageError, JobNotFoundError) as error:
-            status, text = 404, str(error)
+            status, text, title = 404, str(error), "Not found"
         except OSError as error:
             status, text = 503, str(error)
         except (PhalanxError, ValueError) as error:
             status, text = 409, str(error)
         if is_data:
             return Response(f"{text}\n", status, _NO_STORE, "text/plain")
-        return self._message(text, status, snapshot)
+        return self._message(path, title, text, status, snapshot)
 
-    def _message(self, text: str, status: int, snapshot: ClusterSnapshot | None) -> Response:
+    def _message(
+        self, path: str, title: str, text: str, status: int, snapshot: ClusterSnapshot | None
+    ) -> Response:
         html, _ = self._renderer.page(
-            "message.html", title="Not possible", text=text, **self._frame("", "phalanx status"),
+            "message.html", title=title, text=text, **self._frame(path, "phalanx status"),
             trouble="" if snapshot is None else snapshot.trouble, live="no", now=None,
         )  # fmt: skip
         return _html(html, status)

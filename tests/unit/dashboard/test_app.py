@@ -207,10 +207,14 @@ def test_a_session_ends_where_it_is_signed_out():
 def test_what_is_not_there_is_said():
     async def look():
         async with served(Head()) as (client, _):
-            for path in ("/jobs/default/none", "/nodes/ffff", "/queues/none", "/what", "/jobs/a"):
+            paths = ("/jobs/default/none", "/nodes/ffff", "/queues/none", "/what", "/jobs/a")
+            for path, here in zip(
+                paths, (["/jobs"], ["/nodes"], ["/queues"], [], ["/jobs"]), strict=True
+            ):
                 answer = await client.get(path)
                 assert answer.status_code == 404, path
-                assert "Not possible" in answer.text
+                assert "<h1>Not found</h1>" in answer.text
+                assert re.findall(r'<a href="([^"]*)" aria-current="page">', answer.text) == here
                 assert (await client.get(f"/api/v1{path}")).status_code == 404
 
     run(look())
