@@ -18,6 +18,16 @@ SHOWN = """() => {
   return document.querySelector("h1") && main.dataset.live && main.dataset.live !== "wait";
 }"""
 """Whether a page has its data, and does not wait for the cluster's answers."""
+MEETING = """() => [...document.querySelectorAll("svg.curves, .ticks svg")].flatMap((axis) => {
+  const texts = [...axis.querySelectorAll("text")]
+    .map((one) => [one.textContent, one.getBoundingClientRect()])
+    .filter(([, place]) => place.width);
+  texts.sort(([, one], [, other]) => one.x - other.x);
+  return texts.slice(1)
+    .filter(([, place], at) => place.x < texts[at][1].right)
+    .map(([text]) => text);
+})"""
+"""The texts of axes that overlap the text before them."""
 
 
 @pytest.mark.parametrize("width", [390, 1600, 2560])
@@ -42,6 +52,8 @@ def test_every_page_is_readable_by_everybody(chromium, served, scheme, width):
         )
         if cut and width == 390:
             found.append((path, "cut off on a phone", cut))
+        if met := page.evaluate(MEETING):
+            found.append((path, "texts of an axis that meet", met))
     visitor.close()
     assert found == []
     assert visitor.wrong == []
@@ -199,15 +211,52 @@ def test_the_keyboard_is_enough(visitor):
 
 
 @pytest.fixture
-def at_work(chromium):
+def drawn(chromium):
     served = Served(DrawnHead())
     served.watch._wall = lambda: NOW
     visitor = Visitor(chromium, served)
-    visitor.page.goto(f"{visitor.base}/work?range=1m")
     yield visitor
     visitor.close()
     served.close()
     assert visitor.wrong == []
+
+
+@pytest.fixture
+def at_work(drawn):
+    drawn.page.goto(f"{drawn.base}/work?range=1m")
+    return drawn
+
+
+@pytest.mark.parametrize("width", [390, 1600])
+def test_the_names_of_queues_are_not_folded(drawn, width):
+    page = drawn.page
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{drawn.base}/")
+    lines = page.locator("#card-jobs .compact a[href^='/queues/']").evaluate_all(
+        "all => all.map(one => one.getClientRects().length)"
+    )
+    assert lines == [1, 1, 1, 1]
+
+
+def test_a_phone_shows_ten_rows_of_a_long_table_and_all_when_asked(drawn):
+    page = drawn.page
+    page.goto(f"{drawn.base}/objects")
+    rows = "all => all.map(one => [...one.rows].filter(row => row.offsetHeight).length)"
+    tables = page.locator("table.long tbody")
+    assert tables.evaluate_all(rows) == [24, 30]
+    page.set_viewport_size({"width": 390, "height": 900})
+    assert tables.evaluate_all(rows) == [10, 10]
+    page.click("text=Show all rows")
+    assert tables.evaluate_all(rows) == [24, 30]
+
+
+def test_no_bar_of_the_stream_vanishes_on_a_phone(at_work):
+    page = at_work.page
+    page.set_viewport_size({"width": 390, "height": 900})
+    edges = page.locator("#stream .bar rect:not(.failed, .runs)").evaluate_all(
+        "all => [...new Set(all.map(one => getComputedStyle(one).stroke))]"
+    )
+    assert edges == ["none"], "an edge would cover a bar that is a pixel wide"
 
 
 def test_the_stream_of_tasks_has_a_lane_for_each_worker_and_tells_of_each_bar(at_work):

@@ -19,8 +19,12 @@ _HIGH, _BELOW, _ABOVE = 130, 18, 8
 """The heights in pixels of the drawing, of the times below it, and of the free space above it."""
 _SIDE = 58
 """The width in pixels of the column of amounts on the left."""
-_NOW_FROM = 88
-"""The place on the time axis, in hundredths, from which the text of a time would meet `now`."""
+_NOW_FROM = 84
+"""The place on the time axis, in hundredths, from which the text of a time would meet `now` in the
+narrowest plot.
+"""
+_FIRST = 9
+"""The place on the time axis, in hundredths, before which the text of a time would be cut off."""
 _GAP = 4.0
 """The largest distance between two connected points, as a multiple of the usual step. Between
 points that are further apart, the line has a gap.
@@ -92,7 +96,7 @@ def _times(chart: Chart) -> tuple[Markup, Markup]:
             x = f"{place:.2f}%"
             rule = '<line class="rule" x1="{x}" x2="{x}" y1="{above}" y2="{low}"/>'
             rules.append(Markup(rule).format(x=x, above=_ABOVE, low=low))
-        if 6 < place < _NOW_FROM:
+        if _FIRST < place < _NOW_FROM:
             label = '<text x="{x}" y="{y}" text-anchor="middle" data-clock="{at:.0f}">{text}</text>'
             texts.append(Markup(label).format(x=x, y=low + 14, at=at, text=text))
     texts.append(Markup('<text x="100%" y="{}" text-anchor="end">now</text>').format(low + 14))

@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 from phalanx.dashboard.pages import metrics, plan, task_stream
 from phalanx.dashboard.plots import chart_svg
 from phalanx.dashboard.static_files import static_path
+from phalanx.model import lifecycle
 from phalanx.model.readable import amount, duration, ranges, size
 from phalanx.model.rows.cluster import given_labels
 from phalanx.model.rows.work import JobInfo
@@ -103,6 +104,7 @@ class Renderer:
             "sign": lambda state: _MARKS.get(state, "plain"),
             "key": key,
             "breakable": breakable,
+            "state_words": state_words,
             "chart": lambda one: chart_svg(one, metrics.rounded),
             "subject": subject,
             "details": details,
@@ -142,6 +144,21 @@ def key(text: str) -> str:
 def breakable(name: str) -> Markup:
     """Return a long name in which a line may be broken after each underscore."""
     return Markup("_<wbr>").join(name.split("_"))
+
+
+_STATE_WORDS = {
+    lifecycle.PENDING_ARGS: "waiting for arguments",
+    lifecycle.DEPENDENCIES_UNREADY: "waiting for arguments",
+    lifecycle.PENDING_NODE: "waiting for a node",
+    lifecycle.PENDING_CREATION: "waiting for a node",
+    lifecycle.SUBMITTED: "sent to a worker",
+    "NIL": "",
+}
+
+
+def state_words(state: str) -> str:
+    """Return the state of a task, an actor or an object in plain words."""
+    return _STATE_WORDS.get(state, state.lower().replace("_", " "))
 
 
 def mark(state: str) -> Markup:

@@ -351,9 +351,9 @@ def test_no_time_on_an_axis_meets_the_word_now():
         chart = overview.overview(snapshot(), counted(used=3.0), full + after_s).curves[0]
         drawn = chart_svg(chart, metrics.rounded)
         places = re.findall(r'<text x="([\d.]+)%" y="\d+" text-anchor="middle"', drawn)
-        assert places and max(map(float, places)) < 88
+        assert places and max(map(float, places)) < 84
         rules = re.findall(r'<line class="rule" x1="([\d.]+)%" x2="[\d.]+%" y1="8"', drawn)
-        assert len(rules) == len(places) + (10.0 < after_s < 108.0)
+        assert len(rules) == len(places) + (10.0 < after_s < 144.0)
 
 
 def test_a_plot_is_interrupted_where_nothing_was_counted():

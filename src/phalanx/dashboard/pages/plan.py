@@ -26,6 +26,8 @@ _NAMED_PX = 12
 """The least height of a bar with a name on it, in pixels; the height of a name."""
 _LETTER = 0.65
 """The width of a letter of a name in hundredths of the axis, on a window of 1,600 pixels."""
+_LETTER_ON_PHONES = 2.4
+"""The same on a phone."""
 _CUT = 0.001
 
 
@@ -56,6 +58,11 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
     def is_low(self) -> bool:
         """Whether the bar is too low for a name on it."""
         return self.height < _NAMED_PX
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether the name does not fit on the bar on a phone."""
+        return _LETTER_ON_PHONES * (len(self.label) + 1) > self.width
 
     @property
     def text_middle(self) -> float:

@@ -79,6 +79,14 @@ export function clock(at) {
   return `${day} ${MONTHS[month]}${isThisYear ? "" : ` ${year}`} ${hours}:${minutes}`;
 }
 
+/** The text of a mark on an axis: a time of day, or the day if it is midnight or marks are days. */
+function mark(at, isDay) {
+  const when = new Date(at * 1000);
+  const [hours, minutes] = [when.getHours(), when.getMinutes()].map((one) => String(one).padStart(2, "0"));
+  if (isDay || `${hours}${minutes}` === "0000") return `${when.getDate()} ${MONTHS[when.getMonth()]}`;
+  return `${hours}:${minutes}`;
+}
+
 function times() {
   const now = serverNow();
   for (const one of document.querySelectorAll("time[data-at]")) {
@@ -90,9 +98,9 @@ function times() {
     const text = length(now - Number(one.dataset.since));
     if (one.textContent !== text) one.textContent = text;
   }
-  for (const one of document.querySelectorAll("[data-clock]")) {
-    const at = Number(one.dataset.clock), text = clock(at);
-    if (one !== main && one.textContent !== text) one.textContent = text;
+  for (const one of document.querySelectorAll("text[data-clock]")) {
+    const text = mark(Number(one.dataset.clock), !one.textContent.includes(":"));
+    if (one.textContent !== text) one.textContent = text;
   }
   if (pulse && heard) {
     const quiet = Date.now() / 1000 - heard;
