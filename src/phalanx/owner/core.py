@@ -262,8 +262,12 @@ class OwnerCore:
         """Handle the results of tasks or calls with consecutive numbers."""
         count = min(len(message.values), len(message.started), len(message.ended))
         message = message.part(0, count)  # columns of different lengths come from a bad peer
-        at = 0
+        at, records = 0, self.calls.by_number.records
         while at < count:
+            if message.first + at in records:  # such as each call that has a reference as argument
+                self.calls.done(connection, message.one(at))
+                at += 1
+                continue
             taken = self.calls.done_together(connection, message, at)
             taken = taken or self.tasks.done_together(connection, message, at, now)
             if not taken:

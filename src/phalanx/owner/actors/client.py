@@ -294,14 +294,19 @@ class ActorClient:
         queue.last = call.number
         if self.state != ALIVE or self.connection is None:
             queue.append(call)
-        elif queue.size or self.inflight.size or call.missing or call.ends >= ENDS_TO_GO_ALONE:
+        elif queue.size or call.missing or self._goes_alone or call.ends >= ENDS_TO_GO_ALONE:
             queue.append(call)
             self.pump()
         else:
-            # the same with less work, because most calls that are waited for come here
-            self.inflight[call.number] = call
-            queue.pump_at = LOOK_AFTER
-            self.effects.send_calls(self, [call], True)
+            # the same with less work, because most single calls come here
+            inflight = self.inflight
+            is_urgent = not inflight.size
+            inflight[call.number] = call
+            if is_urgent:
+                queue.pump_at = LOOK_AFTER
+            else:
+                queue.look_later(inflight.size)
+            self.effects.send_calls(self, [call], is_urgent)
 
     @property
     def takes_bursts(self) -> bool:
