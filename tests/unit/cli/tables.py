@@ -207,12 +207,16 @@ def configuration() -> str:
 
 
 def of_debug() -> str:
-    where = {"file": "/home/alice/experiments/2026/language/train.py", "socket": "", "line": 123}
-    rows = [
-        Breakpoint(pid=4_242, name="train_one_epoch_of_the_model", since=NOW - 6_780, **where),
-        Breakpoint(pid=5, name="Counter.add", since=NOW - 5, **where),
-    ]
-    return waiting_text(rows, NOW)
+    first = Breakpoint(
+        pid=4_242,
+        name="train_one_epoch_of_the_model",
+        file="/home/alice/experiments/2026/language/train.py",
+        line=123,
+        since=NOW - 6_780,
+        socket="",
+    )
+    second = msgspec.structs.replace(first, pid=5, name="Counter.add", since=NOW - 5)
+    return waiting_text([first, second], NOW)
 
 
 def of_licenses() -> str:
