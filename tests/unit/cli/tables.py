@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from tests.unit.dashboard.world import GIB, NOW, node
 
 from phalanx.cli.accounting_view import report_text, steps_text
