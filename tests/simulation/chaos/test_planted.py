@@ -10,7 +10,7 @@ from phalanx.head.gangs import gang_scheduler, plan_applier
 from phalanx.head.gangs.binder import GangBinder
 from phalanx.head.gangs.member_lifecycle import Freed
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
-from phalanx.head.groups.attempts import Attempts
+from phalanx.head.groups.two_phase_commit import Attempts
 from phalanx.head.jobs.dependents import Dependents
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.membership import ClusterMembership

@@ -54,12 +54,12 @@ class Shell:
     def changed(self):
         self.changes += 1
 
-    def close_node(self, node_id, reason):
+    def drain_node(self, node_id, reason):
         is_new = node_id not in self.closed
         self.closed += [node_id] if is_new else []
         return is_new
 
-    def open_node(self, node_id):
+    def end_drain(self, node_id):
         self.closed.remove(node_id)
 
 

@@ -12,7 +12,7 @@ from phalanx.head.events.jobs import JobRecorder
 from phalanx.head.events.queues import QueueRecorder, ReservationRecorder
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.queues.control import Queues
-from phalanx.head.reservations.control import CalendarControl
+from phalanx.head.reservations.control import ReservationControl
 from phalanx.model.jobs.records import JobRecord
 
 
@@ -23,7 +23,7 @@ class Recorders:
         self,
         event_log: EventLog,
         queues: Queues,
-        calendar: CalendarControl,
+        calendar: ReservationControl,
         host_of: Callable[[str], str],
         job_of: Callable[[str], JobRecord | None],
     ) -> None:

@@ -15,7 +15,7 @@ from phalanx.head.jobs.requests import JobRequests
 from phalanx.head.jobs.signals import Signals
 from phalanx.head.jobs.steps import Steps
 from phalanx.head.queues.user_limits import UserLimitsControl
-from phalanx.head.reservations.control import CalendarControl
+from phalanx.head.reservations.control import ReservationControl
 from phalanx.head.shares.control import SharesControl
 from phalanx.head.time_series import TimeSeries
 from phalanx.protocol.requests.gangs import ListCycles, ShowPlan, TakeSnapshot
@@ -31,7 +31,7 @@ class Answering(Protocol):
 
     job_requests: JobRequests
     gang_requests: GangRequests
-    calendar: CalendarControl
+    calendar: ReservationControl
     rules: Rules
     shares: SharesControl
     user_limits: UserLimitsControl

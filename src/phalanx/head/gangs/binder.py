@@ -44,8 +44,8 @@ from phalanx.head.gangs.member_states import (
     OVER,
     PLACING,
 )
-from phalanx.head.groups.attempts import Attempt, Attempts
 from phalanx.head.groups.give_backs import AT_ONCE, Ending, GiveBacks
+from phalanx.head.groups.two_phase_commit import Attempt, Attempts
 from phalanx.model.ids import AttemptId, BundleId, GroupId
 from phalanx.model.node_deaths import KILLED, ORDERLY
 from phalanx.protocol.bundle_messages import BundleInventory

@@ -65,7 +65,7 @@ from phalanx.head.machine_use import MachinesInUse
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.queues.control import Queues
 from phalanx.head.queues.user_limits import UserLimitsControl
-from phalanx.head.reservations.control import CalendarControl
+from phalanx.head.reservations.control import ReservationControl
 from phalanx.head.setup import HeadShell
 from phalanx.head.shares.control import SharesControl
 from phalanx.head.shares.usage_ledger import UsageLedger
@@ -118,7 +118,7 @@ class GangScheduler:
         )
         self.domains = Domains(state_store, self._request_cycle)
         self.outside_work = OutsideWork(nodes)
-        self.calendar = calendar = CalendarControl(
+        self.calendar = calendar = ReservationControl(
             state_store, clock, nodes, self._request_cycle, self._truth
         )
         self._live_cluster = live = LiveCluster(

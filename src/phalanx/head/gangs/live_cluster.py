@@ -12,7 +12,7 @@ from phalanx.head.gangs.podgroups import PodGroups
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.queues.control import Queues
-from phalanx.head.reservations.control import CalendarControl
+from phalanx.head.reservations.control import ReservationControl
 from phalanx.manifests.quantities import batch_amounts
 from phalanx.model.gpu_sharing import CARDS
 from phalanx.model.lifecycle import ALIVE
@@ -33,7 +33,7 @@ class LiveCluster(PodGroups):
         domains: Domains,
         registry: GangRegistry,
         outside_work: OutsideWork,
-        calendar: CalendarControl,
+        calendar: ReservationControl,
     ) -> None:
         super().__init__()
         self.reservations = calendar.reservations

@@ -14,7 +14,7 @@ from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.queues.control import Queues
-from phalanx.head.reservations.control import CalendarControl
+from phalanx.head.reservations.control import ReservationControl
 from phalanx.protocol.cluster_messages import QueueWeights
 
 REPORTS_PAUSE_S = 0.02
@@ -31,7 +31,7 @@ class NodeEvents:
         registry: GangRegistry,
         queues: Queues,
         cache: SchedulerCache,
-        calendar: CalendarControl,
+        calendar: ReservationControl,
         outside_work: OutsideWork,
         ports: OfferedPorts,
         reservations: GangBinder,

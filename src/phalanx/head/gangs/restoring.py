@@ -30,7 +30,7 @@ from phalanx.head.jobs.requests import JobRequests
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.queues.control import Queues
 from phalanx.head.queues.table import QueueRecord
-from phalanx.head.reservations.control import CalendarControl
+from phalanx.head.reservations.control import ReservationControl
 from phalanx.head.reservations.licenses import LicenseRow
 from phalanx.head.reservations.record import ReservationRecord
 from phalanx.head.shares.usage_ledger import UsageLedger, UsageRow
@@ -51,7 +51,7 @@ class Restorable(Protocol):
     queues: Queues
     domains: Domains
     outside_work: OutsideWork
-    calendar: CalendarControl
+    calendar: ReservationControl
     rules: Rules
     books: UsageLedger
     recorders: Recorders

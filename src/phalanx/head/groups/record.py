@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from phalanx.head.groups.attempts import Attempt
+from phalanx.head.groups.two_phase_commit import Attempt
 from phalanx.model.ids import GroupId
 from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
 from phalanx.protocol.wire_errors import code_of

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from phalanx.errors import TaskPlacementGroupRemoved
-from phalanx.head.groups.attempts import Attempt, Attempts
 from phalanx.head.groups.choice import pick_nodes
 from phalanx.head.groups.give_backs import Ending, GiveBacks
 from phalanx.head.groups.record import (
@@ -26,6 +25,7 @@ from phalanx.head.groups.record import (
     restored,
     settling_order,
 )
+from phalanx.head.groups.two_phase_commit import Attempt, Attempts
 from phalanx.model.ids import AttemptId, BundleId, GroupId
 from phalanx.model.lifecycle import CREATED, GROUP, PREPARED, REMOVED, RESCHEDULING, move
 from phalanx.protocol.wire_errors import code_of

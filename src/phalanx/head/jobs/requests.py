@@ -25,7 +25,7 @@ from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.resizing import resized
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.queues.control import Queues
-from phalanx.head.reservations.control import CalendarControl
+from phalanx.head.reservations.control import ReservationControl
 from phalanx.head.rights.owners import owned_by
 from phalanx.manifests.check import object_faults
 from phalanx.manifests.hypernodes import HyperNode
@@ -93,7 +93,7 @@ class JobRequests:
         domains: Domains,
         explanations: Explanations,
         past: PastJobs,
-        calendar: CalendarControl,
+        calendar: ReservationControl,
     ) -> None:
         self._past = past
         self._calendar = calendar

@@ -63,7 +63,7 @@ class Jobs(Protocol):
         ...
 
 
-class CalendarControl:
+class ReservationControl:
     """All reservations and counts of licenses."""
 
     def __init__(
@@ -329,7 +329,7 @@ class CalendarControl:
         """Note that other jobs may start than before."""
         self._changed()
 
-    def close_node(self, node_id: str, reason: str) -> bool:
+    def drain_node(self, node_id: str, reason: str) -> bool:
         """Drain a node for maintenance. Returns False if the node is already draining for
         maintenance, or is not alive.
         """
@@ -337,7 +337,7 @@ class CalendarControl:
             return False
         return self._nodes.hold(node_id, MAINTENANCE, Hold(reason=reason))
 
-    def open_node(self, node_id: str) -> None:
+    def end_drain(self, node_id: str) -> None:
         """Let a node take work again after maintenance."""
         if self._nodes.is_alive(node_id):
             self._nodes.release(node_id, MAINTENANCE)

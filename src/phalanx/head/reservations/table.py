@@ -44,11 +44,11 @@ class ReservationEffects(Protocol):
         """Report that more jobs may start than before, or that end times of jobs have changed."""
         ...
 
-    def close_node(self, node_id: str, reason: str) -> bool:
+    def drain_node(self, node_id: str, reason: str) -> bool:
         """Drain a node. Returns False if the node is already draining, or does not exist."""
         ...
 
-    def open_node(self, node_id: str) -> None:
+    def end_drain(self, node_id: str) -> None:
         """Let a node take work again that was drained for a reservation."""
         ...
 
@@ -274,25 +274,25 @@ class ReservationTable:
         if not record.spec.maintenance or record.begun is None:
             return
         reason = f"reservation {record.name}"
-        closed = [n for n in record.places if self._effects.close_node(n, reason)]
+        closed = [n for n in record.places if self._effects.drain_node(n, reason)]
         stray = [node for node in record.drained if node not in record.places]
         if closed or stray:
             record.drained = [n for n in record.drained if n in record.places] + closed
             self._effects.keep(record.name, record)
-        self._open_nodes(stray)
+        self._end_drains(stray)
 
     def _open(self, record: ReservationRecord) -> None:
         drained, record.drained = record.drained, []
-        self._open_nodes(drained)
+        self._end_drains(drained)
 
-    def _open_nodes(self, nodes: Iterable[str]) -> None:
+    def _end_drains(self, nodes: Iterable[str]) -> None:
         """Let these nodes take work again, unless another maintenance keeps them closed."""
         for node in nodes:
             heir = next(
                 (r for r in self.all() if r.begun is not None and self._closes(r, node)), None
             )
             if heir is None:
-                self._effects.open_node(node)
+                self._effects.end_drain(node)
             else:
                 heir.drained.append(node)
                 self._effects.keep(heir.name, heir)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from phalanx.head.groups.attempts import Attempt, Attempts
 from phalanx.head.groups.give_backs import RESEND_S, Ending, GiveBacks
+from phalanx.head.groups.two_phase_commit import Attempt, Attempts
 from phalanx.model.ids import GroupId
 
 GROUP = GroupId(b"g")
