@@ -1,4 +1,8 @@
-"""Computes what each queue deserves by its weight, among the queues that have work."""
+"""Computes what each queue deserves by its weight, among the queues that have work.
+
+The plugin `capacity` reads these amounts where a queue declares none. The plugin `proportion`
+computes its own amounts in each cycle.
+"""
 
 from __future__ import annotations
 
