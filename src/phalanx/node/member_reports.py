@@ -138,7 +138,10 @@ class MemberReports:
         """Report the end of a step that the head knows."""
         order, used = step.order, step.usage.total(self._clock())
         if order.step >= 0:
-            is_cut = member.is_ending or member.is_through
+            # srun gives up its place as soon as it has the code of its program, which may be before
+            # this process has heard of the program's end
+            has_failed = bool(end.code or end.signal)
+            is_cut = has_failed and (member.is_ending or member.is_through)
             about = (*member.attempt, order.step, order.task)
             self._head.notify(StepEnded(*about, end.code, is_cut, used, end.signal))
 

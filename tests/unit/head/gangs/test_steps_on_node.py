@@ -132,6 +132,15 @@ def test_how_a_task_of_a_step_has_ended_is_told_before_its_member_s_end(node):
     assert isinstance(node.news[-1], MemberNews) and node.news[-1].code == 0
 
 
+def test_a_step_that_ended_well_was_not_cut_although_its_member_ends(node):
+    """srun gives up its place as soon as its program has ended, before the node has heard of it."""
+    node.start()
+    node.step(number=4, task=0)
+    node.exits(0, process=0)
+    node.exits(0, process=1)
+    assert ends(node) == [(4, 0, 0, False)]
+
+
 def test_a_signal_goes_to_steps_or_to_what_the_commands_have_started_and_ends_nothing(node):
     def signalled(to="started", attempt=1, index=0):
         node.signals.clear()
