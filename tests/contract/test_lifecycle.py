@@ -454,7 +454,10 @@ def test_a_generator_that_fails_and_is_not_read_is_told(run_script, read):
     "use",
     [
         "try: ray.get(fail.remote('seen'))\nexcept KeyError: pass",
-        "refs = [fail.remote('seen') for _ in range(2)]; ray.get(ok.remote())\n"
+        # an actor runs its calls in order: both have failed when the third has its result
+        "class Fails:\n    def fail(self): raise KeyError('seen')\n    def ok(self): pass\n"
+        "actor = ray.remote(Fails).remote()\n"
+        "refs = [actor.fail.remote() for _ in range(2)]; ray.get(actor.ok.remote())\n"
         "try: ray.get(refs)\nexcept KeyError: pass\ndel refs",
         "ray.wait([fail.remote('seen')])",
         "ref = fail.remote('seen'); ray.wait([ref])\ntry: ray.get(ok.remote(ref))\n"
