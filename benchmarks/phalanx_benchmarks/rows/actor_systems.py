@@ -12,29 +12,18 @@ TEN, THOUSAND = 10, 1000
 MakeActor = Callable[[], ActorSystem]
 
 
-def _one_by_one(make: MakeActor, effort: Effort) -> list[float]:
-    actor = make()
-    try:
-        return rates(lambda: actor.one_by_one(TEN), per_call=TEN, effort=effort)
-    finally:
-        actor.close()
+def _row(name: str, work: Callable[[ActorSystem], object], per_call: int) -> Row:
+    def sample(make: MakeActor, effort: Effort) -> list[float]:
+        actor = make()
+        try:
+            return rates(lambda: work(actor), per_call=per_call, effort=effort)
+        finally:
+            actor.close()
 
-
-def _together(make: MakeActor, effort: Effort) -> list[float]:
-    actor = make()
-    try:
-        return rates(lambda: actor.together(THOUSAND), per_call=THOUSAND, effort=effort)
-    finally:
-        actor.close()
+    return Row(name=name, unit="/s", sample=sample, group=ACTORS, session=False)
 
 
 ROWS = (
-    Row(name="actor: calls one by one", unit="/s", sample=_one_by_one, group=ACTORS, session=False),
-    Row(
-        name="actor: 1,000 calls, then all results",
-        unit="/s",
-        sample=_together,
-        group=ACTORS,
-        session=False,
-    ),
+    _row("actor: calls one by one", lambda actor: actor.one_by_one(TEN), TEN),
+    _row("actor: 1,000 calls, then all results", lambda actor: actor.together(THOUSAND), THOUSAND),
 )

@@ -119,11 +119,11 @@ class _Columned(Shown):
     """Makes rows of jobs, with their places, from fields that came as columns."""
 
     def code(self, job: JobInfo) -> str:
-        code: str = job.code  # type: ignore[attr-defined]
+        code: str = getattr(job, CODE)  # JobInfo lacks this field, but columns have it
         return code
 
     def places(self, job: JobInfo) -> tuple[str, str]:
-        hosts: list[str] = job.hosts  # type: ignore[attr-defined]
+        hosts: list[str] = getattr(job, HOSTS)  # as above
         return ",".join(dict.fromkeys(hosts)), str(len(hosts) or job.replicas)
 
 
