@@ -97,7 +97,8 @@ class Trial:
         place, harm = self._rng.choice(sorted(self._places)), self._rng.choice(HARMS)
         before, during = (f"job{self.seen['rounds']}-{when}" for when in ("before", "during"))
         print(f"{place} is {harm}", file=sys.stderr, flush=True)
-        self._submit(before, cpus="0.25")
+        # the head may have looked at its disk just before there was room again
+        until(lambda: self._submit(before, cpus="0.25", may_fail=True))
         until(lambda: self._began(before) == 1)
         ends_meanwhile = self._rng.random() < 0.5
         key = f"{place} {harm}"
