@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-from phalanx.adapters.slurm.commands import node_states, reservations
+from phalanx.adapters.slurm.commands import node_states, partition_states, reservations
 from phalanx.adapters.slurm.commands.array_rows import with_array_tasks
 from phalanx.adapters.slurm.commands.hostlists import expanded
 from phalanx.adapters.slurm.commands.numbers import array_task_or_job, slurm_id
@@ -79,11 +79,18 @@ _COMMANDS: dict[str, Command] = {
 
 
 _OF_RESERVATIONS = {"create": reservations.create, "delete": reservations.delete}
+_OTHERS = {
+    "reservation": reservations.update,
+    "nodename=": node_states.update,
+    "partitionname=": partition_states.update,
+}
+"""What `update` changes apart from jobs, by the beginning of an operand."""
 
 
 def scontrol(words: Sequence[str]) -> None:
     """Show jobs, nodes, partitions and reservations; hold, release, suspend, resume, requeue and
-    update jobs; drain and resume nodes; create, update and delete reservations."""
+    update jobs; drain and resume nodes; open and drain partitions; create, update and delete
+    reservations."""
     asked, rest = read("scontrol", SCONTROL, words, intermixed=True)
     try:
         check_words({"clusters": asked.get("clusters", asked.get("cluster", CLUSTER))})
@@ -100,12 +107,12 @@ def scontrol(words: Sequence[str]) -> None:
     elif what in _COMMANDS:
         for name in [one for word in operands for one in parts(word)] or [_missing(what)]:
             ask(address(), CommandJob(array_task_or_job(name), _COMMANDS[what]))
-    elif what == "update" and any(w.lower().startswith("reservation") for w in operands):
-        reservations.update(operands)
-    elif what == "update" and any(w.lower().startswith("nodename=") for w in operands):
-        node_states.update(operands)
     elif what == "update":
-        _update(operands)
+        lower = [word.lower() for word in operands]
+        found = (
+            update for word, update in _OTHERS.items() if any(w.startswith(word) for w in lower)
+        )
+        next(found, _update)(operands)
     elif what in _OF_RESERVATIONS:
         _OF_RESERVATIONS[what](operands)
     elif what == "ping":
@@ -251,7 +258,10 @@ def _update(operands: Sequence[str]) -> None:
             refuse("scontrol", f"update {word}: only {there} can be changed")
         pairs["jobid" if name.lower() == "job" else name.lower()] = value
     if "jobid" not in pairs:
-        refuse("scontrol", "update: give JobId=N, NodeName=NAME or ReservationName=NAME")
+        refuse(
+            "scontrol",
+            "update: give JobId=N, NodeName=NAME, PartitionName=NAME or ReservationName=NAME",
+        )
     for name in pairs["jobid"].split(","):
         found = ask(address(), GetJob(array_task_or_job(name)))
         try:
