@@ -20,6 +20,7 @@ from typing import Any
 
 import phalanx
 from phalanx.adapters.slurm.commands.running import function_of
+from phalanx.api.new_manifests import job_manifest, new_request
 from phalanx.cli import main
 from phalanx.cli.ending import Ended
 from phalanx.errors import NotAllowedError
@@ -33,6 +34,8 @@ from phalanx.runtime.daemons.finding import ask_cluster
 Try = Callable[[], object]
 Tries = Iterator[tuple[str, Try]]
 NOT_ALLOWED = 4
+_TIMES = ("--start", "now+2d", "--for", "10m", "-u", "root")
+_DRAIN = ("state=drain", "reason=tried")
 
 
 def by_python(person: str, node: str) -> Tries:
@@ -57,6 +60,8 @@ def by_socket(person: str, node: str) -> Tries:
 
     yield "see", ask(ListJobs())
     yield "logs", ask(ReadJobLog(theirs, "worker-0"))
+    mine = phalanx.Job("true", name=f"made-socket-{person}", queue="lab", working_dir="/")
+    yield "submit", ask(new_request([job_manifest(mine.spec())]))
     yield "raise", ask(UpdateJob(theirs, priority=5))
     yield "change", ask(CommandJob(theirs, "cancel"))
     yield "drain", ask(DrainNode("00" * 28, "tried"))
@@ -65,8 +70,8 @@ def by_socket(person: str, node: str) -> Tries:
     yield "set role", ask(SetRole("nobody", "default"))
 
 
-def by_command(person: str, node: str) -> Tries:
-    theirs = f"of-root-command-{person}"
+def by_command(person: str, node: str, way: str = "command") -> Tries:
+    theirs = f"of-root-{way}-{person}"
 
     def run(*words: str) -> Try:
         def run_it() -> None:
@@ -81,13 +86,19 @@ def by_command(person: str, node: str) -> Tries:
 
     yield "see", run("jobs")
     yield "logs", run("logs", theirs)
-    yield "submit", run("run", "-d", "--name", f"made-command-{person}", "-q", "lab", "--", "true")
+    yield "submit", run("run", "-d", "--name", f"made-{way}-{person}", "-q", "lab", "--", "true")
     yield "raise", run("update", theirs, "--priority", "5")
     yield "change", run("cancel", theirs)
     yield "drain", run("drain", node)
+    yield "reserve", run("reserve", f"tried-{way}-{person}", *_TIMES, "--nodes", "1")
     yield "open queue", run("queue", "open", "lab")
     yield "create queue", run("queue", "create", "made")
     yield "set role", run("set-role", "nobody", "default")
+
+
+def by_token(person: str, node: str) -> Tries:
+    """The commands on a machine without a node, over TLS."""
+    return by_command(person, node, "token")
 
 
 def by_slurm(person: str, node: str) -> Tries:
@@ -106,6 +117,9 @@ def by_slurm(person: str, node: str) -> Tries:
     if number:
         yield "raise", lambda: run("scontrol", "update", f"jobid={number}", "priority=5")
         yield "change", lambda: run("scancel", number)
+    there = run("sinfo", "-h", "-N", "-o", "%N").split()[0]
+    yield "drain", lambda: run("scontrol", "update", f"nodename={there}", *_DRAIN)
+    yield "open queue", lambda: run("scontrol", "update", "partitionname=lab", "state=up")
     name = f"reservation=tried-{person}"
     what = ("starttime=now+2days", "duration=10", "nodecnt=1", "users=root")
     yield "reserve", lambda: run("scontrol", "create", name, *what)
@@ -136,7 +150,7 @@ def by_page(person: str, node: str) -> Tries:
     theirs = f"/jobs/default/of-root-page-{person}"
     try:
         ask("/login", f"code={code}".encode())
-        yield "see", lambda: ask("/jobs").index(f"of-root-page-{person}")
+        yield "see", lambda: ask(f"/jobs?q=of-root-page-{person}").index(f'href="{theirs}')
         yield "logs", lambda: ask(f"{theirs}/log?member=worker-0")
         yield "change", lambda: ask(f"{theirs}/cancel", b"")
     finally:
@@ -162,6 +176,7 @@ WAYS = {
     "python": by_python,
     "socket": by_socket,
     "command": by_command,
+    "token": by_token,
     "slurm": by_slurm,
     "page": by_page,
 }

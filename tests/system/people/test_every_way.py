@@ -1,14 +1,18 @@
-"""The rights of people on every way to the head: Python, sockets, commands, Slurm's, the page."""
+"""The rights of people on every way to the head: Python, sockets, commands, Slurm's, the page, and
+the commands of another machine with a token.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 
 import pytest
 from tests.system.people import cells
 from tests.system.people.conftest import SharedMachine, accounts
+from tests.system.people.test_login import Laptop, own_address
 
 pytestmark = pytest.mark.slow
 PERSONS = ("viewer", "user", "queue-admin", "operator", "admin", "job")
@@ -32,18 +36,57 @@ EXPECTED = {
     for line in TABLE.strip().splitlines()[1:]
 }
 
-CELLS = [(way, one) for way in cells.WAYS for one in PERSONS if (way, one) != ("page", "job")]
-"""Each way of each person. A page that a job starts is that of the account of its node."""
+NOT_OF_JOBS = ("page", "token")
+"""A page that a job starts is that of the account of its node, and a token is that of a person."""
+CELLS = [
+    (way, one) for way in cells.WAYS for one in PERSONS if one != "job" or way not in NOT_OF_JOBS
+]
+"""Each way of each person."""
+TOKEN_ROLES = {"queue-admin": "user"}
 
 
 @pytest.fixture(scope="module")
-def matrix(shared: SharedMachine) -> Iterator[dict[str, dict[str, dict[str, bool]]]]:
+def shared() -> Iterator[SharedMachine]:
+    """A shared cluster that other machines reach over TLS."""
+    if os.getuid() != 0:
+        pytest.skip("only root can act as other accounts")
+    machine = SharedMachine()
+    try:
+        machine.start_head("--shared", "--host", own_address())
+        yield machine
+    finally:
+        machine.end()
+
+
+@pytest.fixture(scope="module")
+def laptops(shared: SharedMachine) -> Iterator[dict[str, Laptop]]:
+    """A machine without a node for each person with a token."""
+    found = {person: Laptop() for person in PERSONS if person != "job"}
+    pin = shared.done("whoami").splitlines()[1].rpartition(" ")[2]
+    address = str(shared.status()["address"])
+    try:
+        for person, laptop in found.items():
+            role = TOKEN_ROLES.get(person, person)
+            token = shared.done("token", "create", person, "--role", role).strip()
+            said = laptop.typed(token, "login", address, "--fingerprint", pin)
+            assert said.returncode == 0, said.stderr
+        yield found
+    finally:
+        for laptop in found.values():
+            laptop.end()
+
+
+@pytest.fixture(scope="module")
+def matrix(
+    shared: SharedMachine, laptops: dict[str, Laptop]
+) -> Iterator[dict[str, dict[str, dict[str, bool]]]]:
     """The verbs that each person was allowed, by way."""
     if len(accounts()) < 4:
         pytest.skip("the machine lacks four accounts that own nothing")
     person_of = dict(zip(("viewer", "user", "queue-admin", "operator"), accounts(), strict=True))
     user, admin = person_of["user"], person_of["queue-admin"]
-    shared.done("queue", "create", "lab", "--submit", f"{user},{admin}", "--admin", admin)
+    submit, admins = f"{user},{admin},token:user,token:queue-admin", f"{admin},token:queue-admin"
+    shared.done("queue", "create", "lab", "--submit", submit, "--admin", admins)
     for person in ("viewer", "operator"):
         shared.done("set-role", person_of[person], person)
     for person in PERSONS:
@@ -54,13 +97,19 @@ def matrix(shared: SharedMachine) -> Iterator[dict[str, dict[str, dict[str, bool
     found: dict[str, dict[str, dict[str, bool]]] = {person: {} for person in PERSONS}
     for way, person in CELLS:  # a process for each, so that no way waits for another one
         account = person_of.get(person, user)
-        found[person] |= outcome_of(shared, person, account, node, way)
+        laptop = laptops[person] if way == "token" else None
+        found[person] |= outcome_of(shared, person, account, node, way, laptop)
         shared.done("undrain", node)
     yield found
 
 
 def outcome_of(
-    shared: SharedMachine, person: str, account: str, node: str, way: str
+    shared: SharedMachine,
+    person: str,
+    account: str,
+    node: str,
+    way: str,
+    laptop: Laptop | None,
 ) -> dict[str, dict[str, bool]]:
     """The verbs that a person was allowed on one way."""
     words = (cells.__file__, person, node, way)
@@ -69,6 +118,8 @@ def outcome_of(
         name = f"tries-{way}"
         shared.said(account, "run", "--name", name, "-q", "lab", "--", "sh", "-c", script)
         text = shared.said(account, "logs", name)
+    elif laptop is not None:
+        text = laptop.python(f"import runpy, sys; {RUN}", *words).stdout
     elif person == "admin":
         text = shared.python(f"import runpy, sys; {RUN}", *words).stdout
     else:
