@@ -16,7 +16,9 @@ from phalanx.api.job import Job
 from phalanx.api.new_manifests import job_manifest, new_request
 from phalanx.errors import AuthenticationError, PhalanxError
 from phalanx.model.jobs.spec import DEFAULT_QUEUE
+from phalanx.model.rows.cluster import SYSTEM
 from phalanx.objects import by_value
+from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import CommandJob
 from phalanx.protocol.requests.request import Request
 from phalanx.runtime.client.joining import ANSWER_S, ClientOf, join
@@ -41,6 +43,8 @@ RECONNECT = "RAY_CLIENT_RECONNECT_GRACE_PERIOD"
 _COMMAND = 'exec "$PHALANX_PYTHON" -m phalanx.runtime.client.driver'
 _KEPT_S = 3600.0
 """Seconds for which the job of a driver stays in listings after its end."""
+_OWN_CPUS = 1
+"""The CPUs of a driver's job in the mode *system*, if the program names none."""
 _HOOK_BYTES = 1 << 16
 _PAUSE_S = 0.05
 _SAY_AFTER_S = 5.0
@@ -49,15 +53,18 @@ _SAY_AFTER_S = 5.0
 def connect(where: str, options: EngineOptions, output: Output) -> Engine:
     """Start a driver on the cluster at `where`, and connect with it.
 
-    Raises ConnectionError and AuthenticationError if the head cannot be reached with a login or
-    token of this user, and SystemFailureError if the driver ends before it serves.
+    In the mode *system* the driver's job holds the CPUs and GPUs that `options` names, by default
+    one CPU, and the program's work runs on them. Raises ValueError if amounts are named elsewhere,
+    ConnectionError and AuthenticationError if the head cannot be reached with a login or token of
+    this user, and SystemFailureError if the driver ends before it serves.
     """
-    check_connecting(options)
     address, token, trust = way_to(where)
 
     def ask(request: Request[R]) -> R:
         return ask_remote(address, token, request, ANSWER_S, trust)
 
+    is_system = ask(GetStatus(is_brief=True)).mode == SYSTEM
+    num_cpus, num_gpus = _amounts(options, is_system)
     secret = secrets.token_bytes(32)
     patience_s = reconnect_s()
     hook = b"" if options.hook is None else by_value.dumps(options.hook)
@@ -69,16 +76,18 @@ def connect(where: str, options: EngineOptions, output: Output) -> Engine:
     settings = DriverSettings(
         secret_hash=hashlib.sha256(secret).digest(),
         namespace=options.namespace or str(uuid.uuid4()),
-        queue=options.queue,
-        priority=options.priority,
+        queue="" if is_system else options.queue,
+        priority=0 if is_system else options.priority,
         log_to_driver=options.log_to_driver,
         hook=hook,
         reconnect_s=patience_s,
+        has_own_cluster=is_system,
     )
     job = Job(
         _COMMAND,
         name=f"client-{secrets.token_hex(5)}",
-        num_cpus=0,
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
         queue=options.queue or DEFAULT_QUEUE,
         priority=options.priority,
         env={VARIABLE: msgspec.json.encode(settings).decode()},
@@ -98,6 +107,17 @@ def connect(where: str, options: EngineOptions, output: Output) -> Engine:
         with contextlib.suppress(OSError, PhalanxError):
             ask(CommandJob(spec.uid, "cancel"))
         raise
+
+
+def _amounts(options: EngineOptions, is_system: bool) -> tuple[float, float]:
+    """Return the CPUs and GPUs that the driver's job holds. Raises ValueError."""
+    if not is_system:
+        check_connecting(options)
+        return 0, 0
+    rest = msgspec.structs.replace(options, num_cpus=None, num_gpus=None)
+    check_connecting(rest, " Only num_cpus and num_gpus set the size of the program's own job.")
+    num_cpus = _OWN_CPUS if options.num_cpus is None else options.num_cpus
+    return num_cpus, options.num_gpus or 0
 
 
 def _wait(client: ClientOf, options: EngineOptions, output: Output) -> Engine:

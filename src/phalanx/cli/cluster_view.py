@@ -15,7 +15,7 @@ from phalanx.cli.times import moment
 from phalanx.model.command_groups import NONE
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.model.readable import amount, size
-from phalanx.model.rows.cluster import NodeInfo, StatusInfo, given_labels
+from phalanx.model.rows.cluster import MINE, NodeInfo, StatusInfo, given_labels
 from phalanx.observe.stranded import stranded_in_all
 from phalanx.observe.usage import MAIN, is_silent, sums
 
@@ -35,6 +35,7 @@ def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
         "store": status.store,
         "standbys": status.standbys,
         "booting": status.booting,
+        "mode": status.mode,
         "troubles": status.troubles,
         "nodes": [node_data(row, status) for row in status.nodes],
         "resources": {
@@ -65,7 +66,8 @@ def status_text(status: StatusInfo, version: str) -> str:
     amiss = status.troubles + status.lost_nodes
     lines = [
         f"Phalanx {version}, head at {status.address}, store {status.store}"
-        + (f", standby at {', '.join(status.standbys)}" if status.standbys else ""),
+        + (f", standby at {', '.join(status.standbys)}" if status.standbys else "")
+        + (f", mode {status.mode}" if status.mode != MINE else ""),
         *(f"health: {said}" for said in amiss or ["all is well"]),
         f"nodes: {states[ALIVE]} alive, {states[DRAINING]} draining, {states[DEAD]} dead"
         + (f"; {silent} have not reported since the head restarted" if silent else ""),

@@ -3,21 +3,38 @@
 A client submits a job whose command is its driver. The driver joins its node as any other does, so
 the head knows where it is and in which job it runs. The client then asks the head for its driver,
 and the head permits its gateway one connection with the client's token.
+
+Where jobs run as their submitters (mode *system*), the driver cannot join a node. Its job makes a
+cluster of its own, whose head listens at the rendezvous of the job and knows the secret of the
+job's members.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from phalanx.errors import JobCommandError, JobNotFoundError, NotAllowedError
 from phalanx.head.drivers import Drivers
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.rights.tokens import Tokens
-from phalanx.model.ids import PREFIX_BYTES, client_socket_of
+from phalanx.model.ids import PREFIX_BYTES, PROCESS_ID_BYTES, GangId, client_socket_of
 from phalanx.model.principals import TOKEN
 from phalanx.protocol.gateway_messages import Admit
 from phalanx.protocol.requests.client_drivers import EnterDriver
 from phalanx.protocol.requests.request import Asker, Entry
+
+_HERE = "127.0.0.1"
+
+
+class OwnCluster(NamedTuple):
+    """The address of a cluster that a running job makes for itself."""
+
+    gang: GangId
+    host: str
+    port: int
+    secret: str
+    """The token of that cluster."""
 
 
 class ClientDrivers:
@@ -31,10 +48,13 @@ class ClientDrivers:
         tokens: Tokens,
         owner_of: Callable[[str], str | None],
         admit: Callable[[Admit], None],
+        own_cluster: Callable[[str], OwnCluster | None] | None,
     ) -> None:
         """`owner_of` returns the owner of a job by its full name; None for an unknown job. `admit`
-        gives a permission to the head's gateway.
+        gives a permission to the head's gateway. `own_cluster` returns the cluster of a job by the
+        job's full name, or None while the job does not run; it is None where drivers join nodes.
         """
+        self._own_cluster = own_cluster
         self._owner_of = owner_of
         self._drivers = drivers
         self._nodes = nodes
@@ -57,11 +77,21 @@ class ClientDrivers:
                 f"the job {request.job} belongs to {owner or 'nobody'}, and only its owner can be "
                 "the client of its driver"
             )
-        driver = self._drivers.in_job(request.job)
+        token = self._tokens.id_of(principal.name)
+        permission = self._permission(token, request.job)
+        if permission is None:
+            raise JobCommandError(f"the job {request.job} has no driver yet")
+        self._admit(permission)
+        return permission.target
+
+    def _permission(self, token: str, job: str) -> Admit | None:
+        if self._own_cluster is not None:
+            own = self._own_cluster(job)
+            if own is None:
+                return None
+            return Admit(token, own.gang[:PROCESS_ID_BYTES], own.host, own.port, own.secret)
+        driver = self._drivers.in_job(job)
         node = None if driver is None else self._nodes.of_prefix(driver[:PREFIX_BYTES])
         if driver is None or node is None or not self._nodes.is_here(node.node_id):
-            raise JobCommandError(f"the job {request.job} has no driver yet")
-        target = client_socket_of(driver)
-        token = self._tokens.id_of(principal.name)
-        self._admit(Admit(token, target, node.host or "127.0.0.1", node.port))
-        return target
+            return None
+        return Admit(token, client_socket_of(driver), node.host or _HERE, node.port)

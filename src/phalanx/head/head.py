@@ -14,7 +14,7 @@ from phalanx.head.actors.node_choice import ActorNodeChoice
 from phalanx.head.actors.requests import ActorRequests
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.answering import Answering
-from phalanx.head.client_drivers import ClientDrivers
+from phalanx.head.client_drivers import ClientDrivers, OwnCluster
 from phalanx.head.clock import WatchedClock, step_text
 from phalanx.head.deaths import Deaths
 from phalanx.head.devices import Devices
@@ -57,7 +57,9 @@ from phalanx.head.status import Health, Status
 from phalanx.head.stranded import Stranded
 from phalanx.model.holds import Hold
 from phalanx.model.ids import GroupId
+from phalanx.model.jobs.states import RUNNING
 from phalanx.model.lifecycle import DEAD
+from phalanx.model.rows.cluster import MINE, SHARED, SYSTEM
 from phalanx.model.rows.row import Row
 from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol.cluster_messages import (
@@ -151,6 +153,7 @@ class Head:
         self.gangs: GangSchedulerInterface = NullGangScheduler()
         self.gangs_if_used: GangScheduler | None = None
         self._grants = rights.grants
+        self._mode = SYSTEM if rights.grants else SHARED if rights.is_shared else MINE
         self.rights = self._make_rights(rights)
         self._client_drivers = ClientDrivers(
             drivers=self.drivers,
@@ -158,6 +161,7 @@ class Head:
             tokens=self.tokens,
             owner_of=self._owner_of,
             admit=rights.admit,
+            own_cluster=None if self._grants is None else self._own_cluster,
         )
         actor_requests = ActorRequests(self.actors, clock)
         self.handlers = self._make_handlers(actor_requests)
@@ -194,6 +198,7 @@ class Head:
             stranded=Stranded(self.clock, self.nodes, self.group_table, self._waiting_gangs),
             lost_nodes=self._node_recorder.lost_lately,
             standbys=self.standbys,
+            mode=self._mode,
         )
         health = Health(
             self._effects,
@@ -247,6 +252,15 @@ class Head:
     def _owner_of(self, name: str) -> str | None:
         job = self.gang_scheduler.jobs.table.get(name)
         return None if job is None else job.spec.user
+
+    def _own_cluster(self, name: str) -> OwnCluster | None:
+        jobs = self.gang_scheduler.jobs
+        job, gang = jobs.table.get(name), jobs.gang_of(name)
+        if job is None or gang is None or job.state != RUNNING or not gang.ports:
+            return None
+        host = self.nodes.address_of(gang.members[0].node)
+        secret = jobs.starter.secret(job, gang)
+        return OwnCluster(gang.gang_id, host, gang.ports[0], secret)
 
     @property
     def gang_scheduler(self) -> GangScheduler:

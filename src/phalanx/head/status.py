@@ -40,11 +40,13 @@ class Status:
         stranded: Stranded,
         lost_nodes: Callable[[], list[str]],
         standbys: Sequence[str],
+        mode: str,
     ) -> None:
         """`whereabouts` returns the address of the head, the address of its store ("" if it has
         none), and a sentence for each problem of the head. `lost_nodes` is
-        NodeRecorder.lost_lately.
+        NodeRecorder.lost_lately. `mode`: one of the modes of StatusInfo.
         """
+        self._mode = mode
         self._whereabouts = whereabouts
         self._nodes = nodes
         self._actors = actors
@@ -76,6 +78,7 @@ class Status:
             lost_nodes=self._lost_nodes(),
             standbys=list(self._standbys),
             booting=self._nodes.booting(),
+            mode=self._mode,
         )
 
 

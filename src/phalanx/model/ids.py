@@ -44,6 +44,12 @@ MemberId: TypeAlias = tuple[GangId, int]
 """A member of a gang: the gang, and the member's index in it."""
 
 
+OWN_CLUSTER_DOOR = CONTROL[:-1] + b"\1"
+"""The id of the socket at which a driver waits for its client, if the driver's job has made a
+cluster of its own. The socket stands beside that of this cluster's head.
+"""
+
+
 def client_socket_of(driver: bytes) -> bytes:
     """Return the id of the socket at which a driver waits for its client, from the driver's id."""
     name = bytes(255 - byte for byte in driver[PREFIX_BYTES:WORKER_PADDING])

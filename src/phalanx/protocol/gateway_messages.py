@@ -71,9 +71,13 @@ class Admit(msgspec.Struct, array_like=True, tag=5):
     token: str
     """The id of the token."""
     target: bytes
-    """The id of the socket at which the driver waits for its client."""
+    """The id by which the client names the socket at which the driver waits for it."""
     host: str
     port: int
+    secret: str = ""
+    """The token of the cluster that the driver's job has made for itself, whose head is at `host`
+    and `port`. It is "" if the driver belongs to a node of this cluster.
+    """
 
 
 # ---- from the gateway --------------------------------------------------------------------------

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 from tests.system.gateway.world import LIMIT_S, take_handed
 
-from phalanx.model.ids import CONTROL, PREFIX_BYTES, client_socket_of
+from phalanx.model.ids import CONTROL, OWN_CLUSTER_DOOR, PREFIX_BYTES, client_socket_of
 from phalanx.protocol.gateway_messages import Admit, KnowTokens
 from phalanx.protocol.handshake import Role, Status
+from phalanx.runtime.daemons import cluster_token
 from phalanx.runtime.daemons.personal_token import PersonalToken, new_token
 from phalanx.runtime.daemons.remote import connected, exactly
+
+NO_TOKEN = "phx_" + "A" * 43
+"""The token of no cluster."""
 
 
 class Place:
@@ -64,6 +69,27 @@ def test_a_client_reaches_its_driver_once(place: Place) -> None:
         driver.sendall(b"there")
         assert exactly(client, 5) == b"there"
         assert refused(place, place.ana) == Status.NO_PROCESS, "the permission was used"
+
+
+def test_a_driver_in_a_cluster_of_its_own_is_reached_beside_its_head(
+    place: Place, start, tmp_path: Path
+) -> None:
+    file = tmp_path / "token-of-the-job"
+    cluster_token.ensure(str(file))
+    (own,) = start(1, know=False, prefix=CONTROL[:PREFIX_BYTES], token_file=file)
+    _, waiting = own.open_process(OWN_CLUSTER_DOOR)
+    host, port = own.address
+    named = bytes(range(16))
+    for secret, expected in [(file.read_text().strip(), Status.OK), (NO_TOKEN, Status.UNREACHABLE)]:
+        place.head.channel.send(Admit(place.ana.id, named, host, port, secret))
+        client, status = place.come(place.ana, named)
+        with client:
+            assert status == expected
+            if status == Status.OK:
+                driver, _ = take_handed(waiting)
+                with driver:
+                    client.sendall(b"hello")
+                    assert exactly(driver, 5) == b"hello"
 
 
 def test_a_permission_is_for_one_token_and_one_driver(place: Place) -> None:

@@ -107,7 +107,8 @@ class Starter:
         name = self.name_of(place.node)
         return self.grants.grant(spec.user, spec.uid, attempt, name, place.devices)
 
-    def _secret(self, record: JobRecord, gang: Gang) -> str:
+    def secret(self, record: JobRecord, gang: Gang) -> str:
+        """Return the secret that only the members of a job have; "" where they have none."""
         return self.grants.secret(record.spec.user, record.uid, gang.gang_id)
 
     def step(
@@ -142,7 +143,7 @@ class Starter:
             files[DESCRIPTION] = description(record.spec)
             first = template.processes[0] if template.processes else Process()
             prepare = preparation(record.spec, template, process_environment(setup, first), umask)
-        if len(placed.places) > 1 and (secret := self._secret(record, gang)):
+        if secret := self.secret(record, gang):
             files[SECRET_FILE] = secret
         return StartMember(
             group=gang.gang_id,

@@ -112,6 +112,12 @@ class DefectInfo(Row, frozen=True):
     """The time of the last error, in seconds since the epoch."""
 
 
+MINE, SHARED, SYSTEM = "mine", "shared", "system"
+"""The modes of a cluster. Only its own account uses a cluster that is MINE. Several accounts use
+the others: in SHARED all jobs run as the nodes' account, in SYSTEM each as its submitter.
+"""
+
+
 class StatusInfo(Row, frozen=True):
     """An overview of a whole cluster."""
 
@@ -150,6 +156,8 @@ class StatusInfo(Row, frozen=True):
     """The names of nodes whose machines `phalanx provision` has asked for, by pool, until they
     join.
     """
+    mode: str = MINE
+    """The mode of the cluster: MINE, SHARED or SYSTEM."""
 
 
 class HyperNodeInfo(Row, frozen=True):

@@ -1,8 +1,10 @@
 """The program that runs on the cluster as the driver of a client: it owns the client's work.
 
 The program is the command of a job of the client's user. It joins the node on which it runs, as
-every driver does. It serves one client. If the connection is lost, it waits a limited time for the
-client. It ends the client's work when the client leaves or does not come back.
+every driver does. In the mode *system*, where nodes belong to another account, it joins a node that
+it starts with the job's CPUs and devices. It serves one client. If the connection is lost, it waits
+a limited time for the client. It ends the client's work when the client leaves or does not come
+back.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any
 import msgspec
 
 from phalanx.errors import ProtocolError
-from phalanx.model.ids import client_socket_of
+from phalanx.model.ids import OWN_CLUSTER_DOOR, client_socket_of
 from phalanx.objects.streams import Stream
 from phalanx.protocol import client_messages as m
 from phalanx.protocol.asking import Reply
@@ -32,10 +34,12 @@ from phalanx.runtime.client.held import HeldReferences
 from phalanx.runtime.client.own_node import node_of_this_job
 from phalanx.runtime.client.settings import VARIABLE, DriverSettings
 from phalanx.runtime.client.submitting import Submitting, raw
+from phalanx.runtime.daemons.job_cluster import JobCluster, read_member
 from phalanx.runtime.driver.engine import RuntimeEngine
 from phalanx.runtime.driver.introduction import JobOptions
 from phalanx.runtime.engine.interface import set_current
 from phalanx.runtime.os.connection import connect
+from phalanx.runtime.os.session import Session
 
 DUE_BYTES = 64 << 20
 """The bytes of messages that wait to be handled, above which nothing more is read."""
@@ -47,13 +51,15 @@ _LAST_ANSWER_S = 5.0
 class ClientDriver:
     """Carries out the messages of one client, in their order."""
 
-    def __init__(self, settings: DriverSettings) -> None:
+    def __init__(self, settings: DriverSettings, session: Session, door: str = "") -> None:
+        """`session`: the session of the driver's node. `door`: the path of the socket for the
+        client; "" for a path in this session.
+        """
         self._settings = settings
         self._due: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._due_bytes = 0
         self._due_lock = threading.Lock()
         self.channel = Channel(self._came, lambda: self._due_bytes > DUE_BYTES)
-        session = node_of_this_job()
         job = JobOptions(
             namespace=settings.namespace,
             log_to_driver=settings.log_to_driver,
@@ -68,7 +74,7 @@ class ClientDriver:
         self._held = HeldReferences(runtime.owner.references, runtime.lock)
         self._submitting = Submitting(runtime, self._held)
         self._has_left = threading.Event()
-        path = session.socket_of(client_socket_of(runtime.process_id))
+        path = door or session.socket_of(client_socket_of(runtime.process_id))
         self._door = Door(path, settings.secret_hash, self.channel, self._facts())
         self._handlers: dict[type, Callable[[Any], None]] = {
             m.DefineFunction: self._submitting.define_function,
@@ -306,7 +312,13 @@ def main() -> None:
     if not text:
         sys.exit(f"phalanx: this program is started by phalanx.init('phalanx://…'): no {VARIABLE}")
     settings = msgspec.json.decode(text, type=DriverSettings)
-    ClientDriver(settings).run()
+    if not settings.has_own_cluster:
+        ClientDriver(settings, node_of_this_job()).run()
+        return
+    cluster = JobCluster(read_member(os.environ))
+    with cluster.running():
+        door = cluster.head_session().socket_of(OWN_CLUSTER_DOOR)
+        ClientDriver(settings, cluster.node_session(), door).run()
 
 
 if __name__ == "__main__":

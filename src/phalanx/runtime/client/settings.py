@@ -19,3 +19,5 @@ class DriverSettings(msgspec.Struct, kw_only=True):
     hook: bytes = b""
     reconnect_s: float
     """How long the driver waits for a client whose connection is lost."""
+    has_own_cluster: bool = False
+    """Whether the driver's job makes a cluster of its own, as it must in the mode *system*."""

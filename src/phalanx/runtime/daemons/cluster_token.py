@@ -59,7 +59,14 @@ def read(path: str) -> bytes:
 
 def read_all(path: str) -> list[bytes]:
     """Return the secret bytes of all tokens at `path`, one or two. Raises as `read` does."""
-    return [base64.urlsafe_b64decode(_form(path, line) + "=") for line in _lines(path)]
+    return [secret_bytes(line, path) for line in _lines(path)]
+
+
+def secret_bytes(text: str, path: str = "this text") -> bytes:
+    """Return the 32 secret bytes of a token. `path`: where the token was read. Raises
+    AuthenticationError if the text is no token.
+    """
+    return base64.urlsafe_b64decode(_form(path, text) + "=")
 
 
 def add_next(path: str) -> None:

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
@@ -31,6 +31,7 @@ from phalanx.runtime.daemons.starting import (
     start_node,
 )
 from phalanx.runtime.os.node_amounts import node_amounts
+from phalanx.runtime.os.session import Session
 
 START_S = 300.0
 """Seconds within which all members must have joined. Their machines may start them slowly."""
@@ -121,6 +122,14 @@ class JobCluster:
             self._wait_for_head()
         self._daemons.append(start_node(self._node(), self._ends))
 
+    def head_session(self) -> Session:
+        """Return the session of the head. Only the first member has one."""
+        return self._daemons[0].session
+
+    def node_session(self) -> Session:
+        """Return the session of this member's node."""
+        return self._daemons[-1].session
+
     def _node(self) -> NodeOptions:
         me = self._member
         here = node_amounts(
@@ -183,6 +192,19 @@ class JobCluster:
                 if not is_open(self._member.head):
                     return True
 
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Start the member's daemons, and end them with the block or after a SIGTERM. Raises as
+        `start` does.
+        """
+        signal.signal(signal.SIGTERM, _leave)
+        try:
+            self.start()
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            self.end()
+
     def end(self) -> None:
         """End the daemons, the node first."""
         for daemon in reversed(self._daemons):
@@ -199,19 +221,14 @@ def run_in_cluster(member: Member, argv: Sequence[str], object_store_bytes: int 
 
     Raises the errors of `JobCluster.start` and `JobCluster.wait_for_all`.
     """
-    signal.signal(signal.SIGTERM, _leave)
     cluster = JobCluster(member, object_store_bytes)
-    try:
-        cluster.start()
+    with cluster.running():
         if member.rank:
             if not cluster.wait_for_end():
                 raise SystemFailureError("the node of this member has ended by itself")
             return 0
         cluster.wait_for_all()
         return _run(argv, {**os.environ, "PHALANX_ADDRESS": member.head})
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        cluster.end()
 
 
 def _run(argv: Sequence[str], variables: Mapping[str, str]) -> int:

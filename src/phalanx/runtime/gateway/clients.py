@@ -4,6 +4,9 @@ The head permits each connection beforehand (`Admit`). A client names the socket
 bytes. The gateway dials the node of the driver as another node would, answers with one byte, a
 `Status`, and carries the bytes between both. The driver knows no tokens of people. The gateway has
 checked the client's token, and the head's permission is for this token.
+
+The job of a driver may have made a cluster of its own. Then the permission has the token of that
+cluster, and the gateway dials the head of that cluster, beside which the driver waits.
 """
 
 from __future__ import annotations
@@ -14,13 +17,14 @@ import socket
 from collections.abc import Collection
 
 from phalanx.errors import AuthenticationError, ProtocolError
-from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.ids import OWN_CLUSTER_DOOR, PREFIX_BYTES
 from phalanx.protocol.gateway_messages import Admit
 from phalanx.protocol.handshake import TARGET_BYTES, GatewaysHandshake, Role, Status
 from phalanx.runtime.gateway.dialling import Dialler
 from phalanx.runtime.gateway.gate import DialError
 from phalanx.runtime.gateway.links import Link
 from phalanx.runtime.gateway.relay import Relays
+from phalanx.runtime.gateway.token_file import OneToken
 
 _VALID_S = 30.0
 """Seconds for which a permission can be used."""
@@ -83,6 +87,11 @@ class Clients:
 
     async def _dial(self, permission: Admit, link: Link) -> Link:
         self._relays.check(link, always=True)
-        prefix = permission.target[:PREFIX_BYTES]
-        self._dialler.update({prefix.hex(): (permission.host, permission.port)}, full=False)
-        return await self._dialler.dial(permission.target, Role.DIAL)
+        target, dialler = permission.target, self._dialler
+        if permission.secret:
+            target = OWN_CLUSTER_DOOR
+            token = OneToken(permission.secret)
+            dialler = Dialler(self._loop, token, insecure=False, prefix=target[:PREFIX_BYTES])
+        address = permission.host, permission.port
+        dialler.update({target[:PREFIX_BYTES].hex(): address}, full=False)
+        return await dialler.dial(target, Role.DIAL)

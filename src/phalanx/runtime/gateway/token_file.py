@@ -45,6 +45,23 @@ class TokenOfNobody:
         return [self._token]
 
 
+class OneToken:
+    """The token of another cluster, which a gateway only presents."""
+
+    def __init__(self, text: str) -> None:
+        """Raises AuthenticationError if `text` is no token."""
+        self.path = "the token of a job's own cluster"
+        self._token = cluster_token.secret_bytes(text)
+
+    def own(self) -> bytes:
+        """Return the token."""
+        return self._token
+
+    def accepted(self) -> list[bytes]:
+        """Return no token, because nobody dials this gateway with this token."""
+        return []
+
+
 class TokenFile:
     """The tokens that a gateway presents and accepts now.
 

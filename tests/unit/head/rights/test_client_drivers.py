@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.present import present
 from tests.unit.head.rights.test_tokens import HASH, ID, OTHER, Place
 from tests.world.clock import ManualClock
 from tests.world.head import make_head
@@ -12,11 +14,14 @@ from tests.world.head import make_head
 from phalanx.errors import AuthenticationError, JobCommandError, JobNotFoundError, NotAllowedError
 from phalanx.head.nodes.record import NodeRecord
 from phalanx.head.rights.control import RightsSetup
-from phalanx.model.ids import client_socket_of
+from phalanx.model.ids import GangId, JobId, client_socket_of
+from phalanx.model.jobs.states import RUNNING
 from phalanx.model.principals import JOB, UNIX, Principal
+from phalanx.protocol.bundle_messages import Grant
 from phalanx.protocol.cluster_messages import JobKnown
 from phalanx.protocol.gateway_messages import Admit
 from phalanx.protocol.requests.client_drivers import EnterDriver
+from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.queues import QueueFields, UpdateQueue
 from phalanx.protocol.requests.tokens import CreateToken, RevokeToken
 
@@ -29,10 +34,10 @@ PREFIX = b"node-a"
 class Cluster(Place):
     """A shared head with a node, and two people with tokens."""
 
-    def __init__(self) -> None:
+    def __init__(self, setup: RightsSetup | None = None) -> None:
         super().__init__()
         self.admitted: list[Admit] = []
-        setup = RightsSetup(is_shared=True, owner="boss", admit=self.admitted.append)
+        setup = setup or RightsSetup(is_shared=True, owner="boss", admit=self.admitted.append)
         self.head = make_head(lambda prefix, message: None, ManualClock(1_000.0), rights=setup)
         self.boss = Person(self.head, Principal(UNIX, "boss", "boss", is_owner=True))
         self.boss.ask(UpdateQueue("default", QueueFields(submit="*")))
@@ -99,6 +104,39 @@ def test_an_operator_changes_jobs_and_is_not_their_client(cluster: Cluster) -> N
     with pytest.raises(NotAllowedError, match="belongs to ana"):
         cluster.bo.ask(EnterDriver("default/mine"))
     assert cluster.admitted == []
+
+
+class Signed:
+    """The grants of a cluster whose jobs run as their submitters."""
+
+    def grant(
+        self, user: str, job: JobId, attempt: int, node: str, devices: Sequence[int]
+    ) -> Grant:
+        return Grant(user, 1001)
+
+    def secret(self, user: str, job: JobId, gang: GangId) -> str:
+        return f"secret of {user} and {job}"
+
+
+def test_in_the_mode_system_a_client_is_let_in_to_the_cluster_of_its_job() -> None:
+    admitted: list[Admit] = []
+    setup = RightsSetup(is_shared=True, owner="boss", admit=admitted.append, grants=Signed())
+    cluster = Cluster(setup)
+    assert cluster.boss.ask(GetStatus(is_brief=True)).mode == "system"
+    cluster.ana.submit("mine")
+    with pytest.raises(JobCommandError, match="has no driver yet"):
+        cluster.ana.ask(EnterDriver("default/mine"))
+    cluster.begin_driver("default/mine")
+    with pytest.raises(JobCommandError, match="has no driver yet"):
+        cluster.ana.ask(EnterDriver("default/mine"))  # a driver of a node is none here
+    jobs = cluster.head.gang_scheduler.jobs
+    record, gang = present(jobs.table.get("default/mine")), present(jobs.gang_of("default/mine"))
+    record.state, gang.ports, gang.members[0].node = RUNNING, [2345], "aa"
+    target = cluster.ana.ask(EnterDriver("default/mine"))
+    secret = "secret of ana and default/mine"
+    assert admitted == [Admit(ID, target, "10.0.0.7", 2345, secret)]
+    with pytest.raises(NotAllowedError):
+        cluster.bo.ask(EnterDriver("default/mine"))
 
 
 def test_a_driver_and_the_socket_for_its_client_have_different_names() -> None:
