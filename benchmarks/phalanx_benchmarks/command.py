@@ -9,8 +9,14 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from phalanx_benchmarks.deciding import decision_groups, decision_table, measure_group
+from phalanx_benchmarks.deciding import (
+    decision_groups,
+    decision_markdown,
+    decision_table,
+    measure_group,
+)
 from phalanx_benchmarks.report import (
+    about_machine,
     as_document,
     as_markdown,
     as_tables,
@@ -93,7 +99,9 @@ def run(
         document["decisions"] = decisions
         print(json_text.dumps(document, indent=2))
     elif markdown:
-        print(as_markdown(results, peers))
+        parts = [as_markdown(results, peers)] if results else []
+        parts += [decision_markdown(name, found) for name, found in decisions.items()]
+        print("\n\n".join([*parts, about_machine()]))
     else:
         console = Console()
         for table in as_tables(results, peers):

@@ -88,18 +88,36 @@ def decision_table(name: str, rows: Sequence[Figures]) -> Table:
 
     Nested parts and other details are left out.
     """
-    columns = [
-        column
+    table = Table(title=name.capitalize())
+    for column, is_text in _columns(rows).items():
+        table.add_column(column.replace("_", " "), justify="left" if is_text else "right")
+    for cells in _cells(rows):
+        table.add_row(*cells)
+    return table
+
+
+def decision_markdown(name: str, rows: Sequence[Figures]) -> str:
+    """Return the same table for a document, below a line with its name."""
+    columns = _columns(rows)
+    heads = [column.replace("_", " ") for column in columns]
+    rules = ["---" if is_text else "---:" for is_text in columns.values()]
+    lines = [f"| {' | '.join(heads)} |", f"|{'|'.join(rules)}|"]
+    lines += [f"| {' | '.join(cells)} |" for cells in _cells(rows)]
+    return "\n".join([f"{name.capitalize()}:", "", *lines])
+
+
+def _columns(rows: Sequence[Figures]) -> dict[str, bool]:
+    """Return the names of the columns, and whether each holds texts."""
+    return {
+        column: isinstance(rows[0].get(column), str)
         for column in dict.fromkeys(column for row in rows for column in row)
         if all(isinstance(row.get(column, ""), (str, int, float)) for row in rows)
-    ]
-    table = Table(title=name.capitalize())
-    for column in columns:
-        is_text = isinstance(rows[0].get(column), str)
-        table.add_column(column.replace("_", " "), justify="left" if is_text else "right")
-    for row in rows:
-        table.add_row(*[_text(row.get(column, "")) for column in columns])
-    return table
+    }
+
+
+def _cells(rows: Sequence[Figures]) -> list[list[str]]:
+    columns = _columns(rows)
+    return [[_text(row.get(column, "")) for column in columns] for row in rows]
 
 
 def _text(figure: Any) -> str:

@@ -139,20 +139,24 @@ def closing_lines(results: Sequence[Result], peers: Sequence[Side]) -> list[str]
 
 
 def as_markdown(results: Sequence[Result], peers: Sequence[Side]) -> str:
-    """Return the table for a document, with the machine and the date below the table."""
+    """Return the table for a document, with the means and the rates of plain work below it."""
     systems, floors = _split(results)
     heads = _heads(peers)
     lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
     lines += ["| " + " | ".join(_cells(result, peers)) + " |" for result in systems]
     lines += ["", *(f"- {line}" for line in closing_lines(results, peers))]
     lines += [f"- {result.row.name}: {_cell(result.phalanx, result.row.unit)}" for result in floors]
+    return "\n".join(lines).rstrip("\n")
+
+
+def about_machine() -> str:
+    """Return the line with the machine and the date that ends a document."""
     host = machine()
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    lines.append(
+    return (
         f"- {host['cores']} cores of {host['model']}, {host['memory_gib']} GiB, "
         f"Python {host['python']}, {datetime.date.today().isoformat()}, load at the end {load}"
     )
-    return "\n".join(lines)
 
 
 def as_document(

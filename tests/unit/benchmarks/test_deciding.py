@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from phalanx_benchmarks import deciding
+from phalanx_benchmarks.command import run
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,19 @@ def test_the_table_shows_figures_and_leaves_out_details():
     assert "10,000" in text
     assert "0.123" in text
     assert "12,346" in text
+
+
+def test_markdown_has_the_figures_of_groups_without_an_engine(monkeypatch, capsys):
+    rows = [{"what": "2,000 commands", "array per s": 1234.5, "parts": {}}]
+    monkeypatch.setattr("phalanx_benchmarks.command.measure_group", lambda name: rows)
+    assert run(group="placement", markdown=True) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:6] == [
+        "Placement:",
+        "",
+        "| what | array per s |",
+        "|---|---:|",
+        "| 2,000 commands | 1,234 |",
+        "",
+    ]
+    assert " cores of " in lines[6]
