@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from collections.abc import Callable
+from html import escape
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, magics_class
 
 import phalanx
-from phalanx.adapters.cells import LAST, cell_source, run_cell, sent_names
+from phalanx.adapters.cells import LAST, failure_lines, read_names, run_cell, sent_names
 from phalanx.errors import PhalanxError
 from phalanx.util.notebooks import in_notebook, notebook_output
 
@@ -58,15 +60,25 @@ class PhalanxMagics(Magics):
         """Run this cell as a task or a gang: %%phalanx [--gang N] [--cpus N] [--gpus N]
         [--queue QUEUE] [--get NAME ...]"""
         asked = options(line)
-        source, named = cell_source(cell)
-        given = sent_names(named, self.shell.user_ns)
+        try:
+            return self._run(asked, cell)
+        except SyntaxError as error:
+            raise UsageError("".join(failure_lines(error)).rstrip()) from None
+        except (Exception, KeyboardInterrupt) as error:
+            # IPython calls this instead of showing the traceback, which is of Phalanx's code.
+            shown = failure_lines(error)
+            error._render_traceback_ = lambda *_: shown  # type: ignore[union-attr]
+            raise
+
+    def _run(self, asked: argparse.Namespace, cell: str) -> Any:
+        given = sent_names(read_names(cell), self.shell.user_ns)
         if not phalanx.is_initialized():
             phalanx.init()
         remote = phalanx.remote(num_cpus=asked.cpus, num_gpus=asked.gpus)(run_cell)
         if asked.gang is None:
-            work: Any = remote.remote(source, given, asked.get)
+            work: Any = remote.remote(cell, given, asked.get)
         else:
-            work = remote.gang(asked.gang, queue=asked.queue).remote(source, given, asked.get)
+            work = remote.gang(asked.gang, queue=asked.queue).remote(cell, given, asked.get)
         found = self._results(work)
         for name in asked.get:
             values = [one[name] for one in found]
@@ -80,6 +92,7 @@ class PhalanxMagics(Magics):
         """Wait for the results. While nothing has started, show why. Ctrl-C also ends the work."""
         refs = list(work) if isinstance(work, list) else [work]
         show: Callable[[str], None] | None = None
+        said = ""
         try:
             while True:
                 ready, _ = phalanx.wait(refs, num_returns=len(refs), timeout=LOOK_EVERY_S)
@@ -87,23 +100,36 @@ class PhalanxMagics(Magics):
                     break
                 if in_notebook():
                     show = show or notebook_output()
-                    show(_waiting(work))
+                    show(_waiting_html(work))
+                elif (why := _waiting(work)) and why != said:
+                    said = why
+                    print(f"{why}\n{_WAY_OUT}", file=sys.stderr, flush=True)
             if show is not None:
                 show("")
             return list(phalanx.get(refs))
         except KeyboardInterrupt:
             for ref in refs:
                 phalanx.cancel(ref)
-            raise
+            raise KeyboardInterrupt("the work of this cell is cancelled") from None
+
+
+_WAY_OUT = "The cell runs once this has changed. An interrupt (Ctrl-C) cancels it."
+
+
+def _waiting_html(work: Any) -> str:
+    if isinstance(work, list):
+        return work._repr_html_() if hasattr(work, "_repr_html_") else ""
+    why = _waiting(work)
+    text = escape(f"{why}\n{_WAY_OUT}")
+    return f"<div style='white-space:pre-wrap'>{text}</div>" if why else ""
 
 
 def _waiting(work: Any) -> str:
-    if isinstance(work, list):
-        return work._repr_html_() if hasattr(work, "_repr_html_") else ""
+    """Return why work waits; empty once it runs or has ended."""
     try:
-        return phalanx.explain(work)._repr_html_()
+        return str(phalanx.explain(work))
     except PhalanxError:
-        return ""  # the work is running, or has ended
+        return ""
 
 
 def load_ipython_extension(shell: Any) -> None:

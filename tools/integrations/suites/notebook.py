@@ -1,12 +1,19 @@
-"""The example notebook, run headless by nbclient: the output of its cells."""
+"""The example notebook, run headless by nbclient: the output of its cells. Cells that fail or wait
+run in a shell of IPython in this process.
+"""
 
 import os
 import queue
+import signal
+import threading
 from pathlib import Path
 
 import nbformat
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from nbclient import NotebookClient
+
+import phalanx
 
 NOTEBOOK = Path(__file__).parents[3] / "examples" / "integrations" / "notebook.ipynb"
 
@@ -81,3 +88,46 @@ def test_a_bar_of_a_worker_is_few_lines(executed):
     assert 1 <= len(lines) <= 6
     assert "100%" in lines[-1]
     assert not any("\r" in line for line in lines)
+
+
+@pytest.fixture
+def shell(monkeypatch):
+    monkeypatch.setenv("PHALANX_ADDRESS", "local")
+    shell = InteractiveShell.instance()
+    shell.run_line_magic("colors", "NoColor")
+    shell.run_line_magic("load_ext", "phalanx.adapters.jupyter")
+    phalanx.init(num_cpus=2)
+    yield shell
+    phalanx.shutdown()
+
+
+def test_a_cell_that_fails_shows_only_its_own_code(shell, capsys):
+    shell.run_cell("%%phalanx\ndef f(y):\n    return 1 / y\nf(0)")
+    shown = capsys.readouterr().out
+    assert "ZeroDivisionError: division by zero" in shown
+    assert 'File "<cell>", line 3, in <module>' in shown
+    assert len(shown.strip().splitlines()) < 10
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("%%phalanx --gang 2 --gpus 1\n1", "the largest node has 0 GPU"),
+        ("%%phalanx --get w\nz = 1", "the cell does not bind w"),
+        ("%%phalanx\nz = (", "was never closed"),
+    ],
+)
+def test_a_cell_that_cannot_run_says_so_shortly(shell, capsys, cell, said):
+    shell.run_cell(cell)
+    shown = "".join(capsys.readouterr())
+    assert said in shown
+    assert len(shown.strip().splitlines()) < 6
+
+
+def test_a_cell_that_waits_says_why_and_an_interrupt_cancels_it(shell, capsys):
+    threading.Timer(3, signal.raise_signal, [signal.SIGINT]).start()
+    shell.run_cell("%%phalanx --gpus 1\n1")
+    shown = capsys.readouterr()
+    assert "has 0 GPU of 1 asked" in shown.err
+    assert "An interrupt (Ctrl-C) cancels it." in shown.err
+    assert "KeyboardInterrupt: the work of this cell is cancelled" in shown.out
