@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from contextvars import ContextVar
 
 from phalanx.cli.lost_output import drop_messages, exit_code, is_lost, lose_output
 from phalanx.cli.quick_start import hasten
@@ -20,6 +21,24 @@ class Ended(Exception):
         super().__init__(code)
         self.code = code
         """The exit code of the process."""
+
+
+_prefix: ContextVar[str] = ContextVar("prefix", default="")
+
+
+@contextlib.contextmanager
+def prefixed(prefix: str) -> Iterator[None]:
+    """Print this before the text of each error in the block, such as `sbatch: error: `."""
+    outer = _prefix.set(prefix)
+    try:
+        yield
+    finally:
+        _prefix.reset(outer)
+
+
+def say_error(text: str) -> None:
+    """Print an error on standard error."""
+    say(f"{_prefix.get()}{text}", err=True)
 
 
 @contextlib.contextmanager

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from phalanx.cli.ending import Ended
-from phalanx.cli.table import say
+from phalanx.cli.ending import Ended, say_error
 
 if TYPE_CHECKING:
     from phalanx.protocol.requests.request import Request
@@ -29,7 +28,7 @@ ANSWER_S = 10.0
 
 def fail(text: str, code: int = FAILED) -> NoReturn:
     """End the command with an exit code and one sentence on standard error."""
-    say(text, err=True)
+    say_error(text)
     raise Ended(code)
 
 

@@ -140,6 +140,20 @@ def test_a_stray_word_is_refused(slurm, command):
     assert "stray: only options are taken" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sbatch", "-p", "nowhere", "--wrap", "true"),
+        ("sbatch", "-n", "900", "--wrap", "true"),
+        ("srun", "-n", "900", "true"),
+    ],
+)
+def test_what_the_head_refuses_is_an_error_in_the_form_of_slurm(slurm, words):
+    done = slurm(*words)
+    assert done.returncode != 0
+    assert done.stderr.startswith(f"{words[0]}: error: "), done.stderr
+
+
 def test_blanks_in_lists_are_no_part_of_names(slurm):
     job = submitted(slurm, "--wait", "--wrap", "true", "-J", "spaced")
     held = submitted(slurm, "--hold", "--wrap", "true")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 import phalanx
-from phalanx.adapters.slurm.commands.running import COMMANDS, OURS, function_of, main
+from phalanx.adapters.slurm.commands.running import COMMANDS, OURS, main, run
 from phalanx.cli.options import AllWords, Argument, Group, Option, Registrar
 from phalanx.cli.reach import USAGE, fail
 from phalanx.cli.registry import RUN
@@ -35,7 +35,7 @@ module.
 
 def sbatch(words: Annotated[list[str], AllWords()]) -> None:
     """Submit a batch script with #SBATCH lines, like Slurm's sbatch (docs/howto/slurm.md)."""
-    function_of("sbatch")(words)
+    run("sbatch", words)
 
 
 def install(

@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 
-from phalanx.cli.ending import exiting
+from phalanx.cli.ending import exiting, prefixed
 
 COMMANDS = {
     "sbatch": "phalanx.adapters.slurm.commands.sbatch:sbatch",
@@ -34,7 +34,13 @@ def function_of(name: str) -> Callable[[Sequence[str]], None]:
     return found
 
 
+def run(name: str, words: Sequence[str]) -> None:
+    """Run one of Slurm's commands. Its errors are in Slurm's form."""
+    with prefixed(f"{name}: error: "):
+        function_of(name)(words)
+
+
 def main(name: str) -> None:
     """Run one of Slurm's commands with this process's arguments."""
     with exiting(f"{name}: error: "):
-        function_of(name)(sys.argv[1:])
+        run(name, sys.argv[1:])
