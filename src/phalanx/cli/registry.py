@@ -74,6 +74,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "delete": Entry("job_changes:delete", "Delete jobs, flows or cron jobs with their output."),
     },
     QUEUES: {
+        "queues": Entry("queues:list_queues", "List queues, as `queue list` does."),
         "queue": Entry("queues:app", "Create, list, change, open, close and delete queues."),
         "shares": Entry("shares:shares", "Show the fair shares of queues and users."),
         "set-shares": Entry("shares:set_shares", "Set a user's shares in a queue."),

@@ -78,6 +78,7 @@ def test_a_queue_and_its_jobs_from_beginning_to_end(cluster, tmp_path):
     lab = json.loads(cluster.done("queue", "get", "lab", "--json"))
     assert (lab["weight"], lab["capability"]) == (2, {"CPU": 3.0, "GPU": 2.0})
     assert "lab" in cluster.done("queue", "list")
+    assert cluster.done("queues") == cluster.done("queue", "list")
     too_large = cluster.phalanx("run", "--gang", "3", "--gpus", "1", "-q", "lab", "--", "true")
     assert too_large.returncode == 5
     assert "queue lab may use" in too_large.stderr
