@@ -154,6 +154,22 @@ def test_what_the_head_refuses_is_an_error_in_the_form_of_slurm(slurm, words):
     assert done.stderr.startswith(f"{words[0]}: error: "), done.stderr
 
 
+def test_nodes_of_this_machine_have_names_in_every_listing(slurm):
+    """Their address, 127.0.0.1, would be the same on every machine."""
+    names = {row["name"] or row["hostname"] for row in slurm.machine.status()["nodes"]}
+    assert set(slurm("sinfo", "-hN", "-o", "%N").stdout.split()) == names
+    assert set(slurm("sinfo", "-hs", "-o", "%N").stdout.strip().split(",")) == names
+    job = submitted(slurm, "-w", min(names), "--wrap", "sleep 100")
+    eventually(lambda: slurm("squeue", "-hj", job, "-o", "%t").stdout == "R\n")
+    (where,) = slurm("squeue", "-hj", job, "-o", "%N").stdout.split()
+    assert where in names
+    for one in names:
+        assert f"NodeName={one} " in slurm("scontrol", "show", "node", one).stdout
+        there = slurm("squeue", "-hj", job, "-w", one, "-o", "%i").stdout.split()
+        assert there == ([job] if one == where else [])
+    slurm("scancel", job)
+
+
 def test_blanks_in_lists_are_no_part_of_names(slurm):
     job = submitted(slurm, "--wait", "--wrap", "true", "-J", "spaced")
     held = submitted(slurm, "--hold", "--wrap", "true")

@@ -1,9 +1,13 @@
-"""The operands of `scontrol update NodeName=...`."""
+"""The operands of `scontrol update NodeName=...`, and the names of nodes."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from phalanx.adapters.slurm.commands import asked_nodes
+from phalanx.adapters.slurm.commands.hostlists import name_of
 from phalanx.adapters.slurm.commands.node_states import Change, read_change
 
 
@@ -36,3 +40,14 @@ def test_other_changes_of_nodes_are_refused(operands: str, reason: str) -> None:
     with pytest.raises(ValueError) as caught:
         read_change(operands.split())
     assert str(caught.value).startswith(reason)
+
+
+def test_every_name_of_a_node_leads_to_its_host(monkeypatch) -> None:
+    labels = {"kubernetes.io/hostname": "vm"}
+    node = SimpleNamespace(
+        host="127.0.0.1", hostname="box-2", name="box-2", labels=labels, state="ALIVE", total={}
+    )
+    monkeypatch.setattr(asked_nodes, "_nodes", lambda: [node])
+    found = asked_nodes.AskedNodes({"nodelist": "box-2"})
+    assert found.hosts["box-2"] == found.hosts["127.0.0.1"] == "vm"
+    assert name_of(node) == "box-2"

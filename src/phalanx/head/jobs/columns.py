@@ -19,6 +19,7 @@ from phalanx.head.rights.owners import sees
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.rows.cluster import listed_name
 from phalanx.model.rows.work import JobInfo
 from phalanx.protocol.requests.jobs import CODE, HOSTS, JobColumns, ListJobColumns
 from phalanx.protocol.requests.news import WaitInfo, with_wait
@@ -135,7 +136,7 @@ class ColumnListing:
         return self._priorities([job.spec for job in jobs])
 
     def hosts(self, jobs: Jobs) -> list[list[str]]:
-        """Return the addresses of each job's nodes."""
+        """Return the names, in lists of hosts, of each job's nodes."""
         known: dict[str, str] = {}
         return [
             # the members of a waiting job have no nodes, or not yet all of them
@@ -148,7 +149,7 @@ class ColumnListing:
     def _host(self, node: str, known: dict[str, str]) -> str:
         if node not in known:
             record = self._nodes.get(node)
-            known[node] = node[:8] if record is None else record.host
+            known[node] = node[:8] if record is None else listed_name(record.host, record.hostname)
         return known[node]
 
     def rows(self, jobs: Jobs, waits: Sequence[Wait | None], now: float) -> list[JobInfo]:

@@ -10,6 +10,14 @@ import msgspec
 from phalanx.model.rows.row import Row
 
 
+def listed_name(host: str, hostname: str) -> str:
+    """Return a node's name in lists of hosts: its address, by which programs reach it. A node whose
+    address would be the same on every machine, such as 127.0.0.1, has the name of its host.
+    """
+    is_own = host.startswith("127.") or host in ("::1", "localhost")
+    return (hostname if is_own else "") or host
+
+
 class NodeInfo(Row, frozen=True):
     """A node, as it last reported. Amounts are by resource; memory is in bytes."""
 

@@ -155,7 +155,9 @@ class JobColumns(msgspec.Struct, array_like=True):
 
 
 HOSTS = "hosts"
-"""The field that JobInfo lacks: the address of each node where members of the job are or were."""
+"""The field that JobInfo lacks: the name, in lists of hosts (`listed_name`), of each node where
+members of the job are or were.
+"""
 CODE = "code"
 """The field that JobInfo lacks: the code of the reason why the job waits, as in WaitInfo; "" for a
 job that does not wait for places.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from phalanx.adapters.slurm.commands.hostlists import expanded
+from phalanx.adapters.slurm.commands.hostlists import expanded, name_of
 from phalanx.adapters.slurm.commands.usage import address, refuse
 from phalanx.adapters.slurm.options import OptionError
 from phalanx.cli.reach import ask
@@ -23,8 +23,12 @@ class AskedNodes:
         """Raises OptionError for an unknown host."""
         is_needed = any(option in asked for option in _CHOICES)
         nodes = [n for n in _nodes() if n.state != "DEAD"] if is_needed else []
-        self.hosts = {node.host: node.labels.get(_HOSTNAME, node.hostname) for node in nodes}
-        """The nodes' host names by address."""
+        self.hosts = {
+            name: node.labels.get(_HOSTNAME, node.hostname)
+            for node in nodes
+            for name in _names([node])
+        }
+        """The nodes' host names by each name and address."""
         self.node_cpus = _usual_cpus(nodes)
         """The number of CPUs that most nodes have."""
         self.asked = dict(asked)
@@ -64,14 +68,14 @@ def _usual_cpus(nodes: Sequence[NodeInfo]) -> int:
 
 
 def hosts_named(command: str, written: str) -> set[str]:
-    """Return the addresses of a list of hosts, in the form of listings.
+    """Return the names in listings of a list of hosts, which are given by any of their names.
 
     Ends the command for an unknown host.
     """
     nodes = _nodes()
     found: set[str] = set()
     for name in expanded(written):
-        mine = {node.host for node in nodes if name in _names([node])}
+        mine = {name_of(node) for node in nodes if name in _names([node])}
         if not mine:
             refuse(command, f"Invalid node name {name}")
         found |= mine

@@ -1,6 +1,20 @@
-"""Lists of hosts in Slurm's form."""
+"""Lists of hosts in Slurm's form, and the names of nodes in listings."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+from phalanx.model.rows.cluster import NodeInfo, listed_name
+
+
+def name_of(node: NodeInfo) -> str:
+    """Return a node's name in listings."""
+    return listed_name(node.host, node.hostname)
+
+
+def names_of(nodes: Iterable[NodeInfo]) -> str:
+    """Return the names of nodes as a list; nodes of the same name are listed once."""
+    return ",".join(dict.fromkeys(map(name_of, nodes)))
 
 
 def expanded(hosts: str) -> list[str]:

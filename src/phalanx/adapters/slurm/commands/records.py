@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from phalanx.adapters.slurm.commands.hostlists import name_of, names_of
 from phalanx.adapters.slurm.commands.sinfo import state_of
 from phalanx.adapters.slurm.commands.usage import SLURM_VERSION
 from phalanx.adapters.slurm.marks import CLUSTER, NOTE
@@ -96,7 +97,7 @@ def node_record(node: NodeInfo, queues: Sequence[str]) -> Record:
     has += [f"gres/gpu={gpus:g}"] if gpus else []
     holds += [f"gres/gpu={used['GPU']:g}"] if used["GPU"] else []
     lines = [
-        f"NodeName={node.host} Arch={node.labels.get('kubernetes.io/arch', 'unknown')}"
+        f"NodeName={name_of(node)} Arch={node.labels.get('kubernetes.io/arch', 'unknown')}"
         f" CoresPerSocket=1",
         f"CPUAlloc={used['CPU']:g} CPUEfctv={cpus:g} CPUTot={cpus:g} CPULoad=N/A",
         f"AvailableFeatures={_or_null(features)}",
@@ -119,14 +120,13 @@ def queue_record(queue: QueueInfo, nodes: Sequence[NodeInfo]) -> Record:
     memory = int(sum(node.total.get("memory", 0.0) for node in nodes)) // _MIB
     longest = length(queue.max_time_s) if queue.max_time_s else "UNLIMITED"
     usual = length(queue.default_time_s) if queue.default_time_s else "NONE"
-    hosts = ",".join(dict.fromkeys(node.host for node in nodes))
     return [
         f"PartitionName={queue.name}",
         "AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL",
         f"AllocNodes=ALL Default={'YES' if queue.name == 'default' else 'NO'} QoS=N/A",
         f"DefaultTime={usual} DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=NO",
         f"MaxNodes=UNLIMITED MaxTime={longest} MinNodes=0 LLN=NO MaxCPUsPerNode=UNLIMITED",
-        f"Nodes={hosts}",
+        f"Nodes={names_of(nodes)}",
         f"PriorityJobFactor={queue.priority} PriorityTier=1 RootOnly=NO ReqResv=NO"
         f" OverSubscribe=NO",
         "OverTimeLimit=NONE PreemptMode=OFF",

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from phalanx.adapters.slurm.commands.hostlists import name_of
 from phalanx.adapters.slurm.commands.usage import address
 from phalanx.adapters.slurm.commands.users import account_of, group_name
 from phalanx.adapters.slurm.marks import CLUSTER, NOTE
@@ -381,7 +382,7 @@ class Shown:
     def places(self, job: JobInfo) -> tuple[str, str]:
         """Return the hosts of a job and its number of nodes."""
         if not self._hosts:
-            self._hosts = {row.node_id: row.host for row in self.nodes}
+            self._hosts = {row.node_id: name_of(row) for row in self.nodes}
         found = ask(address(), GetJob(f"{job.namespace}/{job.name}"))
         nodes = dict.fromkeys(member.node for member in found.members if member.node)
         hosts = dict.fromkeys(self._hosts.get(node, node[:8]) for node in nodes)

@@ -11,6 +11,7 @@ import msgspec
 
 from phalanx.adapters.slurm import formats
 from phalanx.adapters.slurm.commands.asked_nodes import hosts_named
+from phalanx.adapters.slurm.commands.hostlists import name_of, names_of
 from phalanx.adapters.slurm.commands.usage import (
     SLURM_VERSION,
     address,
@@ -135,7 +136,7 @@ def _sinfo(asked: Mapping[str, str]) -> None:
     nodes = [node for node in ask(address(), GetStatus()).nodes if _is_wanted(asked, node)]
     if "nodes" in asked:
         named = hosts_named("sinfo", asked["nodes"])
-        nodes = [node for node in nodes if node.host in named]
+        nodes = [node for node in nodes if name_of(node) in named]
     if "json" in asked:
         say(json.dumps({"sinfo": [_json(q, n) for q in queues for n in nodes], "errors": []}))
         return
@@ -214,7 +215,7 @@ def _row(queue: QueueInfo, nodes: Sequence[NodeInfo]) -> dict[str, str]:
         "count": str(len(nodes)),
         "short": _STATES.get(state, state),
         "state": state,
-        "list": ",".join(dict.fromkeys(node.host for node in nodes)),
+        "list": names_of(nodes),
         "hosts": ",".join(dict.fromkeys(node.hostname for node in nodes)),
         "cpus": f"{first.total.get('CPU', 0):g}" if first else "0",
         "used": f"{total - idle:g}/{idle:g}/0/{total:g}",
@@ -252,7 +253,7 @@ def _json(queue: QueueInfo, node: NodeInfo) -> dict[str, object]:
     return {
         "partition": {"name": queue.name},
         "node": {"state": [row["state"].upper()]},
-        "nodes": {"nodes": [node.host], "total": 1},
+        "nodes": {"nodes": [name_of(node)], "total": 1},
         "cpus": {"allocated": total - idle, "idle": idle, "total": total},
         "gres": {"total": row["gres"]},
         "reason": {"description": node.reason},
