@@ -45,6 +45,7 @@ def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
         "actors": status.actors,
         "placement_groups": status.groups,
         "defects": {kind: row.as_dict() for kind, row in status.defects.items()},
+        "job_states": status.job_states,
         "jobs": [{**job, "start_time": _iso(job.start_time)} for job in status.jobs],
     }
 
@@ -88,9 +89,10 @@ def status_text(status: StatusInfo, version: str) -> str:
     actors = {state: count for state, count in status.actors.items() if state != DEAD}
     lines += [
         f"actors: {_counted(actors)}",
-        f"placement groups: {_counted(Counter(g['state'] for g in status.groups))}",
+        f"placement groups: {_counted(Counter(g['state'] for g in _of_programs(status.groups)))}",
         f"drivers: {len(status.jobs)} running",
-        f"gangs and jobs: {_counted(status.gangs)}",
+        f"jobs: {_counted(status.job_states)}",
+        f"gangs of programs and jobs: {_counted(status.gangs)}",
         f"defects: {_counted({kind: row.count for kind, row in status.defects.items()})}",
     ]
     lines += [
@@ -98,6 +100,11 @@ def status_text(status: StatusInfo, version: str) -> str:
         for kind, row in sorted(status.defects.items())
     ]
     return in_lines("\n".join(lines))
+
+
+def _of_programs(groups: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the placement groups that are not the bundles of a gang."""
+    return [group for group in groups if "scheduling_attempt" in group.get("stats", ())]
 
 
 def _unwell(rows: Sequence[NodeInfo]) -> list[str]:

@@ -194,6 +194,7 @@ class Head:
             groups=self.group_table,
             drivers=self.drivers,
             gang_counts=self._gang_counts,
+            job_states=self._job_states,
             internal_errors=self.internal_errors,
             stranded=Stranded(self.clock, self.nodes, self.group_table, self._waiting_gangs),
             lost_nodes=self._node_recorder.lost_lately,
@@ -407,6 +408,9 @@ class Head:
 
     def _gang_counts(self) -> dict[str, int]:
         return {} if self.gangs_if_used is None else self.gangs_if_used.counts()
+
+    def _job_states(self) -> dict[str, int]:
+        return {} if self.gangs_if_used is None else self.gangs_if_used.job_states()
 
     def _waiting_gangs(self) -> Iterable[Gang]:
         return () if self.gangs_if_used is None else self.gangs_if_used.registry.waiting.values()

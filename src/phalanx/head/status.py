@@ -22,6 +22,8 @@ from phalanx.protocol.requests.request import Asker, Entry
 
 GangCounts = Callable[[], dict[str, int]]
 """Returns, for each state of gangs that StatusInfo names, the number of gangs."""
+JobStates = Callable[[], dict[str, int]]
+"""Returns the number of jobs that have not ended, by state."""
 
 
 class Status:
@@ -36,6 +38,7 @@ class Status:
         groups: GroupTable,
         drivers: Drivers,
         gang_counts: GangCounts,
+        job_states: JobStates,
         internal_errors: InternalErrors,
         stranded: Stranded,
         lost_nodes: Callable[[], list[str]],
@@ -53,6 +56,7 @@ class Status:
         self._groups = groups
         self._drivers = drivers
         self._gang_counts = gang_counts
+        self._job_states = job_states
         self._internal_errors = internal_errors
         self._stranded = stranded
         self._lost_nodes = lost_nodes
@@ -79,6 +83,7 @@ class Status:
             standbys=list(self._standbys),
             booting=self._nodes.booting(),
             mode=self._mode,
+            job_states={} if request.is_brief else self._job_states(),
         )
 
 

@@ -8,6 +8,7 @@ members go, and `plan_applier` and `binder` carry the decisions out.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -59,6 +60,7 @@ from phalanx.head.jobs.logs import Logs
 from phalanx.head.jobs.past_runs import PastJobs
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.requests import JobRequests
+from phalanx.head.jobs.rows import state_of
 from phalanx.head.jobs.signals import Signals
 from phalanx.head.jobs.steps import Steps
 from phalanx.head.machine_use import MachinesInUse
@@ -310,6 +312,17 @@ class GangScheduler:
             "waiting": sum(gang.waits for gang in gangs),
             "set aside": sum(gang in self.quarantine for gang in gangs),
         }
+
+    def job_states(self) -> dict[str, int]:
+        """Return the number of jobs that have not ended, by state."""
+        all_jobs = self.jobs.table.all()
+        return dict(
+            Counter(
+                state_of(job)
+                for job in all_jobs
+                if job.finished is None and job.spec.element is None
+            )
+        )
 
     def _truth(self) -> Snapshot:
         return self.snapshots.truth()

@@ -166,6 +166,8 @@ class StatusInfo(Row, frozen=True):
     """
     mode: str = MINE
     """The mode of the cluster: MINE, SHARED or SYSTEM."""
+    job_states: dict[str, int] = msgspec.field(default_factory=dict)
+    """The number of jobs that have not ended, by state. An array is one job."""
 
 
 class HyperNodeInfo(Row, frozen=True):
