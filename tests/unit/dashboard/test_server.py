@@ -119,7 +119,7 @@ def test_a_run_is_kept_as_a_file_whose_page_changes_nothing(machine, browser, tm
     assert ">kept</a>" in shown.get("/jobs") and "as recorded" in shown.get("/jobs")
     for path in [path for path, _ in NAV]:
         assert "<h1>" in shown.get(path)
-    assert "ended" in shown.get("/jobs/default/kept")
+    assert "has started" in shown.get("/jobs/default/kept")
     assert 'data-live="no"' in shown.get("/jobs"), "nothing changes any more"
     with pytest.raises(urllib.error.HTTPError) as refused:
         shown.post("/jobs/default/kept/cancel")

@@ -393,5 +393,7 @@ def _ended(job: JobRecord) -> float:
 
 
 def _at_its_minimum(here: int, minimum: int) -> str:
-    verb = "runs or has" if here == 1 else "run or have"
-    return f"{judging.members(here)} {verb} ended, of {minimum} that it needs"
+    has = "has" if here == 1 else "have"
+    if here == minimum:
+        return f"the {judging.members(here)} that it needs {has} started"
+    return f"{judging.members(here)} {has} started, and it needs {minimum}"
