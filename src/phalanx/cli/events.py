@@ -25,6 +25,7 @@ from phalanx.observe.events import (
     check_events,
     details,
     subject,
+    user_of,
 )
 from phalanx.protocol.requests.events import ListEvents
 
@@ -139,7 +140,7 @@ COLUMNS = (
     Column("event", lambda one: one.kind),
     Column("of", subject, rank=1),
     Column("queue", lambda one: one.queue or "-", rank=4),
-    Column("user", lambda one: one.user or "-", rank=5),
+    Column("user", lambda one: user_of(one) or "-", rank=5),
     Column("what", details, rank=3, is_text=True),
 )
 """The columns of the listing of events."""

@@ -22,7 +22,7 @@ from phalanx.model import lifecycle
 from phalanx.model.readable import amount, duration, ranges, size
 from phalanx.model.rows.cluster import given_labels
 from phalanx.model.rows.work import JobInfo
-from phalanx.observe.events import details, subject
+from phalanx.observe.events import details, subject, user_of
 from phalanx.observe.job_times import is_running
 
 _MARKS = {
@@ -108,6 +108,7 @@ class Renderer:
             "chart": lambda one: chart_svg(one, metrics.rounded),
             "subject": subject,
             "details": details,
+            "user_of": user_of,
         }
         self._env.globals["static_path"] = static_path()
         self._env.globals["how"] = lambda start: plan.WORDS[plan.how(start)]

@@ -181,6 +181,14 @@ def subject(event: EventInfo) -> str:
     return event.name or event.queue or event.host or "–"
 
 
+def user_of(event: EventInfo) -> str:
+    """Return the user to show for an event: the owner of its job or, for an event of a queue, a
+    node or another thing without an owner, the one who caused it.
+    """
+    is_request = not (event.user or event.job or event.kind in GAVE_WAY)
+    return event.by if is_request else event.user
+
+
 def details(event: EventInfo, *, names_claimant: bool = True) -> str:
     """Return the other facts of an event as a short text for display: the number of members, their
     nodes, the user who requested it if that is not the owner, and the reason. With
@@ -195,7 +203,7 @@ def details(event: EventInfo, *, names_claimant: bool = True) -> str:
         parts.append(count + _where(event))
     if event.kind in GAVE_WAY and by:
         parts += [f"for {by}"] if names_claimant else []
-    elif by and by != event.user:
+    elif by and by != user_of(event):
         parts.append(f"requested by {by}")
     if event.why:
         parts.append(event.why)

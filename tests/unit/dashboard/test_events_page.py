@@ -7,6 +7,8 @@ import pytest
 from phalanx.dashboard.pages import events
 from phalanx.dashboard.pages.lists import ROWS
 from phalanx.model.jobs import states as st
+from phalanx.model.rows.events import EventInfo
+from phalanx.observe.events import details, user_of
 
 from .test_app import run, served
 from .world import EVENTS, EVIL, NOW, Head, description, event, job, node, snapshot
@@ -88,5 +90,22 @@ def test_pages_link_to_who_took_and_change_while_they_are_open():
             )
             await dashboard.watch._look()
             assert 'id="event-9"' in (await client.get("/events")).text
+
+    run(look())
+
+
+def test_the_user_of_an_event_without_an_owner_is_the_one_who_asked_for_it():
+    made = EventInfo(number=1, at=NOW, kind="queue-made", queue="lab", by="ana")
+    assert (user_of(made), details(made)) == ("ana", "")
+    for_bo = EventInfo(number=2, at=NOW, kind="held", job="default/a", user="bo", by="ana")
+    assert (user_of(for_bo), details(for_bo)) == ("bo", "requested by ana")
+    of_gang = EventInfo(number=3, at=NOW, kind="preempted", name="g", by="default/b")
+    assert user_of(of_gang) == ""
+
+    async def look():
+        head = Head()
+        head.snapshot = snapshot(events=[made])
+        async with served(head) as (client, _):
+            assert 'href="/events?user=ana"' in (await client.get("/events")).text
 
     run(look())

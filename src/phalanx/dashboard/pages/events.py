@@ -11,7 +11,7 @@ from phalanx.dashboard.pages.lists import ROWS, Listed, asked
 from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.work import JobDescription
-from phalanx.observe.events import KINDS, OF_PLACES, EventQuery, details, is_meant, subject
+from phalanx.observe.events import KINDS, OF_PLACES, EventQuery, details, is_meant, subject, user_of
 
 SPANS = {"1h": 3600.0, "1d": 86_400.0, "7d": 604_800.0}
 """The spans of the filter `since`, in seconds."""
@@ -66,7 +66,7 @@ def _query(filters: Mapping[str, str], now: float) -> EventQuery:
 def _has(row: EventInfo, said: Sequence[str]) -> bool:
     if not said:
         return True
-    text = f"{row.kind} {subject(row)} {row.queue} {row.user} {details(row)}".lower()
+    text = f"{row.kind} {subject(row)} {row.queue} {user_of(row)} {details(row)}".lower()
     return all(word in text for word in said)
 
 
