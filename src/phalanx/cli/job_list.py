@@ -18,6 +18,7 @@ from phalanx.model.jobs import states as st
 from phalanx.model.readable import amount, duration
 from phalanx.model.rows.row import Row
 from phalanx.model.rows.work import ArrayTaskInfo, JobInfo
+from phalanx.observe.job_times import ran_s
 from phalanx.protocol.requests.jobs import ListElements, ListJobs
 
 _RECENT_S = 3_600.0
@@ -53,7 +54,7 @@ JOBS = (
     Column("age", lambda row: duration(row.age_s), is_right=True, is_usual=False),
     Column(
         "time",
-        lambda row: duration(row.ran_s) if row.ran_s or row.ends else "",
+        lambda row: duration(ran_s(row)) if ran_s(row) or row.ends else "",
         rank=3,
         is_right=True,
     ),

@@ -18,6 +18,7 @@ from phalanx.model.rows.work import (
     TransitionInfo,
 )
 from phalanx.observe.events import details, subject
+from phalanx.observe.job_times import ran_s
 
 _FLOWS = ("NAME", "STATE", "AGE", "STEPS", "REASON")
 _HYPERNODES = ("NAME", "TIER", "TIER NAME", "PARENT", "NODES")
@@ -109,6 +110,8 @@ def _time_lines(job: JobDescription) -> list[str]:
     """Return lines about a job's times, its reservation and its licenses, if it has any."""
     limit = "" if job.time_limit_s is None else length(job.time_limit_s)
     said = []
+    if job.array and job.started is not None:
+        said.append(f"ran {length(ran_s(job))}")
     if limit and (job.array or not (job.ran_s or job.running)):
         said.append(f"time limit {limit}{' for each array task' if job.array else ''}")
     elif limit or job.restarts:

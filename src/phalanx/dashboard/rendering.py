@@ -23,7 +23,7 @@ from phalanx.model.readable import amount, duration, ranges, size
 from phalanx.model.rows.cluster import given_labels
 from phalanx.model.rows.work import JobInfo
 from phalanx.observe.events import details, subject, user_of
-from phalanx.observe.job_times import is_running
+from phalanx.observe.job_times import is_running, ran_s
 
 _MARKS = {
     "Running": "run", "Completed": "done", "Pending": "wait", "Failed": "bad", "TimeOut": "bad",
@@ -171,15 +171,17 @@ def ran(job: JobInfo) -> Markup:
     """Return the time for which a job has run, and its limit. For a running job, a script in the
     page keeps this time up to date, counted from the moment of the job's row.
     """
-    said = duration(job.ran_s)
+    run_s = ran_s(job)
+    said = duration(run_s)
     if is_running(job):
-        begun = job.submitted + job.age_s - job.ran_s
+        begun = job.submitted + job.age_s - run_s
         html = Markup('<span data-since="{}">{}</span>').format(f"{begun:.0f}", said)
-    elif job.ran_s:
+    elif run_s:
         html = Markup("{}").format(said)
     else:
         return Markup("")
-    limit = "" if job.time_limit_s is None else f" of {duration(job.time_limit_s)}"
+    limit_s = None if job.array else job.time_limit_s  # an array's limit is of each array task
+    limit = "" if limit_s is None else f" of {duration(limit_s)}"
     return html + Markup("{}").format(limit)
 
 

@@ -12,10 +12,20 @@ from phalanx.model.rows.work import JobInfo
 
 
 def is_running(job: JobInfo) -> bool:
-    """Whether the time that a job has run still grows. An array has no such time, only its
-    tasks.
+    """Whether the time that a job has run still grows."""
+    if job.finished is not None:
+        return False
+    return job.started is not None if job.array else bool(job.running)
+
+
+def ran_s(job: JobInfo) -> float:
+    """Return the seconds for which a job had run when its row was made. For an array, they go from
+    the start of its first array task to the end of the array.
     """
-    return bool(job.running) and not job.array and job.finished is None
+    if not job.array or job.started is None:
+        return job.ran_s
+    end = job.submitted + job.age_s if job.finished is None else job.finished
+    return max(end - job.started, 0.0)
 
 
 def current(jobs: Iterable[JobInfo], now: float) -> list[JobInfo]:
@@ -25,5 +35,6 @@ def current(jobs: Iterable[JobInfo], now: float) -> list[JobInfo]:
 
 def _current(job: JobInfo, now: float) -> JobInfo:
     age_s = now - job.submitted
-    ran_s = job.ran_s + max(age_s - job.age_s, 0.0) if is_running(job) else job.ran_s
-    return msgspec.structs.replace(job, age_s=age_s, ran_s=ran_s)
+    grows = is_running(job) and not job.array
+    run_s = job.ran_s + max(age_s - job.age_s, 0.0) if grows else job.ran_s
+    return msgspec.structs.replace(job, age_s=age_s, ran_s=run_s)

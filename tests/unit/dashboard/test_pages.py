@@ -471,7 +471,7 @@ def test_rows_of_jobs_are_as_of_now():
     told = current([runs, array, over], NOW + 7)
     assert [(one.age_s, one.ran_s) for one in told] == [(667, 607), (67, 0), (67, 5)]
     assert current(told, NOW + 7) == told
-    assert ran(told[1]) == "", "an array has no time of running; its tasks have"
+    assert ran(told[1]) == "", "none of its tasks has begun"
     rows = [runs, msgspec.structs.replace(runs, name="late", ran_s=650.0, age_s=700.0)]
     page = jobs.jobs(snapshot(jobs=rows, at=NOW), {"sort": "-ran"})
     assert [one.name for one in page.listed.rows] == ["late", "runs"]
@@ -485,6 +485,18 @@ def test_numbers_over_time_are_means_of_steps_and_bounded():
     assert fine[0].at == 1_100.0
     assert {point.mean for point in fine} == {0.0, 1.0}
     assert len(fine) == 90
+def test_an_array_has_run_since_its_first_task_began():
+    about = {
+        "array": "0-3", "running": 0, "age_s": 60.0, "submitted": NOW - 60, "started": NOW - 50,
+    }  # fmt: skip
+    runs = job("runs", time_limit_s=30.0, **about)
+    over = job("over", st.FAILED, finished=NOW - 8, **about)
+    runs, over = current([runs, over], NOW + 7)
+    assert "57s" in ran(runs) and " of " not in ran(runs), "its limit is of each array task"
+    assert "data-since" in ran(runs), "a pause between two tasks does not stop it"
+    assert ran(over) == "42s"
+
+
     coarse = series.since(0.0, 2_000.0)
     assert [point.mean for point in coarse] == pytest.approx([0.5] * 7)
     assert [point.at for point in coarse][:2] == [0.0, 300.0]

@@ -18,7 +18,7 @@ from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.rows.work import JobDescription, JobInfo, MemberInfo
-from phalanx.observe.job_times import current
+from phalanx.observe.job_times import current, ran_s
 
 _LATE = float("inf")
 _STATES = {state: place for place, state in enumerate(st.JOB)}
@@ -28,7 +28,7 @@ COLUMNS: dict[str, Callable[[JobInfo], Any]] = {
     "user": lambda job: (job.user, job.submitted),
     "state": lambda job: (_STATES.get(job.state, len(_STATES)), job.submitted),
     "age": lambda job: job.submitted,
-    "ran": lambda job: job.ran_s,
+    "ran": ran_s,
     "members": lambda job: job.replicas,
     "gpus": lambda job: (job.gpus, job.submitted),
     "position": lambda job: (job.position or _LATE, job.queue, job.submitted),
