@@ -436,14 +436,22 @@ def test_the_overview_names_what_looks_bad():
     assert [one.name for one in page.cordoned_devices] == ["n0001/gpu1"]
 
 
-def test_queues_count_what_waits_and_runs_below_them():
+def test_queues_count_the_jobs_and_gangs_that_wait_and_run_below_them():
     rows = [
-        queue("root"), queue("lab", running=1), queue("a", parent="lab", pending=2, running=1),
+        queue("root"), queue("lab", running=1), queue("a", parent="lab", running=3),
         queue("b", parent="a", inqueue=3),
     ]  # fmt: skip
-    lines = queues.queues(snapshot(queues=rows)).lines
+    held = job("held", st.PENDING, queue="a", is_held=True, running=0)
+    array = job("array", queue="a", array="0-9%3", running=3)
+    gangs = [
+        gang(1, [node(1)], [[0]], job="", queue="lab"),
+        gang(2, [], [], job="", queue="b", phase="Inqueue"),
+        gang(3, [node(1)], [[0]], job="default/array[0]", queue="a"),
+    ]
+    seen = snapshot(queues=rows, jobs=[held, array], gangs=gangs)
+    lines = queues.queues(seen).lines
     assert {one.queue.name: (one.waiting, one.running) for one in lines} == {
-        "lab": (5, 2), "a": (5, 1), "b": (3, 0),
+        "lab": (2, 2), "a": (2, 1), "b": (1, 0),
     }  # fmt: skip
 
 
@@ -477,14 +485,6 @@ def test_rows_of_jobs_are_as_of_now():
     assert [one.name for one in page.listed.rows] == ["late", "runs"]
 
 
-def test_numbers_over_time_are_means_of_steps_and_bounded():
-    series = Series()
-    for second in range(2_000):
-        series.add(second, float(second // 10 % 2))
-    fine = series.since(1_100.0, 2_000.0)
-    assert fine[0].at == 1_100.0
-    assert {point.mean for point in fine} == {0.0, 1.0}
-    assert len(fine) == 90
 def test_an_array_has_run_since_its_first_task_began():
     about = {
         "array": "0-3", "running": 0, "age_s": 60.0, "submitted": NOW - 60, "started": NOW - 50,
@@ -497,6 +497,14 @@ def test_an_array_has_run_since_its_first_task_began():
     assert ran(over) == "42s"
 
 
+def test_numbers_over_time_are_means_of_steps_and_bounded():
+    series = Series()
+    for second in range(2_000):
+        series.add(second, float(second // 10 % 2))
+    fine = series.since(1_100.0, 2_000.0)
+    assert fine[0].at == 1_100.0
+    assert {point.mean for point in fine} == {0.0, 1.0}
+    assert len(fine) == 90
     coarse = series.since(0.0, 2_000.0)
     assert [point.mean for point in coarse] == pytest.approx([0.5] * 7)
     assert [point.at for point in coarse][:2] == [0.0, 300.0]

@@ -4,6 +4,7 @@ jobs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
@@ -71,7 +72,7 @@ def queues(snapshot: ClusterSnapshot) -> QueueTree:
         if queue.name != ROOT:
             below.setdefault(queue.parent or ROOT, []).append(queue)
     totals = {name: total for name, (_, total) in sums(snapshot.status.nodes).items()}
-    counts = _counts(below)
+    counts = _counts(below, _own_counts(snapshot))
     lines: list[QueueLine] = []
     stack = [(queue, 0) for queue in reversed(below.get(ROOT, []))]
     while stack:
@@ -81,7 +82,25 @@ def queues(snapshot: ClusterSnapshot) -> QueueTree:
     return QueueTree(lines=lines)
 
 
-def _counts(below: Mapping[str, list[QueueInfo]]) -> dict[str, tuple[int, int]]:
+def _own_counts(snapshot: ClusterSnapshot) -> dict[str, tuple[int, int]]:
+    """Return the numbers of waiting and of running jobs in each queue, and of gangs of programs.
+
+    The head's counts by phase do not tell them: a held job has no gang yet, and an array has one
+    for each array task.
+    """
+    waiting = Counter(job.queue for job in snapshot.jobs if job.state == st.PENDING)
+    running = Counter(job.queue for job in snapshot.jobs if job.state == st.RUNNING)
+    for gang in snapshot.gangs:
+        if not gang.job and gang.phase in ("Pending", "Inqueue"):
+            waiting[gang.queue] += 1
+        elif not gang.job and gang.phase == "Running":
+            running[gang.queue] += 1
+    return {name: (waiting[name], running[name]) for name in {*waiting, *running}}
+
+
+def _counts(
+    below: Mapping[str, list[QueueInfo]], own_counts: Mapping[str, tuple[int, int]]
+) -> dict[str, tuple[int, int]]:
     """Return the numbers of waiting and of running gangs and jobs in each queue, including the
     queues below it.
     """
@@ -91,7 +110,7 @@ def _counts(below: Mapping[str, list[QueueInfo]]) -> dict[str, tuple[int, int]]:
         queue, is_after = stack.pop()
         mine = below.get(queue.name, [])
         if is_after:
-            own = (queue.pending + queue.inqueue, queue.running)
+            own = own_counts.get(queue.name, (0, 0))
             parts = [own, *(found[one.name] for one in mine)]
             found[queue.name] = (sum(one[0] for one in parts), sum(one[1] for one in parts))
         else:
