@@ -25,6 +25,7 @@ from phalanx.model.rows.work import (
     LogFile,
     MemberInfo,
     QueueInfo,
+    RoleInfo,
     RulesInfo,
     TransitionInfo,
 )
@@ -226,7 +227,10 @@ def description(row: JobInfo) -> JobDescription:
         logs=[LogFile(node=node(1).node_id, path="a-0.1.log")],
     )  # fmt: skip
     past = TransitionInfo(at=NOW - 60, old="", new=st.PENDING, reason=EVIL)
-    return JobDescription(**row.as_dict(), ports=[1], preempted=0, members=[member], history=[past])
+    role = RoleInfo(name="worker", replicas=1, command=EVIL, needs={"GPU": 1.0})
+    return JobDescription(
+        **row.as_dict(), ports=[1], preempted=0, members=[member], history=[past], roles=[role]
+    )
 
 
 PLAN = TimePlan(

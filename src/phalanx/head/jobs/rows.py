@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+
 import msgspec
 
 from phalanx.head.gangs.gang import Gang
@@ -19,6 +22,7 @@ from phalanx.model.rows.work import (
     JobInfo,
     LogFile,
     MemberInfo,
+    RoleInfo,
     TransitionInfo,
 )
 
@@ -29,6 +33,8 @@ _NOT_QUEUED = ("held", "dependency")
 forecast.
 """
 GPU = "GPU"
+_LONGEST = 2_000
+"""The number of characters of a command that are shown."""
 KINDS = ("mpi", "pytorch", "tensorflow", "ray")
 
 
@@ -204,7 +210,31 @@ def array_task_description(
         "finished": None,
         "expected_start": None,
     }
-    return JobDescription(**about, ports=[], preempted=0, members=members, history=[])
+    return JobDescription(
+        **about,
+        ports=[],
+        preempted=0,
+        members=members,
+        history=[],
+        roles=_roles(array.spec),
+    )
+
+
+def _written(argv: Sequence[str]) -> str:
+    """Return a command as a shell reads it; manifests write a dollar sign twice."""
+    return shlex.join(word.replace("$$", "$") for word in argv)[:_LONGEST]
+
+
+def _roles(spec: JobSpec) -> list[RoleInfo]:
+    return [
+        RoleInfo(
+            name=group.name,
+            replicas=group.replicas,
+            command="; ".join(_written(one.argv) for one in group.template.processes),
+            needs=group.template.needs,
+        )
+        for group in spec.groups
+    ]
 
 
 def job_description(
@@ -238,4 +268,5 @@ def job_description(
         preempted=0 if gang is None else gang.preempted,
         members=members,
         history=[TransitionInfo(**msgspec.structs.asdict(one)) for one in job.history],
+        roles=_roles(job.spec),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from phalanx.model.rows.explanation import ExpectedStart
 from phalanx.model.rows.row import Row
 
@@ -208,6 +210,17 @@ class MemberInfo(Row, frozen=True):
     """The signal that ended the member; 0 if none did, or if unknown."""
 
 
+class RoleInfo(Row, frozen=True):
+    """Members of a job that run the same command."""
+
+    name: str
+    replicas: int
+    command: str
+    """The words of the command, quoted for a shell."""
+    needs: Amounts
+    """The amounts that one member holds."""
+
+
 class TransitionInfo(Row, frozen=True):
     """A change of a job's state."""
 
@@ -226,6 +239,8 @@ class JobDescription(JobInfo, frozen=True):
     """How often members of the gang were preempted."""
     members: list[MemberInfo]
     history: list[TransitionInfo]
+    roles: list[RoleInfo] = msgspec.field(default_factory=list)
+    """What the members run, by role."""
 
 
 class FlowInfo(Row, frozen=True):

@@ -13,6 +13,7 @@ from tests.unit.head.jobs.shell import J, Shell, job_spec
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.judging import gang_minimum
 from phalanx.head.jobs.podgroup import podgroup_of
+from phalanx.head.jobs.rows import job_description
 from phalanx.manifests.reading import read_checked
 from phalanx.model.ids import JobId
 from phalanx.model.jobs import states as st
@@ -408,3 +409,17 @@ def test_counts_add_up_from_the_start():
     job = new_job(job_spec(THREE), 0.0)
     assert job.count(st.WAITING) == 3
     assert job.count(st.WAITING, group="b") == 1
+
+
+def test_a_description_names_the_command_of_each_role():
+    shell, requests = '{command: [sh, -c, "echo $$HOME"]}', "{requests: {cpu: 2}}"
+    train = f'{{command: [train], args: ["--fast"], resources: {requests}}}'
+    roles = [
+        f"{{name: {name}, replicas: {count}, template: {{spec: {{containers: [{one}]}}}}}}"
+        for name, count, one in (("lead", 1, shell), ("work", 3, train))
+    ]
+    job = new_job(job_spec(f"tasks: [{', '.join(roles)}]"), 1.0)
+    lead, work = job_description(job, 0, 2.0, None, {}).roles
+    assert (lead.name, lead.replicas, lead.command) == ("lead", 1, "sh -c 'echo $HOME'")
+    assert (work.name, work.replicas, work.command) == ("work", 3, "train --fast")
+    assert work.needs["CPU"] == 2
