@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from tests.unit.dashboard.test_app import PAGES
-from tests.unit.dashboard.world import EVIL, NOW, gang, job, node, snapshot
+from tests.unit.dashboard.world import EVIL, NOW, gang, job, node, snapshot, task
 
 from phalanx.model.jobs import states as st
 
@@ -278,4 +278,5 @@ def test_the_stream_of_tasks_has_a_lane_for_each_worker_and_tells_of_each_bar(at
     failed.focus()
     with page.expect_navigation():
         page.keyboard.press("Enter")
-    assert "FAILED" in page.inner_text("#attempts")
+    said = page.inner_text("#attempts")
+    assert "failed" in said and "raised an exception" in said

@@ -105,6 +105,8 @@ class Renderer:
             "key": key,
             "breakable": breakable,
             "state_words": state_words,
+            "marked_words": marked_words,
+            "error_words": error_words,
             "chart": lambda one: chart_svg(one, metrics.rounded),
             "subject": subject,
             "details": details,
@@ -160,6 +162,30 @@ _STATE_WORDS = {
 def state_words(state: str) -> str:
     """Return the state of a task, an actor or an object in plain words."""
     return _STATE_WORDS.get(state, state.lower().replace("_", " "))
+
+
+_ERROR_WORDS = {
+    "TASK_EXECUTION_EXCEPTION": "raised an exception",
+    "ACTOR_DIED": "its actor died",
+    "ACTOR_UNAVAILABLE": "its actor did not answer",
+    "WORKER_DIED": "its process died",
+    "NODE_DIED": "its node died",
+    "OUT_OF_MEMORY": "used too much memory",
+    "TASK_CANCELLED": "was cancelled",
+    "TASK_UNSCHEDULABLE_ERROR": "no node could run it",
+}
+"""Kinds of errors by Ray's names, which commands print."""
+
+
+def error_words(kind: str) -> str:
+    """Return how a task failed, in plain words."""
+    return _ERROR_WORDS.get(kind, kind.lower().replace("_", " "))
+
+
+def marked_words(state: str) -> Markup:
+    """Return the state of a task in plain words, with its sign."""
+    sign = _MARKS.get(state, "wait" if state_words(state).startswith("waiting") else "plain")
+    return Markup('<span class="state {}">{}</span>').format(sign, state_words(state))
 
 
 def mark(state: str) -> Markup:
