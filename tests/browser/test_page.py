@@ -244,10 +244,47 @@ def test_a_phone_shows_ten_rows_of_a_long_table_and_all_when_asked(drawn):
     rows = "all => all.map(one => [...one.rows].filter(row => row.offsetHeight).length)"
     tables = page.locator("table.long tbody")
     assert tables.evaluate_all(rows) == [24, 30]
+    assert not page.is_visible("text=Show all rows")
     page.set_viewport_size({"width": 390, "height": 900})
     assert tables.evaluate_all(rows) == [10, 10]
     page.click("text=Show all rows")
     assert tables.evaluate_all(rows) == [24, 30]
+
+
+def test_no_page_of_a_large_cluster_is_long_on_a_phone(chromium):
+    served = Served(DrawnHead(1_000))
+    served.watch._wall = lambda: NOW
+    visitor = Visitor(chromium, served, viewport={"width": 390, "height": 900})
+    page = visitor.page
+    high = {}
+    for path in ("/nodes", "/jobs", "/queues/vision", "/plan", "/objects", "/events"):
+        page.goto(served.base + path)
+        page.wait_for_function(SHOWN)
+        high[path] = page.evaluate("document.documentElement.scrollHeight")
+    visitor.close()
+    served.close()
+    assert {path: px for path, px in high.items() if px > 5_000} == {}
+    assert visitor.wrong == []
+
+
+def test_the_state_of_a_task_is_in_words_that_fit_beside_its_id(chromium):
+    head = DrawnHead()
+    waits = task(7, state="PENDING_NODE_ASSIGNMENT", start_time_ms=None, end_time_ms=None)
+    head.tasks.append(waits)
+    served = Served(head)
+    visitor = Visitor(chromium, served)
+    page = visitor.page
+    for width in (390, 1600, 2560):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(f"{served.base}/work/{waits['task_id']}")
+        page.wait_for_function(SHOWN)
+        state = page.locator("#facts .state")
+        assert state.inner_text() == "waiting for a node"
+        place, cell = state.bounding_box(), page.locator("#facts dd").first.bounding_box()
+        assert place["x"] + place["width"] <= cell["x"] + cell["width"]
+    visitor.close()
+    served.close()
+    assert visitor.wrong == []
 
 
 def test_no_bar_of_the_stream_vanishes_on_a_phone(at_work):
