@@ -113,7 +113,7 @@ def test_the_work_of_a_laptop_runs_as_its_user(machine: SystemMachine, laptop: L
 
 @pytest.mark.usefixtures("wire")
 def test_only_the_size_of_the_job_can_be_chosen(laptop: Laptop) -> None:
-    done = ran(laptop, num_cpus=1, resources={"licence": 1})
+    done = ran(laptop, num_cpus=1, resources={"license": 1})
     assert done.returncode == 1
     assert "resources must not be provided" in done.stderr
     assert "Only num_cpus and num_gpus set the size of the program's own job." in done.stderr

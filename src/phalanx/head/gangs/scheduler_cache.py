@@ -13,10 +13,11 @@ from typing import Any, Protocol
 import msgspec
 
 from phalanx.head.gangs.cycle_times import CycleTimes
-from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import GOING, HELD, PLACING, WAITING
 from phalanx.head.gangs.quarantine import Quarantine, culprit
+from phalanx.model.gpu_sharing import GPU, MEMORY
 from phalanx.model.ids import GangId, GroupId
 from phalanx.scheduler.cycle import jobs as j
 from phalanx.scheduler.cycle.cluster import Cluster
@@ -461,15 +462,28 @@ def standing(gang: Gang, index: int, name: str, now: float) -> Standing:
     if member.state == WAITING:
         return Standing(name, OUT if gang.rests_until > now else j.PENDING)
     if member.state in (PLACING, HELD):
-        return Standing(name, j.RUNNING, member.node, member.started)
+        return Standing(name, j.RUNNING, member.node, member.started, _card(member))
     if member.state in GOING:
         return Standing(name, j.RELEASING, member.node, member.started)
     return Standing(name, OUT)
 
 
+def _card(member: Member) -> int:
+    """Return the GPU of which a member has a part; -1 if it has none or several, or if its place is
+    not settled yet.
+    """
+    numbers = member.devices.get(GPU, [])
+    is_part = member.need.get(GPU, 0) < 1 or MEMORY in member.need
+    return numbers[0] if member.state == HELD and len(numbers) == 1 and is_part else -1
+
+
 def _standing_task(spec: TaskSpec, one: Standing) -> TaskSpec:
     return msgspec.structs.replace(
-        spec, node=one.node, phase=j.STATUS_NAMES[one.status], started=one.started
+        spec,
+        node=one.node,
+        phase=j.STATUS_NAMES[one.status],
+        started=one.started,
+        card=one.card,
     )
 
 

@@ -134,7 +134,7 @@ class DomainAllocation:
                 statement.discard()
                 sub.nominated_hypernode = ""
                 return None
-            if bool((cluster.idle[node] >= ask.eq_class.request)[ask.eq_class.asked].all()):
+            if session.placer.has_room_now(ask, node):
                 statement.allocate(ask.eq_class, [t], [node])
             else:
                 statement.pipeline(t, node)

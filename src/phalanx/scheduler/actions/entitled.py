@@ -127,12 +127,11 @@ def _put(session: Session, statement: Statement, t: int, node: int, *, evicts: b
     """Place a task on a node. If this task or other tasks of the job must wait for evictions,
     promise it room there instead. Returns False if the task does not fit.
     """
-    cluster = session.cluster
     ask = session.placer.ask(t)
     if not session.placer.passes_now(ask, node) or not session.placer.fits(t, node):
         return False
     eq_class = ask.eq_class
-    if not evicts and bool((cluster.idle[node] >= eq_class.request)[eq_class.asked].all()):
+    if not evicts and session.placer.has_room_now(ask, node):
         statement.allocate(eq_class, [t], [node])
     else:
         statement.pipeline(t, node)

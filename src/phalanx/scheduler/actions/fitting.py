@@ -273,13 +273,13 @@ class _Filling:
         return node if self._session.placer.answers(ask).open[node] else None
 
     def _put(self, ask: Ask, t: int, node: int) -> None:
-        cluster = self._session.cluster
-        if bool((cluster.idle[node] >= ask.eq_class.request)[ask.eq_class.asked].all()):
+        if self._session.placer.has_room_now(ask, node):
             self._statement.allocate(ask.eq_class, [t], [node])
         else:
             self._statement.pipeline(t, node)
         if self._sub.topology is not None:
-            self._at = cluster.hypernodes.common(self._at, cluster.hypernodes.lowest_of(node))
+            tree = self._session.cluster.hypernodes
+            self._at = tree.common(self._at, tree.lowest_of(node))
 
     def _note(self) -> None:
         """Record which nodes turned away the first and the last task of the last placement. This is

@@ -38,7 +38,9 @@ def _task(task: TaskSpec, plan: Plan, evicted: set[str]) -> TaskSpec:
         return msgspec.structs.replace(task, node=node, phase="Running", nominated_node="", home="")
     home = plan.homes.get(task.uid, "")
     if task.uid in evicted or task.phase == "Releasing":
-        return msgspec.structs.replace(task, node="", phase="Pending", nominated_node="", home=home)
+        return msgspec.structs.replace(
+            task, node="", phase="Pending", nominated_node="", home=home, card=-1
+        )
     nominated = plan.nominations.get(task.uid, task.nominated_node)
     if (nominated, home) == (task.nominated_node, task.home):
         return task

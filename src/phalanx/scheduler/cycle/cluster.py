@@ -206,6 +206,10 @@ class Cluster:
             if task.home in self.node_index
         }
         """The node that a move of an earlier cycle set aside for a task (see `cycle.moves`)."""
+        self.cards: dict[int, int] = {
+            t: task.card for t, task in enumerate(self.tasks) if task.card >= 0
+        }
+        """The GPU of which a running task has a part, if it is known."""
         node_index = {**self.node_index, "": -1}
         self.node_of: list[int] = [node_index[t.node] for t in self.tasks]
         known = _PHASE_STATUS

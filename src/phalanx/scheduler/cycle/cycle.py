@@ -127,7 +127,7 @@ def _plan(session: Session, why: Reasons, timings: tuple[Timing, ...]) -> Plan:
     phases = {job.uid: phase_of(session, job) for job in cluster.jobs}
     phases.update({g.uid: g.phase for g in cluster.strays})
     return Plan(
-        binds={uids[t]: names[n] for t, n in sorted(session.binds.items())},
+        binds={uids[t]: names[n] for t, n in session.binds.items()},
         evictions=tuple(sorted(session.evictions.values(), key=lambda one: one.task)),
         pipelined={uids[t]: names[cluster.node_of[t]] for t in promised},
         phases=dict(sorted(phases.items())),

@@ -64,6 +64,7 @@ _BY_NAME = (
         "queue_index",
         "nominated",
         "homes",
+        "cards",
         "_row_of",
         "_by_shape",
         "_others",
@@ -78,14 +79,15 @@ class NotPatchableError(ValueError):
 
 
 class Standing(NamedTuple):
-    """The state of a task (PENDING, RUNNING, RELEASING or OUT), its node, and when it began to
-    run.
+    """The state of a task (PENDING, RUNNING, RELEASING or OUT), its node, when it began to run, and
+    the GPU of which it has a part (see TaskSpec).
     """
 
     task: str
     status: int
     node: str = ""
     started: float | None = None
+    card: int = -1
 
 
 class KeptCluster(Cluster):
@@ -251,6 +253,10 @@ class KeptCluster(Cluster):
             self._restand(job, self.eq_classes[eq_class], rows, old, status, nodes)
             for t, one in zip(rows, same, strict=True):
                 self.started[t] = one.started
+                if one.card >= 0:
+                    self.cards[t] = one.card
+                else:
+                    self.cards.pop(t, None)
                 if status != j.PENDING:
                     self.nominated.pop(t, None)
                 if status not in (j.PENDING, j.RELEASING):
@@ -474,6 +480,7 @@ class KeptCluster(Cluster):
             setattr(self, name, [column[t] for t in stays])
         self.nominated = {moved[t]: node for t, node in self.nominated.items() if t in moved}
         self.homes = {moved[t]: node for t, node in self.homes.items() if t in moved}
+        self.cards = {moved[t]: card for t, card in self.cards.items() if t in moved}
         for job in self.jobs:
             job.tasks[:] = [moved[t] for t in job.tasks]
         self._on_node = None
@@ -519,6 +526,7 @@ class KeptCluster(Cluster):
             started=self.started[t],
             nominated_node=self.node_names[nominated] if nominated >= 0 else "",
             home=self.node_names[home] if home >= 0 else "",
+            card=self.cards.get(t, -1),
         )
 
 

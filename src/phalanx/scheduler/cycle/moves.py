@@ -36,12 +36,13 @@ def _resume(session: Session, job: Job, tasks: list[int]) -> None:
     for t in tasks:
         node, eq_class = cluster.homes[t], cluster.eq_class[t]
         is_free = session.placer.fits(t, node) and session.allocatable(t)
-        if not is_free or not session.placer.passes_now(session.placer.ask(t), node):
+        ask = session.placer.ask(t)
+        if not is_free or not session.placer.passes_now(ask, node):
             statement.discard()
             return
         if cluster.status[t] == j.RELEASING:
             statement.hold(t, node)
-        elif bool((cluster.idle[node] >= eq_class.request)[eq_class.asked].all()):
+        elif session.placer.has_room_now(ask, node):
             statement.allocate(eq_class, [t], [node])
         else:
             statement.pipeline(t, node)

@@ -90,6 +90,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The decisions of one cycle, before any of them is applied. Names are namespace/name."""
 
     binds: Mapping[str, str]
+    """The node of each task that gets its place now, in the order of the decisions."""
     evictions: tuple[Eviction, ...]
     pipelined: Mapping[str, str]
     phases: Mapping[str, str]

@@ -359,7 +359,8 @@ TASK_PHASES = ("Pending", "Running", "Releasing", "Succeeded", "Failed", "Unknow
 def _task(at: Place, shapes: ShapeReader) -> s.TaskSpec:
     at.keys(
         "name", "podgroup", "node", "phase", "priority", "preemptable", "preemption_policy",
-        "created", "started", "nominated_node", "home", *ShapeReader.KEYS,
+        "created", "started", "nominated_node", "home", "card",
+        *ShapeReader.KEYS,
     )  # fmt: skip
     phase = _one_of(at.get("phase"), TASK_PHASES, "Pending")
     return s.TaskSpec(
@@ -375,6 +376,7 @@ def _task(at: Place, shapes: ShapeReader) -> s.TaskSpec:
         started=_maybe_number(at, "started"),
         nominated_node=at.get("nominated_node").text(""),
         home=at.get("home").text(""),
+        card=at.get("card").whole(-1),
     )
 
 

@@ -164,7 +164,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class Filter:
     """A rule that turns nodes away.
 
-    `passes` is True for nodes that may take the task. `reason` is the rejection's code. `curable`:
+    `passes` is True for nodes that may take the task, now or once leaving tasks are gone.
+    `passes_now`: True for those of these nodes that may take the task while leaving tasks are still
+    there; None if the two are the same. `reason` is the rejection's code. `curable`:
     whether evictions could help. `scope`: what the answer depends on in addition to the class: ""
     (nothing), "queue", "kind" (jobs for which `kind` returns equal values), "job" or "task".
     `frozen`: whether trial evictions leave the answer unchanged. `lasting`: whether the answer
@@ -182,6 +184,7 @@ class Filter:
     scope: str = ""
     kind: Callable[[Job], Hashable] | None = None
     detail: Callable[[Ask], Mapping[str, Any] | None] | None = None
+    passes_now: Callable[[Rows, Ask], Flags] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

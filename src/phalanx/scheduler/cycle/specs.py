@@ -153,6 +153,10 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The node that a move set aside for the task (see `cycle.moves`). It is given to no other
     work.
     """
+    card: int = -1
+    """The number of the GPU of which a running task has a part. It is -1 if it is unknown, and if
+    the task has whole GPUs or parts of several.
+    """
 
     @property
     def namespace(self) -> str:

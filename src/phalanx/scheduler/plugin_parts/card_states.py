@@ -84,6 +84,24 @@ class CardStates:
             found = after[state] = (next_state, taken)
         return found
 
+    def take_card(self, state: int, ask: CardAsk, card: int) -> tuple[int, Taken]:
+        """Return the same as `take` for a request that got a part of this card."""
+        _, memory, cards = self._open(state)
+        units = ask.units_on(cards.memory_of(card, memory))
+        return self.take_these(state, ask, ((card, units or SCALE + 1),))
+
+    def take_these(self, state: int, ask: CardAsk, taken: Taken) -> tuple[int, Taken]:
+        """Return the same as `take` for a request that got these cards. If they have no room for
+        it, the request gets others.
+        """
+        left, memory, cards = self._open(state)
+        if any(left.get(number, 0) < units for number, units in taken):
+            return self.take(state, ask)
+        for number, units in taken:
+            left[number] -= units
+        cards = shared_by(cards, ask, taken)
+        return self._numbered(CardState(tuple(left.values()), memory, cards)), taken
+
     def give_back(self, state: int, taken: Taken) -> int:
         """Return the state after a request gave its cards back."""
         left, memory, cards = self._open(state)

@@ -11,6 +11,7 @@ with room. A node's cards are read from its capacity `gpu_memory` or, if the car
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,10 +34,8 @@ GPUS = "nvidia.com/gpu"
 MAX_CARDS = 256
 """The largest number of cards that a node counts for."""
 _MIB = 2**20
-_THERE = (j.BOUND, j.BINDING, j.ALLOCATED, j.PIPELINED, j.RUNNING)
-"""The states of tasks that hold cards. Leaving tasks are not among them: the cycle's sums show when
-their cards are free.
-"""
+_HOLDING = (j.BOUND, j.BINDING, j.ALLOCATED, j.RUNNING, j.RELEASING)
+"""The states of tasks that hold cards now."""
 
 
 class GpuSharing:
@@ -61,6 +60,14 @@ class GpuSharing:
         """The number of each node's state; None until the first question about cards."""
         self._held: dict[int, Taken] = {}
         """The cards of tasks that came later."""
+        self._now: dict[int, int] = {}
+        """The number of a node's present state, with the cards of leaving tasks and without those
+        of promised tasks. Only nodes with such tasks have one.
+        """
+        self._held_now: dict[int, Taken] = {}
+        """The cards in the present state of tasks that came later."""
+        self._left: dict[int, Taken] = {}
+        """The cards of tasks that were evicted in this cycle."""
         counts = cluster.capacity[:, self._gpu] // 1000
         self._counts = numbered_devices(session, self.name, counts, MAX_CARDS)
         rule = Filter(
@@ -69,6 +76,7 @@ class GpuSharing:
             changes=self._changes,
             curable=True,
             detail=self._detail,
+            passes_now=self._passes_now,
         )
         session.add("filter", self.name, rule)
         session.add("changed", self.name, self._changed)
@@ -83,46 +91,97 @@ class GpuSharing:
         return self._at
 
     def _first_states(self) -> Counts:
-        """Return the states with the tasks that are on the nodes now, of which tasks with whole
-        cards come first, and with the work outside the snapshot.
+        """Return the states with the tasks that are on the nodes now, and with the work outside the
+        snapshot.
+
+        Tasks whose card is known come first, then tasks with whole cards. The cards of leaving
+        tasks are free in these states, but not in the present ones.
         """
         cluster, states = self._cluster, self._states
-        tasks, nodes, of_class = self._holders()
+        kinds, kind_of = cluster.described(self.name, _kinds)
+        tasks, nodes, of_class, on_card = self._holders(kinds, kind_of)
+        leaves = np.array(cluster.status, dtype=np.int64)[tasks] == j.RELEASING
         starts = np.searchsorted(nodes, np.arange(len(cluster.nodes) + 1))
         self._place_of = np.full(len(cluster.tasks), -1, dtype=np.int64)
-        """The place of each of these tasks on its node; -1 for all other tasks."""
-        self._place_of[tasks] = np.arange(len(tasks)) - starts[nodes]
-        kinds, kind_of = cluster.described(self.name, _kinds)
-        first, self._group_of = equal_nodes(kind_of, self._counts, of_class, starts)
+        """The place of each of these tasks on its node; -1 for leaving tasks and all others."""
+        self._place_of[tasks] = np.where(leaves, -1, np.arange(len(tasks)) - starts[nodes])
+        first, self._group_of = equal_nodes(
+            kind_of, self._counts, _triples(of_class, on_card, leaves), starts
+        )
         self._takens: list[list[Taken]] = []
         """The cards of these tasks by place, for each group of equal nodes."""
         found: list[int] = []
-        for node in first.tolist():
+        present: dict[int, int] = {}
+        """The present state of each group with leaving tasks."""
+        for group, node in enumerate(first.tolist()):
             state = states.free(int(self._counts[node]), *kinds[kind_of[node]])
             takens: list[Taken] = []
-            for index in of_class[starts[node] : starts[node + 1]].tolist():
-                state, taken = states.take(state, self._asks[index] or CardAsk(1))
+            rows = slice(starts[node], starts[node + 1])
+            for index, card in zip(of_class[rows].tolist(), on_card[rows].tolist(), strict=True):
+                ask = self._asks[index] or CardAsk(1)
+                state, taken = (
+                    states.take(state, ask) if card < 0 else states.take_card(state, ask, card)
+                )
                 takens.append(taken)
+            if leaves[rows].any():
+                present[group] = state
+                for taken in compress(takens, leaves[rows]):
+                    state = states.give_back(state, taken)
             found.append(state)
             self._takens.append(takens)
         at = np.array(found, dtype=np.int64)[self._group_of]
+        if present:
+            apart = np.flatnonzero(np.isin(self._group_of, list(present))).tolist()
+            self._now = {node: present[int(self._group_of[node])] for node in apart}
         for node in cluster.nodes_of_others():
-            at[node] = self._with_others(int(at[node]), cluster.taken_by_others(node, self._gpu))
+            taken_there = cluster.taken_by_others(node, self._gpu)
+            at[node] = self._with_others(int(at[node]), taken_there)
+            if node in self._now:
+                self._now[node] = self._with_others(self._now[node], taken_there)
+        self._promise(at)
         return at
 
-    def _holders(self) -> tuple[Indexes, Counts, Counts]:
-        """Return the tasks that hold cards, their nodes and the indexes of their classes, sorted by
-        node. Those of a node with whole cards come first, and equal tasks follow each other.
+    def _promise(self, at: Counts) -> None:
+        """Give the tasks that were promised places in this cycle their cards."""
+        cluster = self._cluster
+        if not cluster.is_apart:
+            return
+        for t in np.flatnonzero(np.array(cluster.status) == j.PIPELINED).tolist():
+            ask = self._asks[cluster.eq_class[t].index]
+            if ask is not None:
+                node = cluster.node_of[t]
+                self._now.setdefault(node, int(at[node]))
+                at[node], self._held[t] = self._states.take(int(at[node]), ask)
+
+    def _holders(
+        self, kinds: Sequence[tuple[int, Cards]], kind_of: Counts
+    ) -> tuple[Indexes, Counts, Counts, Counts]:
+        """Return the tasks that hold cards, their nodes, the indexes of their classes and, if known
+        and if the task has a part of a card, the number of this card; else -1. The tasks are sorted
+        as `_first_states` needs them, and equal tasks follow each other.
+
+        On nodes whose cards are alike, the cards get new numbers, so that equal nodes look equal.
         """
         cluster = self._cluster
         holds = np.array([ask is not None for ask in self._asks.values()])
         shares = np.array([bool(ask and ask.mode) for ask in self._asks.values()])
         of_class = np.array([k.index for k in cluster.eq_class], dtype=np.int64)
         nodes = np.array(cluster.node_of, dtype=np.int64)
-        there = np.flatnonzero((nodes >= 0) & holds[of_class] & np.isin(cluster.status, _THERE))
+        there = np.flatnonzero((nodes >= 0) & holds[of_class] & np.isin(cluster.status, _HOLDING))
         at, classes = nodes[there], of_class[there]
-        order = np.lexsort((classes, shares[classes], at))
-        return there[order], at[order], classes[order]
+        cards = np.full(len(there), -1, dtype=np.int64)
+        if cluster.cards:
+            of_task = np.full(len(nodes), -1, dtype=np.int64)
+            of_task[list(cluster.cards)] = list(cluster.cards.values())
+            cards = np.where(shares[classes], of_task[there], -1)
+            order = np.lexsort((cards, classes, at))
+            there, at, classes, cards = there[order], at[order], classes[order], cards[order]
+            alike = np.array([len(set(one.memory)) < 2 for _, one in kinds], dtype=np.bool_)
+            known = np.flatnonzero((cards >= 0) & alike[kind_of[at]])
+            cards[known] = _renumbered(at[known], cards[known])
+        turn = np.where(cards >= 0, 0, 1 + shares[classes])
+        order = np.lexsort((cards, classes, turn, at))
+        return there[order], at[order], classes[order], cards[order]
 
     def _with_others(self, state: int, amount: int) -> int:
         """Return the state after work outside the snapshot took this many thousandths of
@@ -142,6 +201,21 @@ class GpuSharing:
         before = rows.more_tasks()
         most = before + 1 if isinstance(before, int) else int(before.max()) + 1
         passes: Flags = self._states.rooms(self._nodes()[rows.index], wanted, most) > before
+        return passes
+
+    def _passes_now(self, rows: Rows, ask: Ask) -> Flags:
+        wanted = self._asks[ask.eq_class.index]
+        passes = np.ones(len(rows), dtype=np.bool_)
+        self._nodes()
+        if wanted is None or not self._now:
+            return passes
+        apart = np.isin(rows.index, list(self._now))
+        if apart.any():
+            before = rows.more_tasks()
+            earlier = before if isinstance(before, int) else before[apart]
+            states = np.array([self._now[node] for node in rows.index[apart].tolist()])
+            most = int(np.max(earlier)) + 1
+            passes[apart] = self._states.rooms(states, wanted, most) > earlier
         return passes
 
     def _detail(self, ask: Ask) -> Mapping[str, Any] | None:
@@ -181,12 +255,72 @@ class GpuSharing:
             state = int(at[node])
             if change.sign > 0:
                 if place < 0 and t not in held:
-                    at[node], held[t] = after.get(state) or states.take(state, ask)
-            elif place >= 0:
+                    taken = self._arrive(t, node, ask)
+                    at[node], held[t] = (
+                        states.take_these(state, ask, taken)
+                        if taken
+                        else after.get(state) or states.take(state, ask)
+                    )
+                continue
+            if place >= 0:
                 self._place_of[t] = -1
-                at[node] = states.give_back(state, self._takens[self._group_of[node]][place])
-            elif (taken := held.pop(t, None)) is not None:
-                at[node] = states.give_back(state, taken)
+                taken = self._takens[self._group_of[node]][place]
+            elif (taken := held.pop(t, ())) == ():
+                continue
+            self._leave(t, node, taken)
+            at[node] = states.give_back(state, taken)
+
+    def _arrive(self, t: int, node: int, ask: CardAsk) -> Taken:
+        """Give a task its cards in the present state of its node, if they differ from those that
+        the node will have. Returns the cards that the task must have; () for any cards.
+        """
+        status = self._cluster.status[t]
+        if status == j.ALLOCATED and node in self._now:
+            self._now[node], taken = self._states.take(self._now[node], ask)
+            self._held_now[t] = taken
+            return taken
+        if status not in (j.ALLOCATED, j.PENDING, j.PIPELINED, j.RELEASING):
+            return self._left.pop(t, ())  # an eviction was taken back
+        if status != j.ALLOCATED:
+            self._now.setdefault(node, int(self._nodes()[node]))
+        return ()
+
+    def _leave(self, t: int, node: int, taken: Taken) -> None:
+        """Take a task's cards in the present state of its node away, unless the task is only
+        leaving. `taken`: its cards.
+        """
+        is_evicted = self._cluster.status[t] == j.RELEASING and self._cluster.node_of[t] == node
+        if is_evicted:
+            self._now.setdefault(node, int(self._nodes()[node]))
+            self._left[t] = taken
+        elif (held := self._held_now.pop(t, None)) is not None:
+            self._now[node] = self._states.give_back(self._now[node], held)
+
+
+def _renumbered(nodes: Counts, cards: Counts) -> Counts:
+    """Return the cards with new numbers on each node, by their first appearance. The nodes are
+    sorted.
+    """
+    keys, first, of_key = np.unique(
+        nodes * MAX_CARDS + cards, return_index=True, return_inverse=True
+    )
+    order = np.argsort(first)
+    in_order = keys[order] // MAX_CARDS
+    numbers = np.empty(len(keys), dtype=np.int64)
+    numbers[order] = np.arange(len(keys)) - np.searchsorted(in_order, in_order)
+    found: Counts = numbers[of_key]
+    return found
+
+
+def _triples(of_class: Counts, on_card: Counts, leaves: Flags) -> Counts:
+    """Return one number for each combination of a class, a card, and whether the task leaves; the
+    same for equal combinations.
+    """
+    if not leaves.any() and (not len(on_card) or on_card.max() < 0):
+        return of_class
+    keys = (of_class * (MAX_CARDS + 1) + on_card + 1) * 2 + leaves
+    found: Counts = np.unique(keys, return_inverse=True)[1]
+    return found
 
 
 def _kinds(nodes: Sequence[NodeSpec]) -> tuple[list[tuple[int, Cards]], Counts]:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping
 
 from msgspec.structs import replace
+from tests.present import present
 
 from phalanx.scheduler.cycle.config import parse_volcano
 from phalanx.scheduler.cycle.cycle import run_cycle
@@ -19,6 +20,8 @@ from phalanx.scheduler.cycle.specs import (
     Snapshot,
     TaskSpec,
 )
+from phalanx.scheduler.devices.cards import CardAsk, Taken, card_ask, pick_cards
+from phalanx.scheduler.devices.quantities import SCALE, to_units
 
 SETTLE_S = 600.0
 RULES = parse_volcano(
@@ -56,6 +59,8 @@ class History:
         self._moved_at: dict[str, float] = {}
         self._homes: Mapping[str, str] = {}
         """The nodes that the last plan set aside."""
+        self._cards: dict[str, tuple[str, Taken]] = {}
+        """The node of each placed task, and the cards that the node chose for it."""
         self.moves = self.seated = 0
         self.snapshot = Snapshot(
             config=RULES,
@@ -125,7 +130,22 @@ class History:
             tasks=(*self.snapshot.tasks, *tasks),
         )
 
+    def _chosen(self, task: TaskSpec, node: str) -> Taken:
+        """The cards that a node chooses for a task, beside those of the tasks that it has."""
+        (count,) = (int(dict(n.capacity)[GPU]) for n in self.snapshot.nodes if n.name == node)
+        left = dict.fromkeys(range(count), SCALE)
+        for at, taken in self._cards.values():
+            if at == node:
+                for number, units in taken:
+                    left[number] -= units
+        request = {"GPU": to_units(dict(task.shape.request)[GPU])}
+        ask = card_ask(request) or CardAsk(request["GPU"] // SCALE)
+        return present(pick_cards(left, ask))
+
     def _end(self, name: str) -> None:
+        for task in self.snapshot.tasks:
+            if task.podgroup == name:
+                self._cards.pop(task.uid, None)
         self.snapshot = replace(
             self.snapshot,
             podgroups=tuple(g for g in self.snapshot.podgroups if g.name != name),
@@ -197,22 +217,36 @@ class History:
     def _carry_out(self, plan: Plan) -> None:
         now, draw, evicted = self.snapshot.now, self._draw, set(plan.evicted)
 
+        of_name = {t.uid: t for t in self.snapshot.tasks}
+        for uid, node in plan.binds.items():
+            self._cards[uid] = node, self._chosen(of_name[uid], node)
+
         def after(t: TaskSpec) -> TaskSpec:
             home = plan.homes.get(t.uid, "")
             nominated = plan.nominations.get(t.uid, "")
             if t.uid in plan.binds:
-                node = plan.binds[t.uid]
+                node, taken = self._cards[t.uid]
+                card = taken[0][0] if taken[0][1] < SCALE else -1
                 return replace(
-                    t, node=node, phase="Running", started=now, home="", nominated_node=""
+                    t,
+                    node=node,
+                    phase="Running",
+                    started=now,
+                    home="",
+                    nominated_node="",
+                    card=card,
                 )
             if t.uid in evicted or t.phase == "Releasing":
                 leaves = draw.random() < 0.6
+                if leaves:
+                    self._cards.pop(t.uid)
                 return replace(
                     t,
                     node="" if leaves else t.node,
                     phase="Pending" if leaves else "Releasing",
                     started=None if leaves else t.started,
                     home=home,
+                    card=-1 if leaves else t.card,
                 )
             return replace(t, home=home, nominated_node=nominated)
 

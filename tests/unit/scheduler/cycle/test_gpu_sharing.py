@@ -24,7 +24,9 @@ from phalanx.scheduler.cycle.specs import (
     Snapshot,
     TaskSpec,
 )
+from phalanx.scheduler.devices.cards import CardAsk, card_ask, pick_cards
 from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.quantities import SCALE
 from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.plugins.gpu_sharing import GpuSharing
 
@@ -45,14 +47,24 @@ def decided(
     nodes: Sequence[tuple[int, int]],
     gangs: Sequence[tuple[int, Options]],
     running: Sequence[tuple[str, Options]] = (),
+    on_cards: Sequence[int] = (),
 ) -> Plan:
-    """Nodes n0, n1, … have (cards, GiB of each); gangs g0, g1, … have (members, options)."""
+    """Nodes n0, n1, … have (cards, GiB of each); gangs g0, g1, … have (members, options).
+    `on_cards`: the card of each running task.
+    """
 
     def shape(options: Options) -> Shape:
         return Shape(request=batch_amounts({"CPU": 1, **sharing_amounts(options)}))
 
     there = [
-        TaskSpec(name=f"r{i}", podgroup="", shape=shape(options), node=node, phase="Running")
+        TaskSpec(
+            name=f"r{i}",
+            podgroup="",
+            shape=shape(options),
+            node=node,
+            phase="Running",
+            card=on_cards[i] if on_cards else -1,
+        )
         for i, (node, options) in enumerate(running)
     ]
     return run_cycle(
@@ -200,6 +212,37 @@ def test_equal_tasks_at_once_get_the_places_that_they_get_one_by_one(
         patch.setattr(GpuSharing, "_changes", lambda self, eq_class: BY_ONE)
         one_by_one = decided(nodes, gangs, there)
     assert binds(at_once) == binds(one_by_one)
+
+
+def test_halves_are_where_their_cards_are() -> None:
+    """Without known cards, the cycle assumes that two halves share one card."""
+    halves: list[tuple[str, Options]] = [("n0", {"num_gpus": 0.5})] * 2
+    whole: list[tuple[int, Options]] = [(1, {"num_gpus": 1})]
+    assert binds(decided([(2, 80)], whole, halves, [0, 1])) == {}
+    assert binds(decided([(2, 80)], whole, halves, [1, 1])) == {"g0-0": "n0"}
+    assert binds(decided([(2, 80)], whole, halves)) == {"g0-0": "n0"}
+
+
+@given(
+    held=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(1, 10)), max_size=12),
+    asked=st.sampled_from((0.1, 0.3, 0.5, 0.8, 1.0, 2.0)),
+)
+def test_a_request_gets_a_node_that_has_cards_for_it(
+    held: list[tuple[int, int, int]], asked: float
+) -> None:
+    left = {node: dict.fromkeys(range(4), SCALE) for node in range(3)}
+    running: list[tuple[str, Options]] = []
+    on_cards = []
+    for node, card, tenths in held:
+        if left[node][card] >= tenths * SCALE // 10:
+            left[node][card] -= tenths * SCALE // 10
+            running.append((f"n{node}", {"num_gpus": tenths / 10}))
+            on_cards.append(card if tenths < 10 else -1)
+    found = binds(decided([(4, 80)] * 3, [(1, {"num_gpus": asked})], running, on_cards))
+    units = round(asked * SCALE)
+    ask = card_ask({"GPU": units}) or CardAsk(units // SCALE)
+    fits = {f"n{node}" for node, of_node in left.items() if pick_cards(of_node, ask)}
+    assert (found.get("g0-0") in fits) if fits else not found
 
 
 def test_a_part_of_a_split_card_is_found_beside_sharers() -> None:
