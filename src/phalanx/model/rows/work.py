@@ -240,7 +240,7 @@ class JobDescription(JobInfo, frozen=True):
     members: list[MemberInfo]
     history: list[TransitionInfo]
     roles: list[RoleInfo] = msgspec.field(default_factory=list)
-    """What the members run, by role."""
+    """The command and the amounts of the members of each role."""
 
 
 class FlowInfo(Row, frozen=True):
