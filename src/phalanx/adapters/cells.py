@@ -57,8 +57,8 @@ def _with_last_bound(source: str) -> ast.Module:
 
 
 def failure_lines(error: BaseException) -> list[str]:
-    """Return what a notebook shows of an error: the traceback of the cell's own code where it ran,
-    or else the error alone.
+    """Return what a notebook shows of an error: the traceback, from the cell's own code on, if
+    that code raised the error; otherwise only the error.
     """
     if not isinstance(error, TaskError):
         return traceback.format_exception_only(error)
@@ -66,7 +66,7 @@ def failure_lines(error: BaseException) -> list[str]:
     lines = error.traceback_str.rstrip().splitlines()
     own = next((at for at, line in enumerate(lines) if f'"{CELL}"' in line), None)
     if own is None:
-        lines = lines[-1:]  # of code around the cell
+        lines = lines[-1:]  # the error is not from the cell's own code
     else:
         head = next(at for at, line in enumerate(lines) if line.startswith("Traceback "))
         del lines[head + 1 : own]

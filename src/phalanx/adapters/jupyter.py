@@ -113,7 +113,7 @@ class PhalanxMagics(Magics):
             raise KeyboardInterrupt("the work of this cell is cancelled") from None
 
 
-_WAY_OUT = "The cell runs once this has changed. An interrupt (Ctrl-C) cancels it."
+_WAY_OUT = "The cell will start when this has changed. An interrupt (Ctrl-C) cancels it."
 
 
 def _waiting_html(work: Any) -> str:

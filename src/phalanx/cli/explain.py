@@ -43,7 +43,7 @@ def explain(
         str | None, Argument(help="Task or podgroup of the snapshot file. Default: all.")
     ] = None,
     actor: Annotated[
-        bool, Option("--actor", help="Explain the actor with this name or id.")
+        bool, Option("--actor", help="Read WORK as the name or id of an actor.")
     ] = False,
     address: Address = None,
     json: Json = False,

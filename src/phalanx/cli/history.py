@@ -178,7 +178,8 @@ def report(
 ) -> None:
     """Sum up, by user and queue, what jobs held, used and left idle, and how long they waited.
 
-    The beginning of the period is rounded down to a full hour. Only attempts that have ended count.
+    The beginning of the period is rounded down to a full hour. The report counts only attempts that
+    have ended.
     """
     if by not in (USER, QUEUE, BOTH):
         fail(f"--by takes user, queue or both, not {by!r}.", USAGE)

@@ -26,8 +26,8 @@ Root = Annotated[
     str,
     Option(
         metavar="DIRECTORY",
-        help="Write files below this directory instead of /, to build an image or a package. No "
-        "command is run.",
+        help="Write or remove the files below this directory instead of /, as for an image or a "
+        "package. No command is run.",
     ),
 ]
 
@@ -36,7 +36,11 @@ def install(
     system: System = False,
     user: User = False,
     address: Annotated[
-        str, Option(help="HOST:PORT of a head to join. Default: a head on this machine.")
+        str,
+        Option(
+            help="Address of the head that this machine's node joins (HOST:PORT). Default: install "
+            "a head on this machine, too."
+        ),
     ] = "",
     host: Annotated[
         str, Option(help="IP address of this machine at which other machines reach it.")

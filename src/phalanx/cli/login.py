@@ -60,8 +60,8 @@ def login(
 ) -> None:
     """Log in to a cluster on another machine, so that commands and programs here use it.
 
-    The address, the token and the certificate's fingerprint are kept in a file of mode 0600, which
-    `phalanx logout` changes. Without an argument, the command lists the logins.
+    The address, the token and the certificate's fingerprint are kept in a file of mode 0600;
+    `phalanx logout` removes them. Without an argument, the command lists the logins.
 
     Exit 4: the token or the certificate is refused.
     """
@@ -105,7 +105,7 @@ def logout(
 
 
 def whoami(address: Address = None, json: Json = False) -> None:
-    """Show the cluster that commands here ask, the identity that they use, and its role.
+    """Show the cluster to which commands on this machine go, their identity, and its role.
 
     On the head's machine, the fingerprint of the head's certificate is shown, too.
     """

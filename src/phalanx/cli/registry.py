@@ -107,8 +107,10 @@ PANELS: dict[str, dict[str, Entry]] = {
         "stop": Entry("stop:stop", "End the head and the nodes on this machine."),
         "up": Entry("up:up", "Install and start a cluster on many machines, over ssh."),
         "down": Entry("up:down", "End a cluster's daemons on many machines, over ssh."),
-        "install": Entry("install:install", "Install head and node as services of systemd."),
-        "uninstall": Entry("install:uninstall", "Remove the services of systemd."),
+        "install": Entry(
+            "install:install", "Install head and node as services of systemd (with --apply)."
+        ),
+        "uninstall": Entry("install:uninstall", "Remove the services of systemd (with --apply)."),
         "restart": Entry(
             "restart:restart", "Restart this machine's node processes while jobs run."
         ),

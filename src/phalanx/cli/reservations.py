@@ -102,7 +102,11 @@ def reserve(
     ] = False,
     change: Annotated[
         bool,
-        Option("--change", help="Change the reservation of this name; other settings stay."),
+        Option(
+            "--change",
+            help="Change the reservation of this name. Settings that are not given keep their "
+            "values.",
+        ),
     ] = False,
     address: Address = None,
     json: Json = False,

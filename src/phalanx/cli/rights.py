@@ -46,7 +46,10 @@ def audit(
         str,
         Argument(help="Show only this user, token or job: alice, token:ci. Default: all."),
     ] = "",
-    last: Annotated[int, Option("--last", "-n", min=1, help="Number of records to show.")] = 100,
+    last: Annotated[
+        int,
+        Option("--last", "-n", min=1, help="Number of records to show; the last ones are shown."),
+    ] = 100,
     denied: Annotated[bool, Option("--denied", help="Show only refusals.")] = False,
     address: Address = None,
     json: Json = False,

@@ -225,8 +225,8 @@ def start(
             metavar=METAVAR,
             rich_help_panel=panels.NODE,
             help="Time that the node waits for a lost head before it ends: 90s, 15m or 90 "
-            "(seconds). A node that holds resources of jobs waits a day; a node on which "
-            "work runs waits without limit. Default: 60s.",
+            "(seconds). A node on which work runs waits without limit. A node whose resources a "
+            "job holds, but on which nothing runs, waits at least a day. Default: 60s.",
         ),
     ] = None,
     gpu_resource: Annotated[

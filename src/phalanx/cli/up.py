@@ -32,7 +32,8 @@ def up(
         bool,
         Option(
             "--upgrade",
-            help="Replace the software machine by machine, the head's first, while jobs run.",
+            help="Replace the software on one machine after another, beginning with the head's "
+            "machine, while jobs run.",
         ),
     ] = False,
     dry_run: DryRun = False,

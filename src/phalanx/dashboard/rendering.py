@@ -174,7 +174,7 @@ _ERROR_WORDS = {
     "TASK_CANCELLED": "was cancelled",
     "TASK_UNSCHEDULABLE_ERROR": "no node could run it",
 }
-"""Kinds of errors by Ray's names, which commands print."""
+"""Plain words for each kind of error. The keys are Ray's names, which commands print."""
 
 
 def error_words(kind: str) -> str:
@@ -206,7 +206,7 @@ def ran(job: JobInfo) -> Markup:
         html = Markup("{}").format(said)
     else:
         return Markup("")
-    limit_s = None if job.array else job.time_limit_s  # an array's limit is of each array task
+    limit_s = None if job.array else job.time_limit_s  # it applies to each array task
     limit = "" if limit_s is None else f" of {duration(limit_s)}"
     return html + Markup("{}").format(limit)
 

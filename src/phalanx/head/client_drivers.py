@@ -52,7 +52,8 @@ class ClientDrivers:
     ) -> None:
         """`owner_of` returns the owner of a job by its full name; None for an unknown job. `admit`
         gives a permission to the head's gateway. `own_cluster` returns the cluster of a job by the
-        job's full name, or None while the job does not run; it is None where drivers join nodes.
+        job's full name, or None while the job does not run. Pass None for it where drivers join
+        nodes.
         """
         self._own_cluster = own_cluster
         self._owner_of = owner_of

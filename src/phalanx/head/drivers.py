@@ -1,5 +1,5 @@
-"""Drivers' jobs at the head: their numbers, the descriptions that workers need on any node, and
-their ends.
+"""Keeps the jobs of drivers: assigns their ids, gives workers on every node the descriptions of
+these jobs, and notes when a job has ended.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ MemberId: TypeAlias = tuple[GangId, int]
 
 OWN_CLUSTER_DOOR = CONTROL[:-1] + b"\1"
 """The id of the socket at which a driver waits for its client, if the driver's job has made a
-cluster of its own. The socket stands beside that of this cluster's head.
+cluster of its own. The socket is in the same directory as the socket of that cluster's head.
 """
 
 

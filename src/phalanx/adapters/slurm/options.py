@@ -127,8 +127,8 @@ RESOURCES: Final = (
     Option("exclude", "x", note="names or addresses of hosts"),
     maybe(
         "exclusive",
-        note="on each of its nodes, the job requests the number of CPUs that most nodes have; "
-        "=user has the same effect",
+        note="on each node, the job requests as many CPUs as most nodes of the cluster have; "
+        "=user means the same",
     ),
     Option(
         "export",

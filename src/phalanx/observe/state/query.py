@@ -161,7 +161,7 @@ class Selection:
             self.offer(row)
 
     def count_unseen(self, count: int) -> None:
-        """Count further rows that are not offered."""
+        """Count rows that match the query, without showing them to it one by one."""
         self._total += count
         self._matched += count
 

@@ -32,8 +32,8 @@ class NoClusterError(ConnectionError):
 def find_daemons(address: str | None, with_programs: bool = False) -> Found:
     """Return the head and the nodes of a cluster that run here, in the order in which to ask them.
 
-    Without an `address`, the cluster is that of PHALANX_ADDRESS or, without this variable, that of
-    the current login or, without a login, the only one here. An address without a port is the name
+    If `address` is empty, the cluster is, in this order: the one that PHALANX_ADDRESS names, that
+    of the current login, or the only cluster on this machine. An address without a port is the name
     of a login; "local" ignores the current login. `with_programs`: if no cluster runs
     here, return the only program that has started a session for itself (its address is `pid:PID`).
     Raises NoClusterError if there is none, ValueError if there are several or if the address is

@@ -194,8 +194,8 @@ class JobCluster:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Start the member's daemons, and end them with the block or after a SIGTERM. Raises as
-        `start` does.
+        """Start the member's daemons, and end them when the block ends or a SIGTERM arrives. Raises
+        as `start` does.
         """
         signal.signal(signal.SIGTERM, _leave)
         try:

@@ -317,7 +317,7 @@ class Cluster:
                 default.allocated_hypernode = job.allocated_hypernode
 
     def sub_of(self, t: int) -> SubJob | None:
-        """Return the part of its job to which a task belongs; None for a task without a job."""
+        """Return the part of the job to which a task belongs; None for a task without a job."""
         index = self.job_of[t]
         if index < 0:
             return None

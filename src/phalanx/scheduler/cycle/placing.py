@@ -447,11 +447,11 @@ class Placer:
             return False
         cluster, eq_class = self._cluster, ask.eq_class
         seen: dict[int, int] = {}
-        times = []
+        earlier = []
         for node in nodes:
-            times.append(seen.get(node, 0))
-            seen[node] = times[-1] + 1
-        index, step = np.array(nodes), np.array(times)
+            earlier.append(seen.get(node, 0))
+            seen[node] = earlier[-1] + 1
+        index, step = np.array(nodes), np.array(earlier)
         room = cluster.idle[index]
         if cluster.is_apart:
             room = np.minimum(room, cluster.future[index])

@@ -165,14 +165,14 @@ class Filter:
     """A rule that turns nodes away.
 
     `passes` is True for nodes that may take the task, now or once leaving tasks are gone.
-    `passes_now`: True for those of these nodes that may take the task while leaving tasks are still
-    there; None if the two are the same. `reason` is the rejection's code. `curable`:
-    whether evictions could help. `scope`: what the answer depends on in addition to the class: ""
-    (nothing), "queue", "kind" (jobs for which `kind` returns equal values), "job" or "task".
-    `frozen`: whether trial evictions leave the answer unchanged. `lasting`: whether the answer
-    depends only on the class and on the node's amounts and description, so that it stays valid in
-    later cycles. `detail` returns the details of the rejection; None if the rejection of the
-    podgroup says everything.
+    `passes_now`: True for each of the nodes that passed and that may take the task while leaving
+    tasks are still there; None if the two are the same. `reason` is the rejection's code.
+    `curable`: whether evictions could help. `scope`: what the answer depends on in addition to the
+    class: "" (nothing), "queue", "kind" (jobs for which `kind` returns equal values), "job" or
+    "task". `frozen`: whether trial evictions leave the answer unchanged. `lasting`: whether the
+    answer depends only on the class and on the node's amounts and description, so that it stays
+    valid in later cycles. `detail` returns the details of the rejection; None if the rejection of
+    the podgroup says everything.
     """
 
     reason: str

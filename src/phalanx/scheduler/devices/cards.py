@@ -243,7 +243,9 @@ def shared_by(cards: Cards, ask: CardAsk, taken: Taken) -> Cards:
     if ask.mode in ("", TIME) and not cards.modes:
         return cards
     numbers = [number for number, _ in taken]
-    modes = list(cards.modes) + [""] * (max(numbers, default=-1) + 1 - len(cards.modes))
+    modes = list(cards.modes)
+    missing = max(numbers, default=-1) + 1 - len(modes)
+    modes += [""] * max(missing, 0)
     for number in numbers:
         modes[number] = ask.mode
     return msgspec.structs.replace(cards, modes=tuple(modes))

@@ -5,7 +5,7 @@ The policies are those of `phalanx.scheduler.placement.fragmentation`; `phalanx 
 on traces. A task requests a part of a device (0.25) or whole devices. A filter turns away nodes on
 which no single GPU has the requested part left. The scorer returns the policy's score.
 
-A snapshot does not record which GPU a placed task uses. So the plugin assigns placed tasks to the
+The plugin does not read which GPU a placed task uses. So the plugin assigns placed tasks to the
 GPUs of their node by best fit, tasks with whole GPUs first. The tasks of the snapshot are its
 sample of typical pods.
 """

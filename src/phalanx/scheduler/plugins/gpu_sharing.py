@@ -59,13 +59,14 @@ class GpuSharing:
         self._at: Counts | None = None
         """The number of each node's state; None until the first question about cards."""
         self._held: dict[int, Taken] = {}
-        """The cards of tasks that came later."""
+        """The cards of tasks that were placed in this cycle."""
         self._now: dict[int, int] = {}
         """The number of a node's present state, with the cards of leaving tasks and without those
         of promised tasks. Only nodes with such tasks have one.
         """
         self._held_now: dict[int, Taken] = {}
-        """The cards in the present state of tasks that came later."""
+        """For each task that was placed in this cycle, its cards in the present state of its node.
+        """
         self._left: dict[int, Taken] = {}
         """The cards of tasks that were evicted in this cycle."""
         counts = cluster.capacity[:, self._gpu] // 1000
@@ -91,8 +92,8 @@ class GpuSharing:
         return self._at
 
     def _first_states(self) -> Counts:
-        """Return the states with the tasks that are on the nodes now, and with the work outside the
-        snapshot.
+        """Return the state of each node with the tasks that are on it now, and with the work
+        outside the snapshot.
 
         Tasks whose card is known come first, then tasks with whole cards. The cards of leaving
         tasks are free in these states, but not in the present ones.
@@ -103,7 +104,9 @@ class GpuSharing:
         leaves = np.array(cluster.status, dtype=np.int64)[tasks] == j.RELEASING
         starts = np.searchsorted(nodes, np.arange(len(cluster.nodes) + 1))
         self._place_of = np.full(len(cluster.tasks), -1, dtype=np.int64)
-        """The place of each of these tasks on its node; -1 for leaving tasks and all others."""
+        """The index of each task among the tasks of its node that hold cards; -1 for leaving tasks
+        and for tasks without cards.
+        """
         self._place_of[tasks] = np.where(leaves, -1, np.arange(len(tasks)) - starts[nodes])
         first, self._group_of = equal_nodes(
             kind_of, self._counts, _triples(of_class, on_card, leaves), starts
@@ -142,7 +145,7 @@ class GpuSharing:
         return at
 
     def _promise(self, at: Counts) -> None:
-        """Give the tasks that were promised places in this cycle their cards."""
+        """Assign cards to the tasks that have a promised place."""
         cluster = self._cluster
         if not cluster.is_apart:
             return
@@ -156,9 +159,9 @@ class GpuSharing:
     def _holders(
         self, kinds: Sequence[tuple[int, Cards]], kind_of: Counts
     ) -> tuple[Indexes, Counts, Counts, Counts]:
-        """Return the tasks that hold cards, their nodes, the indexes of their classes and, if known
-        and if the task has a part of a card, the number of this card; else -1. The tasks are sorted
-        as `_first_states` needs them, and equal tasks follow each other.
+        """Return four arrays: the tasks that hold cards, their nodes, the indexes of their classes,
+        and their card numbers. A number is -1 unless the task has a part of one known card. The
+        tasks are sorted as `_first_states` needs them, and equal tasks follow each other.
 
         On nodes whose cards are alike, the cards get new numbers, so that equal nodes look equal.
         """
@@ -271,8 +274,9 @@ class GpuSharing:
             at[node] = states.give_back(state, taken)
 
     def _arrive(self, t: int, node: int, ask: CardAsk) -> Taken:
-        """Give a task its cards in the present state of its node, if they differ from those that
-        the node will have. Returns the cards that the task must have; () for any cards.
+        """If the present state of the node differs from its later state, assign the task's cards in
+        the present state. Returns the cards that the task must have in the later state, too; () for
+        any cards.
         """
         status = self._cluster.status[t]
         if status == j.ALLOCATED and node in self._now:
@@ -286,8 +290,8 @@ class GpuSharing:
         return ()
 
     def _leave(self, t: int, node: int, taken: Taken) -> None:
-        """Take a task's cards in the present state of its node away, unless the task is only
-        leaving. `taken`: its cards.
+        """Free the task's cards in the present state of its node, unless the task is still leaving.
+        `taken`: its cards.
         """
         is_evicted = self._cluster.status[t] == j.RELEASING and self._cluster.node_of[t] == node
         if is_evicted:

@@ -28,7 +28,7 @@ class AskedNodes:
             for node in nodes
             for name in _names([node])
         }
-        """The nodes' host names by each name and address."""
+        """The host name of each node, by every name and address of the node."""
         self.node_cpus = _usual_cpus(nodes)
         """The number of CPUs that most nodes have."""
         self.asked = dict(asked)
@@ -68,7 +68,8 @@ def _usual_cpus(nodes: Sequence[NodeInfo]) -> int:
 
 
 def hosts_named(command: str, written: str) -> set[str]:
-    """Return the names in listings of a list of hosts, which are given by any of their names.
+    """Return the names by which listings show these hosts. `written` may have any name or address
+    of each host.
 
     Ends the command for an unknown host.
     """

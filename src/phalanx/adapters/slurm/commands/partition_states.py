@@ -14,7 +14,7 @@ _REFUSED = {
     "down": "DRAIN refuses new jobs; `phalanx suspend JOB` stops jobs that were submitted",
     "inactive": "DRAIN refuses new jobs; `phalanx suspend JOB` stops jobs that were submitted",
 }
-"""Other states of partitions in Slurm, each with what does nearly the same here."""
+"""Other states of partitions in Slurm, each with the nearest command of Phalanx."""
 
 
 class Change(NamedTuple):

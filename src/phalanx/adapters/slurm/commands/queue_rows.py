@@ -116,7 +116,7 @@ def can_be_quick(fields: Collection[str], states: Collection[str]) -> bool:
 
 
 class _Columned(Shown):
-    """Makes rows of jobs, with their places, from fields that came as columns."""
+    """Makes rows of jobs, with their nodes, from fields that came as columns."""
 
     def code(self, job: JobInfo) -> str:
         code: str = getattr(job, CODE)  # JobInfo lacks this field, but columns have it
