@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -42,9 +43,9 @@ def test_other_changes_of_nodes_are_refused(operands: str, reason: str) -> None:
     assert str(caught.value).startswith(reason)
 
 
-def test_every_name_of_a_node_leads_to_its_host(monkeypatch) -> None:
+def test_every_name_of_a_node_leads_to_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = {"kubernetes.io/hostname": "vm"}
-    node = SimpleNamespace(
+    node: Any = SimpleNamespace(
         host="127.0.0.1", hostname="box-2", name="box-2", labels=labels, state="ALIVE", total={}
     )
     monkeypatch.setattr(asked_nodes, "_nodes", lambda: [node])

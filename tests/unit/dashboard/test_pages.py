@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
+from typing import Any
 
 import msgspec
 import pytest
@@ -486,7 +487,7 @@ def test_rows_of_jobs_are_as_of_now():
 
 
 def test_an_array_has_run_since_its_first_task_began():
-    about = {
+    about: dict[str, Any] = {
         "array": "0-3", "running": 0, "age_s": 60.0, "submitted": NOW - 60, "started": NOW - 50,
     }  # fmt: skip
     runs = job("runs", time_limit_s=30.0, **about)
