@@ -14,6 +14,7 @@ from phalanx.cli.node_checks import read_check_rules, read_checks
 from phalanx.cli.reach import FAILED, USAGE, fail
 from phalanx.cli.start_text import shared_text, what_next
 from phalanx.cli.table import report
+from phalanx.cli.unfinished import report_unfinished
 from phalanx.model.readable import amount, size
 from phalanx.runtime.daemons.daemon_files import STANDBY
 from phalanx.storage.naming import storage_name
@@ -66,6 +67,7 @@ def start_head(given: values.StartOptions, parent_fd: int) -> list[Daemon]:
     _report_head(where, is_standby, options)
     if is_again:
         report("It continues with the state of the previous head: queues, jobs, names, groups.")
+        report_unfinished("`phalanx jobs` shows more.")
     here = [one for _, one in local_daemons(where) if one.kind == "node"]
     daemons = [started]
     if here:

@@ -72,9 +72,10 @@ def dashboard(
 ) -> None:
     """Serve the web page of a cluster, and print an address that logs you in.
 
-    If a server of this page already runs, its address is printed. The address works once, and only
-    for a minute. The server ends when its cluster ends, or when the file given with --from is
-    removed. Options that are not given come from the configuration (`phalanx config show`).
+    If this page is already being served, no second server starts. An address that logs you in is
+    printed in both cases. It works once, and only for a minute. The server ends when its cluster
+    ends, or when the file given with --from is removed. Options that are not given come from the
+    configuration (`phalanx config show`).
     """
     given = locals()
     if record is not None and from_ is not None:
@@ -84,7 +85,10 @@ def dashboard(
     try:
         from phalanx.dashboard import serve
     except ModuleNotFoundError as error:
-        fail(f"The page needs {error.name}: pip install 'phalanx[dashboard]'.")
+        fail(
+            f"The page needs {error.name}: pip install 'phalanx[dashboard]', or in a checkout "
+            "pip install '.[dashboard]'."
+        )
     from phalanx.dashboard.login import make_code
     from phalanx.errors import AuthenticationError, SystemFailureError
     from phalanx.runtime.os import serving

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from importlib.util import find_spec
 
 
 def what_next(where: str, token: str, is_insecure: bool) -> str:
@@ -19,7 +20,7 @@ def what_next(where: str, token: str, is_insecure: bool) -> str:
         "From Python on this machine:  phalanx.init()",
         f"Another node:                 {join}",
         "The cluster:                  phalanx status",
-        "Its web page:                 phalanx dashboard",
+        *(["Its web page:                 phalanx dashboard"] if find_spec("uvicorn") else []),
         "The end:                      phalanx stop",
         "",
     ]

@@ -12,6 +12,7 @@ from phalanx.cli.options import Option
 from phalanx.cli.reach import USAGE, fail
 from phalanx.cli.readable_errors import failing_readably
 from phalanx.cli.table import report, say
+from phalanx.cli.unfinished import unfinished_jobs, unfinished_text
 from phalanx.runtime.engine import starting as engines
 
 
@@ -60,6 +61,7 @@ def stop(
             typer.confirm(sure, abort=True)
         except typer.Abort:
             fail("Nothing was ended or deleted. `phalanx stop --forget --yes` asks no question.")
+    left = "" if forget else unfinished_text(unfinished_jobs())
     ended = stop_all(force=force)
     for one in ended:
         name = f"node {one.name}" if one.kind == "node" else one.kind
@@ -79,3 +81,5 @@ def stop(
                 f"Kept {store}: the next head continues with its queues and jobs. `phalanx stop "
                 "--forget` deletes it."
             )
+            if left:
+                report(f"{left} The next head starts what has not ended again.")

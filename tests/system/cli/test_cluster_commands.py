@@ -381,9 +381,14 @@ def test_a_head_that_was_killed_or_stopped_goes_on_until_it_is_to_forget(machine
     again = machine.python(MAKE, PHALANX_ADDRESS="auto")
     assert again.stdout.strip() == "[0, 1, 0, 3]", again.stderr
     machine.done("queue", "create", "kept", "--weight", "3")
+    machine.done("run", "-d", "--hold", "--name", "held", "--", "true")
     stopped = machine.done("stop")
     (store,) = re.findall(r"Kept (\S+\.db): the next head continues", stopped)
-    address = machine.start_head()
+    assert "1 job has not ended: held." in stopped
+    small = ("--port", "0", "--num-cpus", "1", "--object-store-memory", "80000000")
+    begun = machine.done("start", "--head", *small, "--labels", "name=first")
+    assert "1 job has not ended: held. `phalanx jobs` shows more." in begun
+    address = str(machine.status()["address"])
     assert '"weight": 3' in machine.done("queue", "list", "--json")
     # Without a word nothing is deleted.
     asked = machine.python(NOBODY_ANSWERS, "stop", "--forget")

@@ -113,7 +113,9 @@ class QueueTable:
     def create(self, spec: QueueSpec, now: float) -> QueueRecord:
         """Create a queue."""
         if spec.name in self._queues:
-            raise JobCommandError(f"queue {spec.name!r} exists already; update it instead")
+            raise JobCommandError(
+                f"queue {spec.name!r} exists already; `phalanx queue update {spec.name}` changes it"
+            )
         _raise_for(queue_faults(spec, self.tree()))
         above = self._queues.get(spec.parent)
         if above is not None and above.state != st.OPEN and spec.state in ("", st.OPEN):

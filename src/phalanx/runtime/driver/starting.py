@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 _PROBE_S = 2.0
 _MAX_PRESTARTED = 8
 _FILES = 65536
-_OWN = ' address="local" starts a runtime of its own.'
+_OWN = (
+    ' The cluster runs on this machine: `phalanx stop` ends it, and address="local" starts a '
+    "runtime of the program's own beside it."
+)
 
 
 def start(options: EngineOptions, output: Output) -> Engine:
