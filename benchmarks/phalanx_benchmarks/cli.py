@@ -13,7 +13,7 @@ def bench(
     peer: Annotated[
         str | None,
         Option(
-            help="Measure these systems as well, row by row: ray, multiprocessing, "
+            help="Other systems to measure, too: ray, multiprocessing, "
             "concurrent.futures, joblib, dask, parsl, charm4py, xoscar; separate several by commas."
         ),
     ] = None,

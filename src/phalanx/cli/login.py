@@ -105,7 +105,8 @@ def logout(
 
 
 def whoami(address: Address = None, json: Json = False) -> None:
-    """Show the cluster to which commands on this machine go, their identity, and its role.
+    """Show which cluster commands on this machine use, as which user or token, and the role of that
+    user or token.
 
     On the head's machine, the fingerprint of the head's certificate is shown, too.
     """

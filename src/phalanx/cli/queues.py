@@ -45,7 +45,10 @@ Capability = Annotated[
 ]
 Deserved = Annotated[
     str | None,
-    Option(help="Amounts that the queue gets while other queues want the rest: CPU=8,GPU=2."),
+    Option(
+        help="Amounts to which the queue is entitled while other queues want resources, such as "
+        "CPU=8,GPU=2. Amounts beyond these may be reclaimed."
+    ),
 ]
 Guarantee = Annotated[
     str | None,

@@ -34,12 +34,21 @@ def reserve(
     name: Annotated[str, Argument(help="Name of the reservation.")],
     start: Annotated[
         str | None,
-        Option(help="Beginning: now, 18:00, now+2h or 2027-01-31T18:00. Default: now."),
+        Option(
+            help="Beginning of the reservation: now, 18:00, now+2h or 2027-01-31T18:00. Default: "
+            "now."
+        ),
     ] = None,
-    end: Annotated[str | None, Option(help="End: 18:00, now+2h or 2027-01-31T18:00.")] = None,
+    end: Annotated[
+        str | None, Option(help="End of the reservation: 18:00, now+2h or 2027-01-31T18:00.")
+    ] = None,
     length: Annotated[
         str | None,
-        Option("--for", help="Duration: 2h30m, 90s, 1-12:00 (days-hours:minutes) or 90 (minutes)."),
+        Option(
+            "--for",
+            help="Length of the reservation: 2h30m, 90s, 1-12:00 (days-hours:minutes) or 90 "
+            "(minutes).",
+        ),
     ] = None,
     latest: Annotated[
         str | None,

@@ -32,9 +32,9 @@ def stack(
 ) -> None:
     """Print the Python stacks of all threads of drivers and workers.
 
-    If a process does not answer, a signal has stopped it, or it holds Python's GIL. py-spy reads
-    the stack of such a process, if the process runs on this machine and py-spy is installed and
-    permitted to do so.
+    A process that does not answer either was stopped by a signal or holds Python's GIL. py-spy
+    reads the stack of such a process, if the process runs on this machine and py-spy is installed
+    and permitted to do so.
     """
     filters: list[tuple[str, str, Value]] = [] if node is None else [("node_id", "=", node)]
     query = StateQuery("stacks", filters, MAX_LIMIT, True, timeout_s=timeout)

@@ -127,8 +127,8 @@ RESOURCES: Final = (
     Option("exclude", "x", note="names or addresses of hosts"),
     maybe(
         "exclusive",
-        note="on each node, the job requests as many CPUs as most nodes of the cluster have; "
-        "=user means the same",
+        note="the job requests, on each of its nodes, the number of CPUs that is most common among "
+        "the cluster's nodes; --exclusive=user does the same",
     ),
     Option(
         "export",

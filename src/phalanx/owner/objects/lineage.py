@@ -127,7 +127,7 @@ Export = Callable[[ObjectRef[Any]], None]
 
 
 class Source(Protocol):
-    """Provides an argument of a remembered task again."""
+    """Where an argument comes from when a task in the lineage has to run again."""
 
     kept_bytes: int
 

@@ -313,7 +313,8 @@ class ObjectTable:
         return bool(self._fetching.get(process))
 
     def ask_again(self, connection: Connection) -> None:
-        """Repeat the requests that this process did not answer over the last connection."""
+        """Send again, over this new connection, the requests that the peer did not answer over the
+        previous one."""
         for ref in self._fetching.get(connection.peer, {}).values():
             connection.post(self._question(ref))
 

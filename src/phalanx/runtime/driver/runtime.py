@@ -52,7 +52,9 @@ class LocalExecutor(Executor, LocalWork, WaitingTask, Protocol):
         """Do the work that is due."""
 
     def send_late(self) -> None:
-        """Send the results that have waited long enough for others."""
+        """Send the results that have been held back long enough to be sent together with other
+        results.
+        """
 
 
 def _print_error(text: str) -> None:

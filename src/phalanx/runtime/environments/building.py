@@ -59,7 +59,7 @@ def build(environment: Environment, place: str, say: Callable[[str], None]) -> N
     deadline = time.monotonic() + (environment.timeout_s or float("inf"))
     for step in wanted:
         if step.unless and _succeeds(step.unless):
-            say(f"{step.argv[-1]} is here")
+            say(f"{step.argv[-1]} is already installed")
             continue
         print("$", *step.argv, flush=True)
         _run(step, place, deadline, environment.timeout_s)

@@ -95,7 +95,7 @@ class Listener:
                 await asyncio.sleep(0.05)
                 continue
             arrival = _Arrival(sock, address)
-            dropped = self._turns.arrives(arrival.origin, arrival)
+            dropped = self._turns.arrives(arrival.origin, arrival)  # the oldest, if too many wait
             if dropped is not None:
                 self._failed(dropped)
                 dropped.sock.close()

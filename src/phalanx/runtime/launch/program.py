@@ -204,8 +204,8 @@ def use_up(grant: Grant, directory: str) -> None:
 
 
 def floor_of(directory: str) -> int:
-    """Return the latest expiry of the grants that were forgotten. No grant with an earlier expiry
-    is valid, even if a clock is set back.
+    """Return the latest expiry of the grants that were forgotten. No grant is valid that expires no
+    later, even if a clock is set back.
     """
     return max((int(name[6:]) for name in os.listdir(directory) if name[:6] == "floor-"), default=0)
 

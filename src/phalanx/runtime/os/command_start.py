@@ -69,14 +69,15 @@ class CommandStart:
     ) -> Shield:
         """Start `argv` in a session of its own, with its output appended to the file `log`.
 
-        Returns the parent of the command.
+        Returns the shield, which is the parent of the command.
 
-        `umask` is the mask of the files that the command makes. `pid` gets the command's id. Before
-        this returns, it may be the id of a process that tries to become the command. `entrance`
+        `umask` is the mask of the files that the command makes. `pid` is set to the command's id.
+        Until this function returns, `pid` may hold the id of a child whose attempt to become the
+        command fails. `entrance`
         opens the command's control group, and returns -1 if there is none. `exit_file`: the path of
         the exit file of a kept command (see `shields`); "" for a command that ends with the node.
         Raises OSError if there is no process or no descriptor for the command; later errors are
-        written to the file.
+        written to `log`.
         """
         given = command_variables(variables)
         self.shield = ctypes.c_int(0)  # perhaps the previous shield has not read its own yet

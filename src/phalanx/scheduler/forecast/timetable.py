@@ -347,7 +347,8 @@ def _are_apart(demand: Demand, places: Sequence[tuple[Indexes, Counts]]) -> bool
 
 
 def is_ever_room(demand: Demand, most: Vector) -> bool:
-    """Whether a demand has room if each line has the largest amounts that it ever has (`most`)."""
+    """Whether a demand would fit if every node and quota had, at one time, the largest amounts that
+    it has at any time (`most`)."""
     free: Vector = np.maximum(most, 0.0)
     return all(
         int(_rooms(free[: len(part.nodes)], part).sum()) >= part.count for part in demand.parts
