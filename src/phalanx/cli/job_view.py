@@ -59,6 +59,7 @@ def job_text(
     lines += _time_lines(job)
     if job.ports:
         lines.append(f"ports {', '.join(map(str, job.ports))}")
+    lines += _commands(job)
     rows = [
         [
             member.name,
@@ -90,6 +91,17 @@ def _life(job: JobDescription) -> str:
         said.append("1 retry" if job.retries == 1 else f"{job.retries} retries")
     said += [f"preempted {_times(job.preempted)}"] if job.preempted else []
     return ", ".join(said)
+
+
+def _commands(job: JobDescription) -> list[str]:
+    """Return a line with the command of each role."""
+    said = []
+    for role in job.roles:
+        of = "command"
+        if len(job.roles) > 1:
+            of += f" of {role.name}, {role.replicas} member{'s' if role.replicas != 1 else ''}"
+        said.append(safe(f"{of}: {role.command or 'none'}"))
+    return said
 
 
 def _change(one: TransitionInfo) -> str:

@@ -98,7 +98,9 @@ def test_a_queue_and_its_jobs_from_beginning_to_end(cluster, tmp_path):
     table = cluster.done("jobs", "-q", "lab")
     assert "runs" in table
     assert "queue lab may hold" in table
-    assert "Running" in cluster.done("job", "runs")
+    described = cluster.done("job", "runs")
+    assert "Running" in described
+    assert "\ncommand: sleep 1000\n" in described
     resized = cluster.done("resize", "waits", "worker=3", "--min", "2")
     assert resized == "job waits has 3 replicas, of which 2 must run together\n"
     assert cluster.jobs()["waits"]["pending"] == 3

@@ -7,10 +7,11 @@ from tests.unit.dashboard.world import description, job
 
 from phalanx.cli.job_view import job_text
 from phalanx.model.jobs import states as st
+from phalanx.model.rows.work import RoleInfo
 
 
 def lines(state: str = st.RUNNING, **fields: object) -> list[str]:
-    more = {name: fields.pop(name) for name in ("preempted", "members") if name in fields}
+    more = {name: fields.pop(name) for name in ("preempted", "members", "roles") if name in fields}
     row = msgspec.structs.replace(description(job("mine", state, **fields)), **more)
     return job_text(row, []).splitlines()
 
@@ -37,3 +38,17 @@ def test_the_limit_of_an_array_is_that_of_each_task() -> None:
     text = lines(array="0-9", gpus=0.5, time_limit_s=60.0, ran_s=0.0, members=[])
     assert text[1].endswith(", 0.5 GPU for each array task")
     assert "time limit 1m for each array task" in text
+
+
+def test_the_command_of_a_job_stands_above_its_members() -> None:
+    lead = RoleInfo(name="lead", replicas=1, command="sh -c 'echo \x1b[2J'", needs={})
+    work = RoleInfo(name="work", replicas=3, command="", needs={"GPU": 1.0})
+    shown = "command: sh -c 'echo \\x1b[2J'"
+    one = lines(roles=[lead])
+    assert [line for line in one if line.startswith("command")] == [shown]
+    assert one.index(shown) < one.index("")
+    assert [line for line in lines(roles=[lead, work]) if line.startswith("command")] == [
+        shown.replace("command", "command of lead, 1 member"),
+        "command of work, 3 members: none",
+    ]
+    assert not [line for line in lines(roles=[]) if line.startswith("command")]
