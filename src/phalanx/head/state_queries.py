@@ -221,6 +221,8 @@ def actor_row(record: ActorRecord) -> Row:
         **label_columns(record.strategy.get("labels", ())),
         "owner_id": record.owner.hex(),
         "worker_id": worker_id_of(record.worker) if record.worker else None,
+        "start_time_ms": milliseconds(record.began),
+        "end_time_ms": milliseconds(record.ended),
     }
 
 

@@ -288,6 +288,31 @@ def test_a_death_of_a_node_counts_against_an_actor_for_as_long(step_s):
 
 
 @pytest.mark.parametrize("step_s", STEPS)
+def test_an_actor_has_lived_for_as_long(step_s):
+    world = SteppedWorld()
+    table = world.head.actor_table
+    for name in (b"a", b"b"):
+        table.register(
+            ActorRecord(
+                actor=name * 16, owner=b"o" * 16, job=b"j" * 4, creation=b"c", class_name="A"
+            )
+        )
+        table.placed(name * 16, b"w")
+        table.ready(name * 16, b"w", 7)
+    world.goes_on(10.0)
+    table.kill(b"b" * 16, no_restart=True)
+    world.step(step_s)
+    world.goes_on(30.0)
+    dead = present(world.head.actor_table.get(b"b" * 16))
+    assert world.head.clock.wall() - dead.ended == pytest.approx(30.0, abs=0.1)
+    for _ in range(2):
+        lives = present(world.head.actor_table.get(b"a" * 16))
+        assert world.head.clock.wall() - lives.began == pytest.approx(40.0, abs=0.1)
+        assert lives.ended == 0.0
+        world.restart()
+
+
+@pytest.mark.parametrize("step_s", STEPS)
 def test_a_reservation_that_has_begun_lasts_as_long_as_was_said(step_s):
     world = SteppedWorld()
     world.ask(Reserve(Reservation(name="r", length_s=100.0, nodes=("n1",))))

@@ -173,6 +173,33 @@ def test_an_actor_that_ended_before_its_constructor_was_not_made(end):
     assert making_of([end], is_made=False) == "FAILED"
 
 
+def test_a_listing_knows_since_when_an_actor_lives():
+    world = World()
+    table = world.control.actor_table
+    record = ActorRecord(
+        actor=ACTOR, owner=b"owner", job=b"j", creation=b"c", class_name="A", max_restarts=1
+    )
+
+    def times() -> list[int | None]:
+        world.answers.clear()
+        world.query("actors", has_detail=True)
+        [shown] = world.answer().part.rows
+        return [shown["start_time_ms"], shown["end_time_ms"]]
+
+    table.register(record)
+    assert times() == [None, None]
+    for begins in (200.0, 300.0):  # two lives
+        table.placed(ACTOR, WORKER)
+        world.clock.time_s = begins
+        table.ready(ACTOR, WORKER, 7)
+        world.clock.time_s += 50.0
+        assert times() == [1000 * begins, None]
+        table.worker_died(ACTOR, WORKER, "signal 9")
+        if begins == 200.0:
+            assert times() == [None, None], "it restarts"
+    assert times() == [300_000, 350_000]
+
+
 def test_each_life_of_an_actor_is_made_anew():
     assert making_of(["crashed"], is_made=True, max_restarts=1) == "PENDING_NODE_ASSIGNMENT"
     assert making_of(["crashed", "killed"], is_made=True, max_restarts=1) == "FAILED"

@@ -67,7 +67,7 @@ class ActorControl:
         self._node_choice = node_choice
         self._unplaceable = unplaceable
         self._bundle_left = bundle_left
-        self.table = ActorTable(self, kept_dead)
+        self.table = ActorTable(self, kept_dead, effects.clock.wall)
         self._pids: dict[bytes, int] = {}
         self._exit_waiters: dict[bytes, list[Callable[[], None]]] = {}
         self._pauses = CrashPauses()
@@ -301,12 +301,14 @@ class ActorControl:
                 action()
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift the noted times of node deaths that count against actors, after the wall-clock time
-        was stepped by this many seconds.
+        """Shift the noted times of actors' lives, and of node deaths that count against actors,
+        after the wall-clock time was stepped by this many seconds.
         """
         for record in self.table.all():
-            if record.node_deaths:
+            if record.node_deaths or record.began or record.ended:
                 record.node_deaths = [at + step_s for at in record.node_deaths]
+                record.began += step_s if record.began else 0.0
+                record.ended += step_s if record.ended else 0.0
                 self._state_store.put_actor(record)
 
     def node_joined(self, record: NodeRecord, here: Mapping[bytes, ActorHere]) -> None:

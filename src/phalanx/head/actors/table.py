@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -92,6 +92,12 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     """The times when nodes died while the actor ran there, in seconds since the epoch. Only deaths
     that count against the actor are kept.
     """
+    began: float = 0.0
+    """When the constructor returned in the current life, in seconds since the epoch; 0 if it has
+    not, or if unknown.
+    """
+    ended: float = 0.0
+    """When the actor died, in seconds since the epoch; 0 if it has not, or if unknown."""
 
 
 class ActorEffects(Protocol):
@@ -131,9 +137,17 @@ class ActorEffects(Protocol):
 class ActorTable:
     """All actors of the cluster."""
 
-    def __init__(self, effects: ActorEffects, kept_dead: int = DEAD_ACTORS) -> None:
-        """`kept_dead`: the number of ended actors that are remembered."""
+    def __init__(
+        self,
+        effects: ActorEffects,
+        kept_dead: int = DEAD_ACTORS,
+        wall: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """`kept_dead`: the number of ended actors that are remembered. `wall`: the wall-clock
+        time.
+        """
         self._effects = effects
+        self._wall = wall
         self._kept_dead = kept_dead
         self._actors: dict[bytes, ActorRecord] = {}
         self._names: dict[tuple[str, str], bytes] = {}
@@ -525,6 +539,12 @@ class ActorTable:
     def _move(self, record: ActorRecord, state: str) -> None:
         context = f"actor {record.actor.hex()} ({record.class_name}), restarts {record.restarts}"
         record.state = move(ACTOR, "actor", record.state, state, context)
+        if state == ALIVE:
+            record.began = self._wall()
+        elif state == RESTARTING:
+            record.began = 0.0
+        elif state == DEAD:
+            record.ended = self._wall()
         self._effects.publish(record, list(record.watchers))
 
 

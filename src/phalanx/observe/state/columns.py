@@ -36,7 +36,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         "serialized_runtime_env* required_resources* death_cause* is_detached placement_group_id "
         "repr_name num_restarts* num_restarts_due_to_lineage_reconstruction* "
         "num_restarts_due_to_node_preemption* call_site* label_selector* fallback_strategy* "
-        "owner_id worker_id",
+        "owner_id worker_id start_time_ms end_time_ms",
     ),
     "drivers": _columns(
         "job_id state pid node_id entrypoint start_time_ms end_time_ms",
