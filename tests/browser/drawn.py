@@ -236,8 +236,8 @@ class DrawnHead(Head):
                 nodes = [row.node_id for row in self.snapshot.status.nodes]
                 if query.kind == "tasks":
                     return drawn_tasks.told(query, self.tasks)
-                if query.kind == "actors":
-                    return drawn_tasks.actors(query)
+                if query.kind in ("actors", "drivers"):
+                    return drawn_tasks.actors(query, nodes)
                 return drawn_tasks.objects(query, nodes)
         return super().ask(request)
 

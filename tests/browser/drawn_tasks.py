@@ -5,13 +5,18 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.unit.dashboard.world import GIB, NOW, task
+from tests.unit.dashboard.world import GIB, NOW, actor, task
 
 from phalanx.observe.state.query import StateAnswer, StatePart, StateQuery, lets_through
 
 KINDS = (("load_shard", 0.4, 8), ("augment", 0.15, 8), ("train_step", 2.0, 5), ("evaluate", 4.0, 1))
 FUNCTIONS = [kind for kind in KINDS for _ in range(kind[2])]
 ERRORS = ("TASK_EXECUTION_EXCEPTION", "OUT_OF_MEMORY", "WORKER_DIED")
+DEATHS = (
+    "The actor died because all handles to it went out of scope.",
+    "The actor is dead because its worker process has died: signal SIGKILL.",
+    "The actor is dead because it was killed by `ray.kill` (phalanx.kill).",
+)
 WORKERS = 4
 """Workers of each machine."""
 
@@ -60,11 +65,29 @@ def told(query: StateQuery, rows: list[dict[str, Any]]) -> StateAnswer:
     return StateAnswer(part, [])
 
 
-def actors(query: StateQuery) -> StateAnswer:
-    """The answer about actors."""
-    counts = [(["Trainer", "ALIVE"], 8, 0.0), (["Trainer", "RESTARTING"], 1, 0.0),
-              (["Loader", "ALIVE"], 24, 0.0), (["Loader", "DEAD"], 3, 0.0)]  # fmt: skip
-    return StateAnswer(StatePart([], 36, 36, [(list(k), n, x) for k, n, x in counts]), [])
+def actors(query: StateQuery, nodes: list[str]) -> StateAnswer:
+    """The answer about actors, or about the programs that made them."""
+    if query.kind == "drivers":
+        programs = ("python train.py --epochs 90 --data /shared/imagenet", "python serve.py")
+        rows: list[dict[str, Any]] = [
+            {"job_id": f"0{n}000000", "entrypoint": program} for n, program in enumerate(programs)
+        ]
+        return StateAnswer(StatePart(rows, len(rows), len(rows)), [])
+    rng, rows = random.Random(8), []
+    for n, kind in enumerate([*["Trainer"] * 9, *["Loader"] * 27]):
+        row = actor(
+            n, class_name=kind, name="best" if n == 2 else "", pid=4_000 + 31 * n,
+            node_id=rng.choice(nodes), start_time_ms=round(1000 * (NOW - rng.uniform(50, 9_000))),
+            num_restarts=rng.choice((0, 0, 0, 1)), job_id=f"0{n % 2}000000",
+        )  # fmt: skip
+        if n in (8, 9):
+            row |= {"state": ("RESTARTING", "PENDING_CREATION")[n - 8], "start_time_ms": None,
+                    "node_id": None, "pid": None}  # fmt: skip
+        if n > 32:
+            row |= {"state": "DEAD", "end_time_ms": round(1000 * (NOW - n)),
+                    "death_cause": {"error_message": DEATHS[n - 33]}}  # fmt: skip
+        rows.append(row)
+    return told(query, rows)
 
 
 def objects(query: StateQuery, nodes: list[str]) -> StateAnswer:

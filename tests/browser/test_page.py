@@ -251,6 +251,33 @@ def test_a_phone_shows_ten_rows_of_a_long_table_and_all_when_asked(drawn):
     assert tables.evaluate_all(rows) == [24, 30]
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_table_of_actors_is_short_on_a_phone_and_needs_no_script(chromium, scheme):
+    served = Served(DrawnHead())
+    served.watch._wall = lambda: NOW
+    visitor = Visitor(chromium, served, color_scheme=scheme, viewport={"width": 390, "height": 900})
+    state = visitor.page.context.storage_state()
+    context = chromium.new_context(
+        storage_state=state, color_scheme=scheme, java_script_enabled=False,
+        viewport={"width": 390, "height": 900},
+    )  # fmt: skip
+    page = context.new_page()
+    page.goto(f"{served.base}/work")
+    rows = page.locator("#every-actor tbody tr")
+    assert (rows.count(), rows.nth(9).is_visible(), rows.nth(10).is_visible()) == (36, True, False)
+    page.click("text=Show all rows")
+    assert rows.nth(35).is_visible()
+    page.fill("#every-actor input[type=search]", "serve.py")
+    page.select_option("#every-actor select", "dead")
+    page.click("#every-actor button")
+    assert page.url.endswith("#every-actor")
+    assert [rows.nth(n).locator(".state").inner_text() for n in range(rows.count())] == ["dead"] * 2
+    assert "SIGKILL" not in rows.first.inner_text()
+    context.close()
+    visitor.close()
+    served.close()
+
+
 def test_no_page_of_a_large_cluster_is_long_on_a_phone(chromium):
     served = Served(DrawnHead(1_000))
     served.watch._wall = lambda: NOW

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from phalanx.dashboard.pages import history, objects, work
+from phalanx.dashboard.pages import actors, history, objects, work
 from phalanx.dashboard.watch import Ask, ClusterSnapshot
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs import states as st
@@ -101,7 +101,7 @@ def asked_of(snapshot: ClusterSnapshot) -> Iterator[Request[Any]]:
     yield ListEvents(EventQuery(limit=MAX_EVENTS))
     yield from (GetHealth(), GetRules(), ShowPlan(), TakeSnapshot(True), ListCycles())
     yield from (ListDevices(), ListNodesInUse())
-    yield from (QueryState(one) for one in (*work.QUERIES, *objects.QUERIES))
+    yield from (QueryState(one) for one in (*work.QUERIES, *actors.QUERIES, *objects.QUERIES))
     for period in history.DAYS:
         asked = history.asked({"period": period})
         yield GetUsage(asked.usage(snapshot.at))

@@ -44,6 +44,7 @@ _MARKS = {
     "Restarting": "wait", "Aborting": "off", "Completing": "done",
     "waits": "wait", "held": "wait", "suspended": "off",
     "RUNNING": "run", "FINISHED": "done", "FAILED": "bad",
+    "ALIVE": "run", "RESTARTING": "wait", "DEAD": "off",
 }  # fmt: skip
 """The class of the sign next to a state. Signs never differ by colour alone."""
 

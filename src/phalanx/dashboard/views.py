@@ -12,6 +12,7 @@ import msgspec
 from phalanx import __version__
 from phalanx.dashboard.output import plain_text
 from phalanx.dashboard.pages import (
+    actors,
     arrays,
     decisions,
     device_map,
@@ -245,10 +246,25 @@ class Views:
     async def _work(
         self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]
     ) -> View:
-        tasks, last, failures, actors = [await self._state(one, snapshot) for one in work.QUERIES]
+        tasks, last, failures, classes = [await self._state(one, snapshot) for one in work.QUERIES]
         names, span = _names(snapshot), query.get("range", "")
-        page = work.work(tasks, last, failures, actors, names, snapshot.at, span)
-        return View("work.html", "Tasks and actors", "phalanx summary tasks", page, {})
+        each = await self._actors(snapshot, query)
+        page = work.work(tasks, last, failures, classes, names, snapshot.at, span, each)
+        more = {"asked": actors.asked_for(query)}
+        return View("work.html", "Tasks and actors", "phalanx summary tasks", page, more)
+
+    async def _actors(
+        self, snapshot: ClusterSnapshot, query: Mapping[str, str]
+    ) -> actors.ActorList | None:
+        try:
+            drivers = await self._state(actors.DRIVERS, snapshot)
+            try:
+                listed = await self._state(actors.query(query), snapshot)
+            except NotRecordedError:  # a record has only the actors in all states
+                listed = await self._state(actors.ACTORS, snapshot)
+        except NotRecordedError:  # an older record has no such answer
+            return None
+        return actors.actors(listed, drivers, _names(snapshot), snapshot.at, query)
 
     async def _task(
         self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]

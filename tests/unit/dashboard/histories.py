@@ -15,6 +15,7 @@ from phalanx.errors import PhalanxError
 from phalanx.model.jobs.arrays import ArraySpec
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Timing
+from phalanx.protocol.requests.actors import ActorSpec, RegisterActor
 from phalanx.protocol.requests.cluster import DrainNode, UndrainNode
 from phalanx.protocol.requests.gangs import SetRules
 from phalanx.protocol.requests.jobs import Command, CommandJob, DeleteJob, ListJobs
@@ -59,7 +60,7 @@ class History(World):
             (6, self.submit), (2, self.submit_array), (6, self.end_member), (2, self.fail_member),
             (3, self.command), (1, self.delete), (1, self.node_dies), (1, self.join_new),
             (1, self.drain), (1, self.undrain), (1, self.change_queue), (1, self.head_dies),
-            (1, self.wait_long),
+            (1, self.wait_long), (2, self.make_actor), (1, self.actor_dies),
         ]  # fmt: skip
         weights, acts = zip(*chances, strict=True)
         [act] = self.drawn.choices(acts, weights)
@@ -150,6 +151,31 @@ class History(World):
     def head_dies(self) -> None:
         """The head dies, and the next one reads what is written."""
         self.restart()
+
+    def make_actor(self) -> None:
+        """A program makes an actor, whose constructor may not have returned yet."""
+        rng = self.drawn
+        name = self._name("actor").encode().ljust(16, b"-")
+        spec = ActorSpec(
+            actor=name, class_name=rng.choice(("Trainer", "Loader")), detached=True,
+            max_restarts=rng.choice((0, 1, -1)),
+        )  # fmt: skip
+        self.ask(RegisterActor(spec, b"c", []))
+        self.rounds(2)
+        record = self.head.actor_table.get(name)
+        if record is not None and record.worker and rng.random() < 0.8:
+            self.head.actor_table.ready(name, record.worker, rng.randint(2, 9_999))
+
+    def actor_dies(self) -> None:
+        """Somebody kills an actor, or its process crashes."""
+        found = [one for one in self.head.actor_table.all() if one.state != "DEAD"]
+        if not found:
+            return
+        one = self.drawn.choice(found)
+        if one.worker and self.drawn.random() < 0.5:
+            self.head.actor_table.worker_died(one.actor, one.worker, "signal 9")
+        else:
+            self.head.actor_table.kill(one.actor, no_restart=True)
 
     def wait_long(self) -> None:
         """Half a minute passes."""

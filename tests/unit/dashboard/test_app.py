@@ -33,7 +33,8 @@ OWN = {"sec-fetch-site": "same-origin"}
 PAGES = [
     "/", "/?span=24h", "/jobs", "/jobs?state=Pending&sort=-start", "/jobs/default/runs",
     "/jobs/default/next", "/nodes", f"/nodes/{node(1).node_id}", "/queues", "/queues/lab",
-    "/plan", "/work", "/work?range=1h", f"/work/{2:048x}", "/objects",
+    "/plan", "/work", "/work?range=1h", "/work?q=e&state=dead&sort=-uptime",
+    f"/work/{2:048x}", "/objects",
     "/history", "/history?period=30d&by=user&user=a", "/what-if",
     "/what-if?add_nodes=1:n0001", "/events",
     "/events?kind=preempted&q=for&job=x%2Fy&user=a&node=n1", "/decisions", "/decisions/2",

@@ -28,6 +28,7 @@ from phalanx.head.state_store import StoredState, read_state
 from phalanx.model.jobs import states as st
 from phalanx.protocol.requests.jobs import GetMemberUse, ListElements, ReadJobLog
 from phalanx.protocol.requests.node_use import GetNodeUse
+from phalanx.protocol.requests.state import QueryState
 from phalanx.runtime.daemons import visitor
 
 from .histories import History
@@ -53,6 +54,8 @@ class Head(DrawnHead):
         """See `watch.Ask`."""
         if isinstance(request, (GetMemberUse, GetNodeUse, ReadJobLog)):
             return super().ask(request)  # nodes of a world measure nothing and print nothing
+        if isinstance(request, QueryState) and request.query.kind == "tasks":
+            return super().ask(request)  # and no program answers for its tasks
         return ask(self.world.head, request)
 
 
@@ -162,6 +165,7 @@ async def check(seen: Seen) -> None:
     await check_rows_of_html(seen, jobs)
     await check_nodes_and_queues(seen, stored)
     await check_plan_events_and_cycles(seen)
+    await check_actors(seen)
     for name in seen.world.drawn.sample(sorted(jobs), min(len(jobs), LOOKED_AT)):
         await check_job(seen, name, jobs[name], records[name], stored)
 
@@ -264,6 +268,34 @@ async def check_plan_events_and_cycles(seen: Seen) -> None:
     listed = CliRunner().invoke(app, ["events", "--json"], catch_exceptions=False).stdout
     newest = [json.loads(line) for line in listed.splitlines()][-len(rows) :][::-1]
     assert rows == [{key: value for key, value in one.items() if key != "format"} for one in newest]
+
+
+async def check_actors(seen: Seen) -> None:
+    """The table of actors, all its pages, and the counts by class have the listing's actors."""
+    listing = seen.command("list", "actors", "--detail", "--limit", "1000")
+    rows = {row["actor_id"]: row for row in listing["rows"]}
+    assert len(rows) == listing["total"]
+    page = await seen.page("/work")
+    counted = Counter[str]()
+    for one in page["actors"]:
+        counted.update(one["states"])
+    assert counted == Counter(row["state"] for row in rows.values())
+    shown: dict[str, Any] = {}
+    for number in range(1, page["each"]["listed"]["pages"] + 1):
+        part = (await seen.page(f"/work?page={number}"))["each"]["listed"]
+        assert part["matched"] == part["total"] == len(rows)
+        shown |= {one["actor"]: one for one in part["rows"]}
+    assert shown.keys() == rows.keys()
+    for name, row in rows.items():
+        one, cause = shown[name], row["death_cause"] or {"error_message": ""}
+        assert (one["state"], one["node"], one["pid"], one["restarts"], bool(one["reason"])) == (
+            row["state"], row["node_id"] or "", row["pid"], row["num_restarts"],
+            bool(cause["error_message"]),
+        )  # fmt: skip
+    for state in ("living", "dead"):
+        part = (await seen.page(f"/work?state={state}"))["each"]["listed"]
+        chosen = [row for row in rows.values() if (row["state"] == "DEAD") == (state == "dead")]
+        assert part["matched"] == len(chosen)
 
 
 async def check_job(seen: Seen, name: str, row: Any, record: Any, stored: StoredState) -> None:

@@ -334,6 +334,26 @@ TASKS = [
 ]  # fmt: skip
 
 
+def actor(number: int, **fields: Any) -> dict[str, Any]:
+    """A living actor on node 1, of the program in `DRIVERS`."""
+    known: dict[str, Any] = {
+        "actor_id": f"{number:032x}", "class_name": "Trainer", "state": "ALIVE",
+        "job_id": "01000000", "name": "", "node_id": f"{1:056x}", "pid": 40 + number,
+        "death_cause": None, "num_restarts": 0, "start_time_ms": int(1000 * (NOW - 90)),
+        "end_time_ms": None,
+    }  # fmt: skip
+    return known | fields
+
+
+ACTORS = [
+    actor(1, name=EVIL, class_name=EVIL),
+    actor(2, state="PENDING_CREATION", node_id=None, pid=None, start_time_ms=None),
+    actor(3, state="DEAD", death_cause={"error_message": f"node {1:056x}: {EVIL}"},
+          end_time_ms=int(1000 * (NOW - 30)), num_restarts=2, job_id="02000000"),
+]  # fmt: skip
+DRIVERS = [{"job_id": "01000000", "entrypoint": f"python {EVIL}", "state": "RUNNING"}]
+
+
 class Head:
     """The answers of a head, from rows."""
 
@@ -341,6 +361,7 @@ class Head:
         self.snapshot = snapshot()
         self.commands: list[CommandJob] = []
         self.error: Exception | None = None
+        self.actors = ACTORS
         self.metrics = MetricsNews(MetricsSince(1.0), True, False, [], [], [])
 
     def ask(self, request: Any) -> Any:
@@ -409,6 +430,10 @@ class Head:
             case QueryState(query) if query.kind == "tasks" and not query.count_by:
                 rows = self._tasks(query)
                 return StateAnswer(StatePart(rows, len(rows), len(rows)), [EVIL])
+            case QueryState(query) if query.kind in ("actors", "drivers") and not query.count_by:
+                every: list[Any] = self.actors if query.kind == "actors" else DRIVERS
+                rows = [row for row in every if lets_through(query.filters, row)]
+                return StateAnswer(StatePart(rows[: query.limit], len(every), len(rows)), [])
             case QueryState(query):
                 state = "FAILED" if query.kind == "tasks" else "RUNNING"
                 counts: Any = [([EVIL, EVIL, EVIL, state][-len(query.count_by) :], 3, 0.0)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.dashboard.pages.actors import ActorList
 from phalanx.dashboard.pages.task_stream import STREAM, Stream, function_of, stream
 from phalanx.model.lifecycle import FAILED, FINISHED, RUNNING
 from phalanx.observe.state.query import StateAnswer, StateQuery
@@ -74,6 +75,8 @@ class WorkPage(msgspec.Struct, frozen=True, kw_only=True):
     errors: list[ErrorKind]
     """The kinds of errors, the most frequent first."""
     actors: list[Count]
+    each: ActorList | None
+    """The table of actors; None if a record has no answer about them."""
     silent: list[str]
 
 
@@ -93,15 +96,18 @@ def work(
     names: Mapping[str, str],
     now: float,
     asked: str = "",
+    each: ActorList | None = None,
 ) -> WorkPage:
     """Return the page from the answers to `QUERIES`. `names` has the nodes' names by id, `now` is
-    in seconds since the epoch, and `asked` is the range of the stream's axis.
+    in seconds since the epoch, `asked` is the range of the stream's axis, and `each` the table of
+    actors.
     """
     return WorkPage(
         stream=stream(last.part.rows, last.part.total, names, now, asked),
         tasks=_counted(tasks, 1),
         errors=_errors(tasks, failures),
         actors=_counted(actors, 0),
+        each=each,
         silent=sorted({*tasks.silent, *last.silent, *actors.silent}),
     )
 
