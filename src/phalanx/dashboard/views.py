@@ -38,11 +38,13 @@ from phalanx.dashboard.what_if import WhatIf
 from phalanx.errors import JobNotFoundError, PhalanxError
 from phalanx.head.jobs.what_if import with_ids
 from phalanx.model.jobs import states as st
+from phalanx.model.rows.explanation import Explanation
 from phalanx.model.rows.work import JobDescription
 from phalanx.observe.health import health
 from phalanx.observe.state.query import StateAnswer, StateQuery, with_names
 from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
+from phalanx.protocol.requests.actors import ExplainActor
 from phalanx.protocol.requests.cluster import GetHealth
 from phalanx.protocol.requests.gangs import Explain, GetRules, ListCycles, ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.health import ListDevices
@@ -280,8 +282,18 @@ class Views:
             page = task_story.task_story(rows, [])
         if page is None:
             raise NoSuchPageError(f"No process remembers a task {task}.")
+        if page.is_waiting and page.actor:
+            page = msgspec.structs.replace(page, why=await self._why_actor(page.actor, snapshot))
         more = {"names": _names(snapshot)}
         return View("task.html", page.function, f"phalanx get tasks {task}", page, more)
+
+    async def _why_actor(self, actor: str, snapshot: ClusterSnapshot) -> Explanation | None:
+        """Ask why an actor waits. The head knows this; only its own program knows it of a task."""
+        try:
+            why = await self._watch.shared(ExplainActor(actor), snapshot.version)
+        except PhalanxError:  # it has just ended, or a record is shown
+            return None
+        return why if why.waits else None
 
     async def _objects(
         self, snapshot: ClusterSnapshot, parts: Mapping[str, str], query: Mapping[str, str]

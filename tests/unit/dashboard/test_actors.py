@@ -1,4 +1,4 @@
-"""The table of actors."""
+"""The table of actors, and what the page of a task says about its waiting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phalanx.dashboard.pages.lists import ROWS
 from phalanx.observe.state.query import StateAnswer, StatePart
 
 from .test_app import served
-from .world import NOW, Head, actor
+from .world import NOW, WHY, Head, actor, task
 
 NAMES = {f"{1:056x}": "gpu-1"}
 
@@ -137,3 +137,21 @@ def test_a_page_without_answers_about_actors_has_no_table():
 
     assert "Actors by class" in html(Old(), "/work")
     assert "Up for" not in html(Old(), "/work")
+
+
+@pytest.mark.parametrize("kind", ["ACTOR_CREATION_TASK", "ACTOR_TASK"])
+def test_what_waits_for_its_actor_says_why_the_actor_waits(kind):
+    head = Head()
+    fields = {"state": "PENDING_NODE_ASSIGNMENT", "actor_id": "ab" * 16, "type": kind}
+    head.tasks = [task(9, **fields)]
+    text = html(head, f"/work/{9:048x}")
+    assert "Why it waits" in text
+    assert WHY.main in text
+    assert f"phalanx explain --actor {'ab' * 16}" in text
+
+
+def test_a_task_that_waits_says_what_tells_why():
+    head = Head()
+    head.tasks = [task(9, state="PENDING_NODE_ASSIGNMENT"), task(8)]
+    assert "phalanx.explain(ref)" in html(head, f"/work/{9:048x}")
+    assert "phalanx.explain(ref)" not in html(head, f"/work/{8:048x}")

@@ -38,6 +38,7 @@ from phalanx.observe.series import Series
 from phalanx.observe.state.query import StateAnswer, StatePart, StateQuery, lets_through
 from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
+from phalanx.protocol.requests.actors import ExplainActor
 from phalanx.protocol.requests.cluster import GetHealth, GetStatus
 from phalanx.protocol.requests.events import ListEvents
 from phalanx.protocol.requests.gangs import Explain, GetRules, ListCycles, ShowPlan, TakeSnapshot
@@ -362,6 +363,7 @@ class Head:
         self.commands: list[CommandJob] = []
         self.error: Exception | None = None
         self.actors = ACTORS
+        self.tasks = TASKS
         self.metrics = MetricsNews(MetricsSince(1.0), True, False, [], [], [])
 
     def ask(self, request: Any) -> Any:
@@ -411,7 +413,7 @@ class Head:
                 return [device(node(1), 0), device(node(1), 1, state="bad", is_closed=True)]
             case GetJob(name):
                 return description(self._job(name))
-            case Explain():
+            case Explain() | ExplainActor():
                 return WHY
             case ShowPlan():
                 return PLAN
@@ -452,7 +454,7 @@ class Head:
         raise AssertionError(request)
 
     def _tasks(self, query: StateQuery) -> list[Any]:
-        return [row for row in TASKS if lets_through(query.filters, row)]
+        return [row for row in self.tasks if lets_through(query.filters, row)]
 
     def _news(self) -> ClusterNews:
         """All of it, each time."""

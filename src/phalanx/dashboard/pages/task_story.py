@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from phalanx.dashboard.pages.task_stream import function_of
+from phalanx.model.lifecycle import INFEASIBLE, PENDING_NODE
+from phalanx.model.rows.explanation import Explanation
 from phalanx.observe.state.columns import Row
 from phalanx.observe.state.query import StateQuery
 
@@ -46,7 +48,7 @@ class TaskStory(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     function: str
     kind: str
-    """NORMAL_TASK or ACTOR_TASK."""
+    """NORMAL_TASK, ACTOR_TASK or ACTOR_CREATION_TASK."""
     state: str
     """The state of the last attempt."""
     job: str
@@ -57,6 +59,20 @@ class TaskStory(msgspec.Struct, frozen=True, kw_only=True):
     attempts: list[Attempt]
     children: dict[str, dict[str, int]]
     """The number of tasks that the task has submitted, by name and state."""
+    why: Explanation | None = None
+    """Why the task's actor waits, if the task waits for it."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the task waits for a node or for its actor."""
+        return self.state in (PENDING_NODE, INFEASIBLE)
+
+    @property
+    def what(self) -> str:
+        """The kind of the task, in words."""
+        if self.kind == "ACTOR_CREATION_TASK":
+            return "the start of an actor"
+        return "a call of an actor" if self.actor else "a task"
 
 
 def attempts_of(task: str) -> StateQuery:
