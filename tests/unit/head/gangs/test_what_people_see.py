@@ -188,7 +188,8 @@ def test_gangs_and_jobs_are_counted_in_the_status(world):
     world.job(group(8), name="waits")
     world.cycles()
     text = status_text(world.ask(GetStatus()), "1")
-    assert "gangs and jobs: 1 running, 0 set aside, 1 waiting" in text
+    assert "jobs: 1 Pending, 1 Running\n" in text
+    assert "gangs of programs and jobs: 1 running, 0 set aside, 1 waiting" in text
 
 
 def test_what_is_free_where_nothing_that_waits_fits_is_stranded(world):
