@@ -52,7 +52,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_job_runs_in_the_environment_that_its_node_prepares(running, wheels):
     environment = json.dumps(pip_of(wheels, "greeting"))
     code = "import greeting, os, sys; print(greeting.TEXT, sys.prefix == os.environ['VIRTUAL_ENV'])"
-    command = ("--", "python", "-c", code)
+    command = ("--", "python3", "-c", code)
     for name in ("first", "second"):
         named = ("--name", name, "--runtime-env-json", environment)
         assert running.done("run", *named, *command) == "hello True\n"
@@ -96,7 +96,7 @@ def test_a_directory_and_a_module_are_uploaded(running, tmp_path):
     (project / "secret.log").write_text("x")
     (project / ".gitignore").write_text("*.log\n")
     given = ("--working-dir", str(project), "--py-module", str(module))
-    code = "python train.py; ls -1; echo made > data"
+    code = "python3 train.py; ls -1; echo made > data"
     for name in ("one", "two"):
         done = running.phalanx("run", "--name", name, *given, "--", "sh", "-c", code)
         assert (done.returncode, done.stdout) == (0, "here 7\ndata\ntrain.py\n"), done.stderr
