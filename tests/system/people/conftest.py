@@ -63,21 +63,27 @@ class SharedMachine(Machine):
         return ended.stdout + ended.stderr
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[SharedMachine]:
-    """A shared cluster, whose queue default takes the work of both people."""
+def shared_machine(*options: str) -> Iterator[SharedMachine]:
+    """Yield a machine with a shared cluster, whose head has these options."""
     if os.getuid() != 0:
         pytest.skip("only root can act as other accounts")
     if len(accounts()) < 2:
         pytest.skip(f"the machine lacks two of the accounts {', '.join(ACCOUNTS)}")
     machine = SharedMachine()
     try:
-        machine.start_head("--shared")
-        one, two = accounts()[:2]
-        machine.done("queue", "update", "default", "--submit", f"{one}, {two}")
+        machine.start_head("--shared", *options)
         yield machine
     finally:
         machine.end()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[SharedMachine]:
+    """A shared cluster, whose queue default takes the work of both people."""
+    for machine in shared_machine():
+        one, two = accounts()[:2]
+        machine.done("queue", "update", "default", "--submit", f"{one}, {two}")
+        yield machine
 
 
 @pytest.fixture

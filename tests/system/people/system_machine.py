@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import pytest
 from tests.system.cli.conftest import COMMAND, PATIENCE_S
@@ -147,6 +148,10 @@ class SystemMachine:
         found: dict[str, Any] = next(row for row in rows if row["name"] == name)
         return found
 
+    def head_address(self) -> str:
+        """The address of the head."""
+        return str(json.loads(self.said(NODE_USER, "status", "--json"))["address"])
+
     def start(self, *options: str) -> None:
         """Start the head with a node, and root's program with the head's key."""
         self.said(
@@ -189,6 +194,20 @@ class SystemMachine:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+Machine = TypeVar("Machine", bound=SystemMachine)
+
+
+def started(make: Callable[[], Machine]) -> Iterator[Machine]:
+    """Yield a machine on which the head, a node and root's program run. A fixture returns this."""
+    need_root()
+    made = make()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.end()
 
 
 def kill_launch(launch: subprocess.Popen[str]) -> None:

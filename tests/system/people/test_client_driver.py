@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,14 @@ def send(program: Program) -> None:
     assert present(program.stdout).readline() == "sent\n"
 
 
+def cut_for_two_tries(wire: Wire, program: Program) -> None:
+    """Let the program send its work over a cut wire, which is mended after two refused tries."""
+    wire.cut()
+    send(program)
+    eventually(lambda: wire.refused >= 2)
+    wire.mend()
+
+
 def works_over_a_cut(
     laptop: Laptop,
     folder: Path,
@@ -114,13 +123,7 @@ def works_over_a_cut(
 def test_a_cut_link_loses_and_doubles_nothing(
     machine: Machine, laptop: Laptop, wire: Wire, tmp_path: Path
 ) -> None:
-    def cut(program: Program) -> None:
-        wire.cut()
-        send(program)
-        eventually(lambda: wire.refused >= 2)
-        wire.mend()
-
-    works_over_a_cut(laptop, tmp_path, cut)
+    works_over_a_cut(laptop, tmp_path, partial(cut_for_two_tries, wire))
     (row,) = [row for name, row in machine.jobs().items() if name.startswith("client-")]
     assert row["user"] == "ana"
     eventually(lambda: machine.jobs()[row["name"]]["state"] == "Completed")

@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 from tests.polling import eventually
 from tests.system.people.cut_link import Wire
@@ -16,13 +18,18 @@ from tests.system.people.system_machine import (
     ACCOUNTS,
     NODE_USER,
     SystemMachine,
-    need_root,
     processes_of,
+    started,
 )
-from tests.system.people.test_client_driver import Program, send, works_over_a_cut
+from tests.system.people.test_client_driver import (
+    Program,
+    cut_for_two_tries,
+    send,
+    works_over_a_cut,
+)
 from tests.system.people.test_login import Laptop
 
-ANA = ACCOUNTS["ana"]
+ANA, NODE_UID = ACCOUNTS["ana"], ACCOUNTS[NODE_USER]
 PROGRAM = """
 import json, os, sys, phalanx
 
@@ -54,13 +61,7 @@ phalanx.shutdown()
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[SystemMachine]:
-    need_root()
-    made = SystemMachine()
-    try:
-        made.start()
-        yield made
-    finally:
-        made.end()
+    yield from started(SystemMachine)
 
 
 @pytest.fixture
@@ -78,8 +79,7 @@ def token(machine: SystemMachine) -> str:
 @pytest.fixture
 def wire(machine: SystemMachine, laptop: Laptop, token: str) -> Iterator[Wire]:
     """The laptop's way to the head, with a login of ana over it."""
-    address = json.loads(machine.said(NODE_USER, "status", "--json"))["address"]
-    made = Wire(address)
+    made = Wire(machine.head_address())
     said = laptop.typed(token, "login", made.address, "--name", "lab")
     assert said.returncode == 0, said.stderr
     yield made
@@ -119,17 +119,36 @@ def test_only_the_size_of_the_job_can_be_chosen(laptop: Laptop) -> None:
     assert "Only num_cpus and num_gpus set the size of the program's own job." in done.stderr
 
 
-def test_a_cut_link_loses_and_doubles_nothing(
-    machine: SystemMachine, laptop: Laptop, wire: Wire
-) -> None:
-    folder = Path(machine.home("ana"), "marks")
+@pytest.fixture
+def marks(machine: SystemMachine, request: pytest.FixtureRequest) -> Path:
+    """A directory of ana's, in which tasks leave marks."""
+    folder = Path(machine.home("ana"), request.node.name)
     folder.mkdir()
     os.chown(folder, ANA, ANA)
+    return folder
 
-    def cut(program: Program) -> None:
-        wire.cut()
+
+def test_a_cut_link_loses_and_doubles_nothing(laptop: Laptop, wire: Wire, marks: Path) -> None:
+    works_over_a_cut(laptop, marks, partial(cut_for_two_tries, wire))
+
+
+@pytest.mark.usefixtures("wire")
+def test_the_work_goes_on_when_the_head_is_killed(
+    machine: SystemMachine, laptop: Laptop, marks: Path
+) -> None:
+    """A head that has just started computes the way to the driver again."""
+    port = machine.head_address().rpartition(":")[2]
+
+    def kill(program: Program) -> None:
+        heads = [one for one in map(psutil.Process, processes_of(NODE_UID)) if is_head(one)]
+        (head,) = (one for one in heads if one.parent() not in heads)
+        head.kill()
         send(program)
-        eventually(lambda: wire.refused >= 2)
-        wire.mend()
+        machine.said(NODE_USER, "start", "--head", "--port", port, "--shared", "--system")
 
-    works_over_a_cut(laptop, folder, cut)
+    works_over_a_cut(laptop, marks, kill)
+
+
+def is_head(process: psutil.Process) -> bool:
+    """Whether this is the head, or a process that it has started."""
+    return "phalanx.runtime.head.process" in process.cmdline()

@@ -5,13 +5,12 @@ the commands of another machine with a token.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 
 import pytest
 from tests.system.people import cells
-from tests.system.people.conftest import SharedMachine, accounts
+from tests.system.people.conftest import SharedMachine, accounts, shared_machine
 from tests.system.people.test_login import Laptop, own_address
 
 pytestmark = pytest.mark.slow
@@ -48,14 +47,7 @@ TOKEN_ROLES = {"queue-admin": "user"}
 @pytest.fixture(scope="module")
 def shared() -> Iterator[SharedMachine]:
     """A shared cluster that other machines reach over TLS."""
-    if os.getuid() != 0:
-        pytest.skip("only root can act as other accounts")
-    machine = SharedMachine()
-    try:
-        machine.start_head("--shared", "--host", own_address())
-        yield machine
-    finally:
-        machine.end()
+    yield from shared_machine("--host", own_address())
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ class ThreeHosts(SystemMachine):
             NODE_USER, "start", "--head", "--no-node", "--port", "0", "--shared", "--system",
             "--host", self.hosts[0].address, *options,
         )  # fmt: skip
-        address = json.loads(self.said(NODE_USER, "status", "--json"))["address"]
+        address = self.head_address()
         self.launches: list[subprocess.Popen[str]] = []
         for host, name in zip(self.hosts[1:], NAMES, strict=True):
             there = copy.copy(self)

@@ -12,8 +12,8 @@ from tests.polling import eventually
 from tests.system.people.system_machine import (
     ACCOUNTS,
     SystemMachine,
-    need_root,
     processes_of,
+    started,
 )
 
 ANA, BO = ACCOUNTS["ana"], ACCOUNTS["bo"]
@@ -59,14 +59,9 @@ sys.exit(int(sys.argv[1]))
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[SystemMachine]:
-    need_root()
-    made = SystemMachine()
-    try:
-        made.start()
+    for made in started(SystemMachine):
         program_of_tasks(made)
         yield made
-    finally:
-        made.end()
 
 
 def has_ended(machine: SystemMachine, name: str, state: str) -> bool:

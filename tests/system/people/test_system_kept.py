@@ -19,8 +19,8 @@ from tests.system.people.system_machine import (
     NODE,
     NODE_USER,
     SystemMachine,
-    need_root,
     processes_of,
+    started,
 )
 
 from phalanx.runtime.os.process_names import NODE as NODE_PROCESS
@@ -44,7 +44,7 @@ class KeptMachine(SystemMachine):
             "--limit", "restart_s=120", *options,
         )  # fmt: skip
         self.trust_head()
-        self.address = json.loads(self.said(NODE_USER, "status", "--json"))["address"]
+        self.address = self.head_address()
 
     def start_node(self) -> int:
         """Start the node; return its pid."""
@@ -76,13 +76,7 @@ class KeptMachine(SystemMachine):
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[KeptMachine]:
-    need_root()
-    made = KeptMachine()
-    try:
-        made.start()
-        yield made
-    finally:
-        made.end()
+    yield from started(KeptMachine)
 
 
 def until(path: str) -> str:

@@ -17,8 +17,8 @@ from tests.system.people.system_machine import (
     RUN,
     SystemMachine,
     kill_launch,
-    need_root,
     processes_of,
+    started,
 )
 from tests.wheels import build_wheel, pip_of
 
@@ -27,13 +27,7 @@ ANA, BO = ACCOUNTS["ana"], ACCOUNTS["bo"]
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[SystemMachine]:
-    need_root()
-    made = SystemMachine()
-    try:
-        made.start()
-        yield made
-    finally:
-        made.end()
+    yield from started(SystemMachine)
 
 
 def ran(machine: SystemMachine, account: str, name: str, script: str) -> str:
@@ -272,7 +266,7 @@ def test_commands_in_a_job_ask_as_its_account(machine: SystemMachine) -> None:
 def test_a_gang_on_two_nodes_and_a_node_that_would_run_it_as_itself(
     machine: SystemMachine,
 ) -> None:
-    address = json.loads(machine.said(NODE_USER, "status", "--json"))["address"]
+    address = machine.head_address()
     words = ("start", "--address", address, "--node-name", "m2", "--num-cpus", "4")
     small = ("--num-gpus", "0", "--object-store-memory", "80000000")
     refused = machine.phalanx(NODE_USER, *words, *small)
