@@ -24,8 +24,6 @@ from phalanx.protocol.gateway_messages import Admit
 from phalanx.protocol.requests.client_drivers import EnterDriver
 from phalanx.protocol.requests.request import Asker, Entry
 
-_HERE = "127.0.0.1"
-
 
 class OwnCluster(NamedTuple):
     """The address of a cluster that a running job makes for itself."""
@@ -95,4 +93,5 @@ class ClientDrivers:
         node = None if driver is None else self._nodes.of_prefix(driver[:PREFIX_BYTES])
         if driver is None or node is None or not self._nodes.is_here(node.node_id):
             return None
-        return Admit(token, client_socket_of(driver), node.host or _HERE, node.port)
+        host = self._nodes.address_of(node.node_id)
+        return Admit(token, client_socket_of(driver), host, node.port)

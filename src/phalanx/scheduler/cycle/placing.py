@@ -221,7 +221,7 @@ class Placer:
         known.open[index] = passes
         if cluster.is_apart:
             passes &= _holds(cluster.idle, index, ask.eq_class)
-            passes &= self._pass_now(rows, ask)
+            passes &= self._pass_beside_leaving(rows, ask)
         if known.room is not known.open:
             known.room[index] = passes
 
@@ -370,7 +370,7 @@ class Placer:
         for f in self._moving_filters(eq_class):
             passes &= f.passes(rows, ask)
         if cluster.is_apart:
-            passes &= self._pass_now(rows, ask)
+            passes &= self._pass_beside_leaving(rows, ask)
         scores = self._scored(self.answers(ask), rows, ask)
         out = []
         good, listed = passes.tolist(), scores.tolist()
@@ -459,18 +459,18 @@ class Placer:
             return False
         rows = Rows(cluster, index, eq_class, step)
         filters = self._moving_filters(eq_class)
-        if cluster.is_apart and not self._pass_now(rows, ask).all():
+        if cluster.is_apart and not self._pass_beside_leaving(rows, ask).all():
             return False
         return bool(self.static(ask)[index].all()) and all(
             f.passes(rows, ask).all() for f in filters
         )
 
-    def _pass_now(self, rows: Rows, ask: Ask) -> Flags:
+    def _pass_beside_leaving(self, rows: Rows, ask: Ask) -> Flags:
         """Whether the filters let the task onto these nodes while leaving tasks are still there."""
         passes = np.ones(len(rows), dtype=np.bool_)
         for f in self._moving_filters(ask.eq_class):
-            if f.passes_now is not None:
-                passes &= f.passes_now(rows, ask)
+            if f.passes_beside_leaving is not None:
+                passes &= f.passes_beside_leaving(rows, ask)
         return passes
 
     def has_room_now(self, ask: Ask, node: int) -> bool:
@@ -478,7 +478,7 @@ class Placer:
         eq_class = ask.eq_class
         is_idle = (self._cluster.idle[node] >= eq_class.request)[eq_class.asked].all()
         return bool(is_idle) and bool(
-            self._pass_now(Rows(self._cluster, np.array([node])), ask).all()
+            self._pass_beside_leaving(Rows(self._cluster, np.array([node])), ask).all()
         )
 
     def fits(self, t: int, node: int) -> bool:

@@ -165,8 +165,8 @@ class Filter:
     """A rule that turns nodes away.
 
     `passes` is True for nodes that may take the task, now or once leaving tasks are gone.
-    `passes_now`: True for each of the nodes that passed and that may take the task while leaving
-    tasks are still there; None if the two are the same. `reason` is the rejection's code.
+    `passes_beside_leaving` is True for each of these nodes that may take the task while leaving
+    tasks are still there. It is None if the answers are equal. `reason` is the rejection's code.
     `curable`: whether evictions could help. `scope`: what the answer depends on in addition to the
     class: "" (nothing), "queue", "kind" (jobs for which `kind` returns equal values), "job" or
     "task". `frozen`: whether trial evictions leave the answer unchanged. `lasting`: whether the
@@ -184,7 +184,7 @@ class Filter:
     scope: str = ""
     kind: Callable[[Job], Hashable] | None = None
     detail: Callable[[Ask], Mapping[str, Any] | None] | None = None
-    passes_now: Callable[[Rows, Ask], Flags] | None = None
+    passes_beside_leaving: Callable[[Rows, Ask], Flags] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,7 +77,7 @@ class GpuSharing:
             changes=self._changes,
             curable=True,
             detail=self._detail,
-            passes_now=self._passes_now,
+            passes_beside_leaving=self._passes_beside_leaving,
         )
         session.add("filter", self.name, rule)
         session.add("changed", self.name, self._changed)
@@ -206,7 +206,7 @@ class GpuSharing:
         passes: Flags = self._states.rooms(self._nodes()[rows.index], wanted, most) > before
         return passes
 
-    def _passes_now(self, rows: Rows, ask: Ask) -> Flags:
+    def _passes_beside_leaving(self, rows: Rows, ask: Ask) -> Flags:
         wanted = self._asks[ask.eq_class.index]
         passes = np.ones(len(rows), dtype=np.bool_)
         self._nodes()
