@@ -26,10 +26,10 @@ BEAT_S = 3.0
 SILENT_S = 15.0
 """Seconds of silence of the other side after which a socket counts as broken."""
 KEPT_BYTES = 64 << 20
-"""The bytes that a sender who may wait keeps at most for the other side."""
+"""The number of unconfirmed bytes above which a sender that may wait is made to wait."""
 _READ_BYTES = 1 << 18
 _READS = 16
-"""The number of reads in a row, so that sending goes on under a flood."""
+"""The largest number of reads in a row. The limit lets sending go on while much data arrives."""
 _FRAME_BYTES = 1 << 20
 _IDLE_MS, _FULL_MS = 1000, 20
 _AGAIN = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -214,7 +214,7 @@ class Channel:
 
 def read_frame(sock: socket.socket, limit: int, decode: Callable[[Any], list[Any]]) -> Any:
     """Return the one message in the next frame of a blocking socket. Raises OSError, EOFError and
-    ProtocolError. Reads no byte more.
+    ProtocolError. Reads no byte after the frame.
     """
     length = int.from_bytes(exactly(sock, 4), "big")
     if length > limit:

@@ -70,7 +70,7 @@ class Conversation:
         self.dropped: deque[tuple[bytes, int, int]] = deque()
         """Names whose last reference is gone, as in `Drop`. Finalizers append to this queue."""
         self.before_sending: Callable[[], list[Any]] = list
-        """Returns messages that must go first."""
+        """A function that returns the messages to send before any others."""
         self.heard: dict[type, Callable[[Any], None]] = {}
         """The functions that handle messages, by type. They run one after another."""
         self.lost_because = ""

@@ -42,7 +42,7 @@ from phalanx.runtime.os.connection import connect
 from phalanx.runtime.os.session import Session
 
 DUE_BYTES = 64 << 20
-"""The bytes of messages that wait to be handled, above which nothing more is read."""
+"""The number of bytes of unhandled messages above which nothing more is read."""
 FIRST_S = 60.0
 """Seconds for which a driver waits for the first connection of its client."""
 _LAST_ANSWER_S = 5.0

@@ -1,8 +1,8 @@
 """The engine of a program that has no node: its work belongs to a driver process on the cluster.
 
-This engine is that of the runtime (`runtime.driver.engine`) with an owner in another process. It
-reads options, pickles functions and arguments, and names tasks and objects. The driver does the
-rest, as for its own work.
+It is the engine of the runtime (`runtime.driver.engine`), except that the owner is in another
+process. It reads options, pickles functions and arguments, and names tasks and objects. The driver
+does the rest, as it does for its own work.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ClientActorMaker(ActorMaker):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> EmbeddedHandle[Any]:
-        """Create an actor, as the class above does."""
+        """Create an actor through the driver, as `ActorMaker.create` does."""
         handle = super().create(definition, options, args, kwargs)
         client: Any = handle._client
         client.limit = handle._shape.max_pending_calls

@@ -63,8 +63,8 @@ class ClientOf(msgspec.Struct, frozen=True, kw_only=True):
         return sock
 
     def check_job(self) -> str:
-        """Return why the driver's job waits, if it does. Raises SystemFailureError if the job has
-        ended.
+        """Return why the driver's job waits; "" if it runs. Raises SystemFailureError if the job
+        has ended.
         """
         try:
             (found,) = self._ask(ListJobs(name=self.job))

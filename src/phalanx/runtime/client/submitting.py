@@ -1,7 +1,8 @@
 """The driver's side of tasks, calls, actors and values that its client submits.
 
-All of them come packed. Nothing here opens a pickle, except the classes of exceptions after which a
-task is tried again: the owner of a task compares them with the errors of its workers.
+All of these arrive packed. This module opens no pickles except those of exception classes after
+which a task is tried again: the owner of a task compares these classes with the errors of its
+workers.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class ClientTasks:
         )
 
     def call(self, template: Template, args: CallArguments, parent: Any) -> ObjectRef[Any]:
-        """Run a function that `goes_in_bursts`. Returns the reference to the result."""
+        """Run a function whose template `goes_in_bursts`. Returns the reference to the result."""
         task = self.new(template, pack_call(args), None, None)
         self.submit(task)
         return task.refs[0]
@@ -196,7 +196,7 @@ class ClientActor:
     """An actor as its handles in a client see it."""
 
     pending = 0
-    """The driver counts the calls that have no result."""
+    """Always 0 here, because the driver counts the calls that have no result."""
 
     def __init__(self, actor: bytes, effects: ClientCalls) -> None:
         self.actor = actor
@@ -216,7 +216,7 @@ class ClientCalls:
     """The calls of actors by a client."""
 
     growing = ()
-    """No call waits for others."""
+    """Always empty here: no call of a client waits to be sent together with others."""
 
     def __init__(
         self, references: ClientReferences, conversation: Conversation, numbers: Iterator[int]

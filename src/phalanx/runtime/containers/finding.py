@@ -9,7 +9,9 @@ from typing import NamedTuple
 from phalanx.runtime.containers.tools import DOCKER, TOOLS
 
 CHOSEN = "PHALANX_CONTAINER_TOOL"
-"""A variable of the node with the name or the path of the tool; "none": images are not used."""
+"""The environment variable of the node with the name or the path of the tool. "none" turns images
+off.
+"""
 _USUAL = "/usr/local/bin:/usr/bin:/bin"
 _SOCKETS = ("/var/run/docker.sock", "/run/docker.sock")
 _INITS = ("/usr/libexec/podman/catatonit", "/usr/libexec/catatonit/catatonit")

@@ -28,8 +28,7 @@ from phalanx.runtime.containers.tools import KEEPING, MountError, line_for
 from phalanx.runtime.environments.images import image_in
 
 MARGIN_S = 2.0
-"""Seconds before the end of its grace at which a container is killed by its tool, which then
-removes it.
+"""Seconds before the end of the grace period at which the tool kills the container and removes it.
 """
 _KNOWN = ("TERM", "TZ", "LANG", "LANGUAGE")
 _PASSED_ON = ("PHALANX_", "LC_")
@@ -104,7 +103,7 @@ def request_for(
 def _end_in_time(kill: Sequence[str]) -> None:
     """Ignore all signals from now on, because the tool passes them on. After SIGTERM, kill the
     container with this command shortly before the node kills all processes, because afterwards no
-    process could remove it.
+    process could remove the container.
     """
     has_ended = False
 

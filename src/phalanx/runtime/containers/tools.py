@@ -36,7 +36,9 @@ _NUMBERS = re.compile(r"\d+\Z")
 
 
 class Line(NamedTuple):
-    """The words of a tool, and the variables that it needs besides those of its process."""
+    """The words of a tool's command line, and the variables that the tool needs besides those of
+    its process.
+    """
 
     argv: list[str]
     variables: dict[str, str]

@@ -32,8 +32,8 @@ REMOTE = "remote"
 
 
 class Announcement(msgspec.Struct, kw_only=True):
-    """The announcement of a daemon. The daemon is alive while the process with its pid has its
-    start time.
+    """The announcement of a daemon. The daemon is alive while a process with this pid and start
+    time exists.
     """
 
     kind: str

@@ -77,7 +77,7 @@ def find_daemons(address: str | None, with_programs: bool = False) -> Found:
 
 
 def first_found(find: Callable[[str | None], Found], addresses: Iterable[str | None]) -> Found:
-    """Return the daemons at the first of these addresses at which there are any."""
+    """Return the daemons at the first of these addresses that has any."""
     return next(filter(None, map(find, addresses)), [])
 
 

@@ -178,7 +178,7 @@ class JobCluster:
             time.sleep(_AGAIN_S)
 
     def wait_for_end(self) -> bool:
-        """Wait until the head has ended, or this member's node. Returns False if only the node has
+        """Wait until the head or this member's node has ended. Returns False if only the node has
         ended.
         """
         node = self._daemons[-1].process

@@ -17,8 +17,8 @@ from phalanx.runtime.daemons.trust import Trust
 from phalanx.runtime.os.private_files import NotPrivateError, read_private, write_draft
 
 JOB = "PHALANX_JOB"
-"""The variable of commands of jobs. They belong to the cluster that runs them, whatever their user
-has logged in to.
+"""The variable that every command of a job has. Such a command belongs to the cluster that runs it,
+whatever cluster its user has logged in to.
 """
 _MAX_BYTES = 1 << 20
 

@@ -21,7 +21,9 @@ class Trust(NamedTuple):
     fingerprint: str = ""
     """The SHA-256 of the certificate, in hex."""
     ca: str = ""
-    """The file with the certificates of the authorities that may have signed it."""
+    """The file with the certificates of the authorities that may have signed the head's
+    certificate.
+    """
 
     def context(self) -> ssl.SSLContext:
         """Return the TLS context of the side that dials. Raises AuthenticationError for a file

@@ -68,8 +68,8 @@ class MpsControl:
         os.close(handle)
 
     def ended(self) -> dict[int, str]:
-        """Return the GPUs whose daemons have ended of their own accord, each with how its daemon
-        ended, once.
+        """Return the GPUs whose daemons have ended of their own accord since the last call. Each
+        comes with a clause that says how its daemon ended.
         """
         gone = [n for n, handle in self._running.items() if select.select([handle], [], [], 0)[0]]
         for number in gone:

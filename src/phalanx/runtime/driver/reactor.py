@@ -223,8 +223,8 @@ class Reactor:
             self.handle(connection, messages)
 
     def _register_again(self, connection: Connection) -> None:
-        """Register a descriptor again that has a new socket. The registration ended together with
-        its old socket.
+        """Register a descriptor again, because it has a new socket. The first registration ended
+        with the old socket.
         """
         connection.is_switched = False
         with contextlib.suppress(FileExistsError):

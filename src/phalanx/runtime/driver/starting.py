@@ -169,13 +169,16 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
     """Return the node on this machine that a driver must use; None if the driver must start its
     own.
 
-    `address`: a concrete address is used as it is. None and "auto" stand for PHALANX_ADDRESS, then
-    for the address that the program's dialect finds in the environment, then for the cluster that
-    was started last on this machine. If none of these exists, None starts a runtime; "auto" raises
-    ConnectionError or, under a dialect, finds the program that has started a runtime last.
-    `pid:PID` is the runtime that the program with this process id has started for itself, and that
-    ends with it. "local" starts a runtime. Raises ConnectionError for an address without a node on
-    this machine, and ValueError for a malformed one.
+    A concrete `address` is used as it is. `pid:PID` is the runtime that the program with this
+    process id has started for itself, and that ends with it. "local" starts a runtime.
+
+    None and "auto" try, in this order: PHALANX_ADDRESS, the address that the program's dialect
+    finds in the environment, and the cluster that was started last on this machine. If none of
+    these exists, None starts a runtime, and "auto" raises ConnectionError. Under a dialect, "auto"
+    first tries the program that has started a runtime last.
+
+    Raises ConnectionError for an address without a node on this machine, and ValueError for a
+    malformed address.
     """
     spoken = dialect.current()
     if address in (None, "", "auto"):
@@ -216,8 +219,8 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
 
 
 def head_to_visit(address: str | None, temp_dir: str | None = None) -> str | None:
-    """Return the address of a head, if a program with this address can only send requests to that
-    head. Return None if the program has a node here, or starts one.
+    """Return the address of the head to which a program with this `address` can only send requests.
+    Return None if the program has a node here, or starts one.
 
     Raises ValueError for a malformed address.
     """

@@ -10,8 +10,7 @@ from typing import Any
 from phalanx.model.signatures import Arity, MethodShape, arity_of, methods_of
 
 INVOCATION_DECORATOR = "__ray_invocation_decorator__"
-"""The attribute of a function or method, with Ray's name, that holds a decorator of its
-`remote`.
+"""The attribute in which a function or method holds a decorator of its `remote`. The name is Ray's.
 """
 
 

@@ -1,7 +1,7 @@
 """A dialect: the names and rules of another system, under which an unchanged program runs.
 
 An adapter offers its dialect in the entry point group `phalanx.dialects`. If PHALANX_DIALECT has
-the dialect's name, it applies to the process and to every process that it starts.
+the dialect's name, the dialect applies to the process and to every process that it starts.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Dialect(Protocol):
         ...
 
     def address(self) -> str | None:
-        """Return the cluster's address from the variables of the other system; None if they have
-        none.
+        """Return the cluster's address from the variables of the other system; None if no variable
+        gives it.
         """
         ...
 
     def person_token(self) -> str:
-        """Return the token of a person in the variables of the other system; "" if they have none.
-        Raises AuthenticationError if the variables name a token that does not exist.
+        """Return the token of a person from the variables of the other system; "" if no variable
+        gives it. Raises AuthenticationError if the variables name a token that does not exist.
         """
         ...
 
@@ -83,7 +83,7 @@ class Dialect(Protocol):
         """Return the address of the cluster behind a client server's address. Any other address is
         returned as it is.
 
-        It may be a cluster of this machine, or a remote one on which the program's driver will run.
+        The cluster may be on this machine, or a remote one on which the program's driver will run.
         """
         ...
 

@@ -42,8 +42,8 @@ Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The checked arguments of `init`, where they are described. The engine chooses those that are
-    None.
+    """The checked arguments of `init`, whose docstring explains them. The engine chooses a value
+    where an argument is None.
     """
 
     engine: str
@@ -227,10 +227,8 @@ class Engine(Protocol):
         ...
 
     def group_created(self, group: GroupId) -> PendingReply[bool]:
-        """Return an answer that says whether work may run in a placement group or gang. The answer
-        comes once that is known.
-
-        It is False if the group is removed before that.
+        """Return an answer that comes once work may run in a placement group or gang. The answer is
+        True, or False if the group was removed before.
         """
         ...
 
@@ -335,7 +333,9 @@ class Engine(Protocol):
         ...
 
     def cluster_events(self) -> list[dict[str, Any]]:
-        """Return the events between nodes, in any order."""
+        """Return the events that nodes and owners of tasks have recorded about each other, in any
+        order.
+        """
         ...
 
 

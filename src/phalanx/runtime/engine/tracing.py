@@ -2,8 +2,8 @@
 of its submission.
 
 If tracing is off, a call only reads `active`. If it is on, the keyword arguments of a call contain
-its caller's context, in the form of the W3C, and the worker opens a span below that context.
-`tracing_setup` turns tracing on.
+its caller's context, in the W3C's form (`traceparent`), and the worker opens a span below that
+context. `tracing_setup` turns tracing on.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from phalanx.errors import PhalanxError
 from phalanx.runtime.engine import tracing
 
 VARIABLE = "PHALANX_TRACING"
-"""The variable that turns tracing on in programs that do not say it themselves. Its value is 1 or
-MODULE:FUNCTION.
+"""The variable that turns tracing on in programs that do not turn it on themselves. Its value is 1
+or MODULE:FUNCTION.
 """
 DELAY_MS = 1_000
 """The longest time, in milliseconds, for which a span waits in its process, unless

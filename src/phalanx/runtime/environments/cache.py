@@ -22,10 +22,10 @@ from phalanx.model.readable import size
 MOST_BYTES = 50 << 30
 """The bytes that all environments of an account may take on a machine."""
 LEAST_FREE_BYTES = 2 << 30
-"""The bytes of its file system that the cache leaves free, if it can."""
+"""The number of bytes that the cache tries to leave free in its file system."""
 GRACE_S = 600.0
-"""Seconds after its last use for which an environment stays in any case: a gang whose other nodes
-still prepare it may begin to use it.
+"""Seconds after its last use for which an environment is never removed. A gang may begin to use the
+environment when all of its nodes have prepared it.
 """
 _SIZE = "size"
 _STAT_BLOCK = 512

@@ -34,9 +34,9 @@ def prepare(directory: str, environment: Environment) -> None:
 def main() -> int:
     """Prepare a member or a worker. Returns the exit code.
 
-    The arguments are the directory of environments, and the file that describes the preparation;
-    with "-", standard input describes an environment. Packages are beside the file, and are
-    unpacked into the current directory.
+    The arguments are the directory of environments, and the file that describes the preparation.
+    "-" in place of the file means that standard input describes an environment. Packages are beside
+    the file, and are unpacked into the current directory.
     """
     os.umask(0o077)
     directory, path = sys.argv[1:]

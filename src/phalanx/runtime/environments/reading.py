@@ -24,7 +24,7 @@ from phalanx.runtime.environments.place import environments_directory
 
 def environment_of(runtime_env: Mapping[str, Any]) -> Environment | None:
     """Return the environment that a runtime environment names, with the texts of the files to which
-    its paths lead; None if it names none.
+    its paths lead. Return None if the runtime environment names none.
 
     Raises ValueError and TypeError that name the field.
     """

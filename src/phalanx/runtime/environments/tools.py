@@ -13,7 +13,9 @@ from phalanx.model.environments import CONDA_FILE, LOCK, REQUIREMENTS, Environme
 FILES = "files"
 """The directory of an environment with the tool's files."""
 CONDA = "conda"
-"""The directory of an environment that conda makes, or the link to one that it has made before."""
+"""The directory, within an environment, that conda makes, or the link to one that conda has made
+before.
+"""
 
 
 class ToolNotFoundError(Exception):

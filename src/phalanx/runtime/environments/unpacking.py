@@ -14,7 +14,9 @@ from phalanx.model.readable import size
 
 MOST_FILES = 100_000
 MOST_BYTES = 8 << 30
-"""The most files, and the most bytes, to which a package unpacks."""
+"""MOST_FILES and MOST_BYTES: the largest numbers of files and of bytes to which a package may
+unpack.
+"""
 _PIECE = 1 << 20
 
 
@@ -26,7 +28,8 @@ def unpack_all(packages: Sequence[Package], files: str, home: str, mark: str) ->
     """Unpack the packages in the directory `files` to a place below `home`, unless that was done
     already.
 
-    `mark` names the packages. Raises UnpackError and OSError.
+    `mark` represents the packages in the file that records what was unpacked. Raises UnpackError
+    and OSError.
     """
     marked = os.path.join(home, MARK)
     with contextlib.suppress(OSError), open(marked, encoding="ascii") as file:

@@ -1,4 +1,6 @@
-"""Uploads packages to the head: of jobs, and of the runtime environments of tasks and actors."""
+"""Uploads packages to the head: those of jobs, and those of the runtime environments of tasks and
+actors.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 The head permits each connection beforehand (`Admit`). A client names the socket of its driver in 16
 bytes. The gateway dials the node of the driver as another node would, answers with one byte, a
-`Status`, and carries the bytes between both. The driver knows no tokens of people. The gateway has
-checked the client's token, and the head's permission is for this token.
+`Status`, and carries the bytes between both. The driver does not know the tokens of people, so the
+gateway checks the client's token. The head's permission is for this token.
 
 The job of a driver may have made a cluster of its own. Then the permission has the token of that
 cluster, and the gateway dials the head of that cluster, beside which the driver waits.
@@ -29,7 +29,7 @@ from phalanx.runtime.gateway.token_file import OneToken
 _VALID_S = 30.0
 """Seconds for which a permission can be used."""
 _MOST = 4096
-"""The largest number of unused permissions. Above it, the oldest go."""
+"""The largest number of unused permissions. Above this number, the oldest ones are removed."""
 _NAMING_S = 5.0
 
 

@@ -44,8 +44,8 @@ class Delivery:
         """Pass the connection to the process, and tell the dialling side whether the process
         exists.
 
-        `token`: the id of the token that the dialling side has proved to hold, unless that is the
-        cluster's token. With `is_node`, `token` is the key of a node.
+        `token`: the id of the token that the dialling side has proved to hold; "" for the cluster's
+        token. `is_node`: whether this token is the key of a node.
         """
         try:
             self._relays.check(link)

@@ -84,8 +84,9 @@ class Dialler:
         """Return a connection that the other gateway has accepted.
 
         Raises DialError, AuthenticationError or ProtocolError with a human-readable sentence. If
-        the head has refused this node because of its version, this method, when it dials the head,
-        waits until the head has that version. Until then it only reports that the node is alive.
+        the head has refused this node because of the node's version, a call that dials the head
+        waits until the head has that version. Until then, the call only reports that the node is
+        alive.
         """
         if self._key is not None:
             if target != CONTROL:

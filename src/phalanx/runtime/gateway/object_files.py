@@ -52,7 +52,7 @@ class ObjectFiles:
                 self.discard(leftover.removesuffix(_PART))
 
     def open_again(self) -> None:
-        """Open a directory again that was removed and made again. Its descriptor keeps its
+        """Open each directory again that was removed and made again. Its descriptor keeps its
         number.
         """
         places = ((self._shared, self._session.shared), (self._spill, self._session.spill))
@@ -117,7 +117,7 @@ class ObjectFiles:
             os.unlink(spare_file(spare), dir_fd=self._shared)
 
     def seal(self, name: str, on_disk: bool = False) -> None:
-        """Make a file that was begun an object."""
+        """Turn a file that was begun into an object."""
         place = self._place(on_disk)
         os.rename(name + _PART, name, src_dir_fd=place, dst_dir_fd=place)
 

@@ -107,8 +107,8 @@ def _harden(channel_socket: socket.socket) -> None:
 class OwnTimeLoop(asyncio.SelectorEventLoop):
     """An event loop whose timers for handshakes and dials follow the process's own time.
 
-    This time does not advance while the process is stopped, because `_report` reads it each second.
-    So an answer of a peer that came meanwhile is not late.
+    This time stands still while the process is stopped. So an answer that came meanwhile is not
+    late. `_report` reads the time each second, which is how a pause is noticed.
     """
 
     def time(self) -> float:
@@ -183,8 +183,8 @@ class Gateway:
         ]
 
     def _secrets(self) -> tuple[Tokens, PersonalToken | None]:
-        """Return the cluster's tokens. For a node with a key of its own, return a token that nobody
-        else has in place of the cluster's, and that key.
+        """Return the cluster's tokens and None. For a node with a key of its own, return a token
+        that nobody else has, and that key.
         """
         path = self._config.token_file
         key = personal_token.parse(cluster_token.read_text(path))

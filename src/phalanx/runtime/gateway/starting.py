@@ -36,7 +36,7 @@ class GatewayStarter:
         """A clause that says how the last gateway has ended."""
 
     def note_end(self) -> None:
-        """Note how the gateway has ended, whose channel has closed."""
+        """Note how the gateway has ended, because its channel has closed."""
         self.how_lost = how_ended(self.pid)
 
     def start(self) -> socket.socket:

@@ -28,8 +28,8 @@ class Identity:
 
     def __init__(self, path: str, name: str) -> None:
         """`path`: the file with key and certificate in PEM, which is made if there is none. `name`:
-        the name in a new certificate. Raises AuthenticationError for a file of others, or one
-        without both.
+        the name in a new certificate. Raises AuthenticationError for a file of another user, and
+        for one that lacks the key or the certificate.
         """
         if not os.path.lexists(path):
             _make(path, name)
@@ -65,7 +65,9 @@ def _certificate(path: str) -> bytes:
 
 
 def _make(path: str, name: str) -> None:
-    """Write a new key and its certificate. Of several processes that do so, one wins."""
+    """Write a new key and its certificate. If several processes do this at the same time, the file
+    of one of them stays.
+    """
     draft = write_draft(path, _self_signed(name))
     try:
         with contextlib.suppress(FileExistsError):

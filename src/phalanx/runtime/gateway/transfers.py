@@ -41,7 +41,7 @@ class _Transfer:
         self.may_pass = False
         """Whether the transfer failed because no node could be reached."""
         self.is_unreached = False
-        """Whether the last node that did not give the object just could not be reached."""
+        """Whether the transfer gave up its last node because that node could not be reached."""
         self.threads = 0
         self.begun: Begun | None = None
         self.view: memoryview | None = None

@@ -26,7 +26,7 @@ _One = TypeVar("_One")
 
 
 class Turns(Generic[_One]):
-    """Connections that wait, or that prove who they are, by address. Times are in seconds of any
+    """Connections that wait, or whose handshake runs, by address. Times are in seconds of any
     steady clock.
     """
 

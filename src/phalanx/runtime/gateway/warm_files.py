@@ -2,7 +2,7 @@
 
 The next object may be written over a file that is no longer needed, into pages that are allocated
 and mapped already. No other process may have the file open or mapped. A request for a lease on the
-file shows this, because the kernel refuses it if any process has.
+file shows this: the kernel refuses the lease if another process has the file open or mapped.
 """
 
 from __future__ import annotations

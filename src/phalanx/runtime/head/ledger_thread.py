@@ -128,8 +128,8 @@ class LedgerThread:
         return bool(self._questions) or (bool(self._rows) and not self._rest_s())
 
     def _rest_s(self) -> float | None:
-        """Return for how many seconds nothing must be written, because a write has failed; None if
-        none has.
+        """Return the seconds until the next attempt after a failed write; None if no attempt has to
+        wait.
         """
         if self._failed_at is None:
             return None

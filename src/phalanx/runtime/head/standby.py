@@ -30,8 +30,9 @@ def wait_for_turn(config: HeadConfig) -> HeadConfig:
     """Wait, as a standby, while another head holds the store. Returns the configuration with which
     this process then serves.
 
-    If this process was a standby, `ready_fd` is -1, because the process that started it already has
-    its answer. Raises SystemExit if this process must end, and StorageError.
+    If this process was a standby, `ready_fd` is -1 in the returned configuration, because the
+    process that started the standby already has its answer. Raises SystemExit if this process must
+    end, and StorageError.
     """
     lease = open_lease(config.store)
     try:

@@ -204,8 +204,8 @@ def use_up(grant: Grant, directory: str) -> None:
 
 
 def floor_of(directory: str) -> int:
-    """Return the latest expiry of the grants that were forgotten. No grant is valid that expires no
-    later, even if a clock is set back.
+    """Return the latest expiry of the grants that were forgotten. Only a grant that expires later
+    is valid, even if a clock is set back.
     """
     return max((int(name[6:]) for name in os.listdir(directory) if name[:6] == "floor-"), default=0)
 
@@ -369,12 +369,16 @@ def watch(node: socket.socket, doors: list[socket.socket], pid: int, node_uid: i
 def follow(
     nodes: list[socket.socket], doors: list[socket.socket], ended: int, node_uid: int
 ) -> bool:
-    """Wait until the program has ended, and return True; or until it has to end, and return False.
+    """Wait until the program has ended, and return True, or until it must be ended, and return
+    False.
 
-    It has to end when the node sends anything. Without a door it also has to end when the node's
-    connection ends. With a door it goes on then, and the node's next process takes over: whoever
-    came last through the door is the node, if it is the node's account. `nodes`: the node's
-    connection, which stays open until everything has ended; empty while there is no node.
+    The program must be ended when the node sends anything. Without a door, it must also be ended
+    when the node's connection ends. With a door, it then continues until the node's next process
+    comes through the door. A process counts as the node if it belongs to the node's account; the
+    last one that comes replaces the earlier ones.
+
+    `nodes`: the node's connection, which stays open until everything has ended; empty while there
+    is no node.
     """
     while True:
         watched: list[Any] = [ended, *doors, *nodes]

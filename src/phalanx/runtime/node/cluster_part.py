@@ -201,7 +201,7 @@ class ClusterPart:
             head.drain_all(LEAVE_S)
 
     def is_gateway(self, connection: Connection) -> bool:
-        """Whether this is the channel to the gateway."""
+        """Whether this connection is the channel to the gateway."""
         return connection is self._reach.channel
 
     @property

@@ -204,10 +204,10 @@ class EmbeddedNode:
         )
 
     def _directories(self, store: ObjectStore) -> DirectoryReading:
-        """Return the reading of directories for a node in a cluster.
+        """Return the object that reads the node's directories.
 
-        A program's own node has none: it could send its work to no other node, and its parts report
-        errors themselves.
+        For a program's own node, return one that reads nothing: that node could send its work to no
+        other node, and its parts report errors themselves.
         """
         if self._config.member is None:
             return NoDirectories()
@@ -277,8 +277,8 @@ class EmbeddedNode:
 
     @property
     def goes_on(self) -> bool:
-        """Whether commands of jobs continue after the end of this process: it restarts, and the
-        head has not declared the node dead.
+        """Whether commands of jobs continue after the end of this process. They do if the process
+        restarts and the head has not declared the node dead.
 
         A head that has declared the node dead has placed the node's members elsewhere.
         """

@@ -89,4 +89,6 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     "" if they run under the node's account.
     """
     shared_dir: str = ""
-    """The directory with the socket of the head for other accounts, if it is on this machine."""
+    """The directory with the socket that the head offers to other accounts; "" if the head is on
+    another machine.
+    """

@@ -45,7 +45,7 @@ class Accounts(Protocol):
     """Continues with the fork servers of accounts."""
 
     def take_over(self, grant: Grant, found: Reached, wanted: Collection[bytes]) -> None:
-        """Continue with a fork server. Of its commands, only the wanted ones continue."""
+        """Continue with a fork server, and with those of its commands that are wanted."""
         ...
 
     def lost(self, processes: Iterable[bytes]) -> None:
@@ -54,7 +54,9 @@ class Accounts(Protocol):
 
 
 class EarlierAccounts:
-    """Implements `taking_over.EarlierCommands`. At its end, `settle` must be called."""
+    """Implements `taking_over.EarlierCommands`. The user of the object must call `settle` at the
+    end.
+    """
 
     def __init__(self, records: KeptRecords, kept: str, accounts: Accounts) -> None:
         """`kept`: the directory of the records."""

@@ -107,7 +107,7 @@ class _Drain:
 
 
 class NodeForks(ForkClient):
-    """Sends each order to the process whose child is the worker or command of the order."""
+    """Sends each order to the process that is the parent of the worker or command in question."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class NodeForks(ForkClient):
         self.kept: Connection | None = None
         """The connection to the keeper of the processes that have outlived a fork server."""
         self.how_lost = ""
-        """How the last fork server has ended that was replaced, as a clause."""
+        """A clause that says how the last fork server that was replaced has ended."""
         self.adopted: Adopted = NothingAdopted()
         self._servers = servers
         self._records = ForkRecords(socket_of)
@@ -161,7 +161,7 @@ class NodeForks(ForkClient):
             self._is_kept.discard(message.process)
 
     def drain_output(self, drained: Callable[[], None]) -> None:
-        """Call back once everything that workers have printed so far was passed on."""
+        """Call `drained` once everything that workers have printed so far was passed on."""
         drain = _Drain(drained)
         for connection in filter(None, (self.connection, self.kept)):
             drain.left += 1

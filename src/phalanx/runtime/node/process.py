@@ -132,8 +132,8 @@ class NodeForkServers:
 
 
 def begin_keeping(config: NodeConfig, fork_server: int) -> None:
-    """End the processes that an earlier process of this node has left and that start commands, and
-    record the present ones.
+    """End the processes that an earlier process of this node has left to start commands. Then
+    record the present fork server.
     """
     kept = config.session.kept
     sessions.end_helpers(kept)
@@ -147,8 +147,8 @@ def come_back(config: NodeConfig, *, goes_on: bool) -> NoReturn:
     """Start this process again as another node, which continues with the members. Call this if the
     head has declared the present node dead, or if somebody has asked for a restart.
 
-    `goes_on`: whether the next process continues with the session also without members, because
-    the output of finished jobs is in it.
+    `goes_on`: whether the next process continues with the session even if there are no members,
+    because the session has the output of finished jobs.
     """
     if goes_on or has_members(config.session.kept):
         session = kept_sessions.go_on(config.session)

@@ -1,7 +1,8 @@
 """The fork servers of the accounts that have work on a node, where jobs run as their submitters.
 
-phalanx-launch starts a fork server when an account's first member comes with the head's grant. It
-is kept for a while after its last command, so that the next command starts at once.
+phalanx-launch starts a fork server when an account's first member comes with the head's grant. The
+node keeps the fork server for a while after its last command, so that the next command starts at
+once.
 
 If the node keeps commands, fork servers with commands continue when the node's process ends. The
 node's next process reaches them through the sockets in the directory of its records.
@@ -133,7 +134,7 @@ class UserForks:
             server.kept_until = self._clock() + order.rest_s + KEPT_S
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
-        """Run a command of a member under the member's account. It ends with the node."""
+        """Run a command of a member under the member's account. The command ends with the node."""
         self._run(process, order, command, log, is_kept=False)
 
     def run_kept(
@@ -141,7 +142,7 @@ class UserForks:
     ) -> None:
         """Run a command that continues when the node's process ends.
 
-        The account's fork server remembers how it ends, so it needs no exit file.
+        The account's fork server remembers how the command ends, so the command needs no exit file.
         """
         self._run(process, order, command, log, is_kept=True)
 
@@ -242,7 +243,7 @@ class UserForks:
 
     def take_over(self, grant: Grant, found: Reached, wanted: Collection[bytes]) -> None:
         """Continue with the fork server of an account that an earlier process of this node has
-        started. Of its commands, only the wanted ones continue.
+        started. Only the wanted commands of that fork server continue.
         """
         server = self._add(_Server(grant, found.connection, found.door))
         server.why = ""
@@ -280,8 +281,8 @@ class UserForks:
         self._failed += [Exited(one, -1, -_KILL, is_parent_killed=True) for one in processes]
 
     def _end(self, server: _Server) -> None:
-        """Close all connections to an account's fork server. Then phalanx-launch ends what runs
-        there.
+        """Close all connections to an account's fork server. Then phalanx-launch ends all work of
+        the account on this node.
         """
         if self._servers.get(server.grant.uid) is not server:
             return

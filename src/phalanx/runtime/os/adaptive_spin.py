@@ -23,7 +23,7 @@ SPIN_S = 80e-6
 """Seconds for which a thread looks for events before it sleeps."""
 SHORT_S = 2 * SPIN_S
 """The longest wait, in seconds and with its wake-up, that counts as short. After a short wait, the
-next wait may be worth looking.
+thread looks for events again before it sleeps.
 """
 MOST_SKIPPED = 256
 

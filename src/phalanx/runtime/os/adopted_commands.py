@@ -40,7 +40,7 @@ class _Adopted:
 
     @property
     def is_known(self) -> bool:
-        """Whether the command's pids are still its own. They are while its shield exists."""
+        """Whether the command's pids still belong to it, which is so while its shield exists."""
         return is_shield_of(self.shield, self.exit_file)
 
     def left(self) -> set[int]:

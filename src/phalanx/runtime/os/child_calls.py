@@ -3,8 +3,8 @@ program.
 
 A fork copies the page tables of its process, and then each page that the parent or the child writes
 to, although the child becomes another program a moment later. The child here shares its parent's
-memory until then, and the thread that made it waits (clone(2): CLONE_VM, CLONE_VFORK). That costs a
-third of a fork, and no more if the process is large.
+memory until then, and the thread that made it waits (clone(2): CLONE_VM, CLONE_VFORK). This costs a
+third of a fork, and the cost does not grow with the process.
 
 Such a child must not run Python, because it shares Python's state with its parent. So its calls are
 prepared as a chain of contexts (makecontext(3)): each context has a stack of its own and makes one

@@ -51,8 +51,8 @@ _ENDING_PASSES = 10
 CONTINUED_S = 1.0
 """The longest time, in seconds, until a stopped shield is continued."""
 _LOOKED_AT_S = 10.0
-"""The longest time, in seconds, until a stopped shield is continued whose stop went to another
-process, for example to a fork server that was killed at that moment.
+"""The longest time, in seconds, until a stopped shield is continued even if another process was
+told of the stop, for example a fork server that was killed at that moment.
 """
 PASSED_OVER = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that do not end this process. It is the parent of the work here, and programs send some
@@ -175,7 +175,7 @@ class ChildKeeper:
     # ---- children ----------------------------------------------------------------------------
 
     def close_in_child(self) -> None:
-        """Close everything that is watched here. A child calls this that continues as a program of
+        """Close everything that is watched here. This is for a child that continues as a program of
         Phalanx.
         """
         for number in PASSED_OVER:

@@ -43,7 +43,7 @@ class CommandGroup(Protocol):
         """End all processes in the group, and delete the group once it is empty. Returns whether it
         is deleted.
 
-        If it is not, some processes are still dying, and this must be called again.
+        If the group is not deleted, some processes are still dying, and this must be called again.
         """
         ...
 
@@ -226,8 +226,8 @@ def _groups_in(directory: str) -> list[str]:
 def find_command_groups(node: int, root: str | os.PathLike[str] = "/") -> CommandGroups:
     """Return the object that makes groups below this process's own group.
 
-    `node`: the pid of the process for which the groups are made. After its end, they count as left
-    behind.
+    `node`: the pid of the process for which the groups are made. After the end of that process, the
+    groups count as left behind.
     """
     directory = writable_group(root)
     return NoGroups() if directory is None else Cgroups(directory, node)

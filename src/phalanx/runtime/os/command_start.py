@@ -72,12 +72,11 @@ class CommandStart:
         Returns the shield, which is the parent of the command.
 
         `umask` is the mask of the files that the command makes. `pid` is set to the command's id.
-        Until this function returns, `pid` may hold the id of a child whose attempt to become the
-        command fails. `entrance`
-        opens the command's control group, and returns -1 if there is none. `exit_file`: the path of
-        the exit file of a kept command (see `shields`); "" for a command that ends with the node.
-        Raises OSError if there is no process or no descriptor for the command; later errors are
-        written to `log`.
+        Until this function returns, `pid` may hold the id of a child that fails to become the
+        command. `entrance` opens the command's control group, and returns -1 if there is none.
+        `exit_file`: the path of the exit file of a kept command (see `shields`); "" for a command
+        that ends with the node. Raises OSError if there is no process or no descriptor for the
+        command; later errors are written to `log`.
         """
         given = command_variables(variables)
         self.shield = ctypes.c_int(0)  # perhaps the previous shield has not read its own yet
@@ -111,7 +110,8 @@ class CommandStart:
     ) -> tuple[int, Shield]:
         """Start the command by a fork in Python, which writes errors to the log.
 
-        Raises OSError if the child could not become the program because something had run out.
+        Raises OSError if the child could not become the program because processes, memory or
+        descriptors had run out.
         """
         ends_of_pipe = os.pipe()
         with self._use(ends_of_pipe[0]) as read:
@@ -181,8 +181,8 @@ class CommandStart:
     ) -> tuple[int, Shield]:
         """Start the command by a fork, which writes errors to the log.
 
-        `tell`: the descriptor to which the child writes the number of an error if something had run
-        out.
+        `tell`: the descriptor to which the child writes the number of an error if processes, memory
+        or descriptors had run out.
         """
         if ends.exit_file >= 0:
             os.ftruncate(ends.exit_file, 0)

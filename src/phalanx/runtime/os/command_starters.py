@@ -48,7 +48,7 @@ class Starting:
         self.shield: Shield | None = None
         """The parent of that process, once the process has begun."""
         self.error: OSError | None = None
-        """Why there is no process; None if there is one."""
+        """Why the process could not be started; None if no error has occurred."""
         self.signals: list[SendSignal | SignalCommand] = []
         """Signals that the command gets once it has begun."""
 

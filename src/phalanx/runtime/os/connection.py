@@ -46,8 +46,8 @@ _RECV_BYTES = 1 << 18
 class _Room(threading.local):
     """The buffer into which a thread receives.
 
-    `recv` would allocate this number of bytes for each message and free most of them. That costs
-    three kernel calls and page faults, which is more than everything else.
+    Without it, `recv` would allocate as many bytes for each message and free most of them. That
+    costs three kernel calls and page faults, which is more than everything else.
     """
 
     def __init__(self) -> None:
@@ -98,10 +98,9 @@ class Connection:
         decode: Callable[[Any], list[Any]] = decode_body,
         limit: int = MAX_FRAME_BYTES,
     ) -> None:
-        """`sock` must be open. `decode` decodes the body of a frame.
-
-        It must be given if the messages are not those of `protocol.messages`. `limit`: the largest
-        number of bytes of a frame from the other end.
+        """`sock` must be open. `decode` decodes the body of a frame, and must be given if the
+        messages are not those of `protocol.messages`. `limit`: the largest number of bytes of a
+        frame from the other end.
         """
         sock.setblocking(False)
         self.sock = sock

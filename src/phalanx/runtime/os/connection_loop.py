@@ -104,12 +104,14 @@ class ConnectionLoop:
         self._loop.call(action)
 
     def read_from(self, fd: int, reader: Callable[[], None]) -> None:
-        """Call `reader` whenever a descriptor can be read that is no connection of the loop."""
+        """Call `reader` whenever this descriptor can be read. It must not be a connection of the
+        loop.
+        """
         self._loop.read_from(fd, reader)
 
     def unregister(self, fd: int) -> bool:
-        """Stop reading from such a descriptor. Returns False if the loop was not reading from
-        it.
+        """Stop reading from a descriptor that `read_from` has added. Returns False if the loop was
+        not reading from it.
         """
         return self._loop.unregister(fd)
 

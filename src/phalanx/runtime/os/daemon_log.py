@@ -72,8 +72,8 @@ class DaemonLog:
         return log_files.read_on(self._path, file, offset, limit) if self._path else LogPiece()
 
     def _is_followed(self, written: os.stat_result) -> bool:
-        """Whether the standard streams write to the file to which a line was just appended, and
-        which is still the newer one.
+        """Whether the standard streams write to the newer log file. `written` is the status of the
+        file to which a line was just appended.
         """
         is_newer = written.st_size <= DAEMON_LOG_BYTES
         return is_newer and os.path.samestat(written, os.fstat(2))

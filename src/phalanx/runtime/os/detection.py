@@ -171,8 +171,8 @@ def visible_numbers(uuids: Sequence[str], visible: str | None) -> list[int]:
     """Return the machine's device numbers that `visible` (CUDA_VISIBLE_DEVICES) lists, in its
     order.
 
-    None lists all. An entry is a number, or a device's UUID or its beginning. Raises ValueError for
-    a device that is listed twice.
+    None lists all devices. An entry is a number, or a device's UUID or its beginning. Raises
+    ValueError for a device that is listed twice.
     """
     if visible is None:
         return list(range(len(uuids)))

@@ -4,7 +4,8 @@ is gone.
 An exit file belongs to one command. Once the command has begun, its shield writes two process ids
 into the file: its own and the command's. Once the command has ended, the shield adds the result of
 waitid(2). So a later process of the node finds both. The shield keeps the file open as its
-descriptor 0 as long as it lives. This distinguishes it from another process that gets its id later.
+descriptor 0 as long as it lives. This distinguishes the shield from another process that gets its
+id later.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Ending(NamedTuple):
     pid: int
     code: int | None
     """How the command ended: an exit code or, negative, a signal; None if the file does not say
-    that it has ended.
+    that the command has ended.
     """
     cpu_s: float = 0.0
     memory: int = 0

@@ -13,7 +13,7 @@ import stat
 
 
 def is_ours_alone(fd: int) -> bool:
-    """Whether this is the only open file of its inode, and was never sent.
+    """Whether a file is open only by this descriptor, and its pages were never sent.
 
     A mapping counts as open, too, even that of a forked child, and so does a file that was opened
     before its name was removed. Returns False if the kernel or the file system grants no leases.

@@ -57,7 +57,7 @@ class ForkClient:
         self.post(SendSignal(process, int(signal.SIGTERM)))
 
     def drain_output(self, drained: Callable[[], None]) -> None:
-        """Call back once everything that workers have printed so far was passed on."""
+        """Call `drained` once everything that workers have printed so far was passed on."""
         self._drains.append(drained)
         self.connection.post(ReadOutput())
 

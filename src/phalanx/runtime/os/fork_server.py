@@ -3,7 +3,7 @@
 The fork server has no other state. Apart from the threads that start commands, it has one thread,
 as a process that forks should. `child_keeper.py` follows its children to their ends. When the
 node's end of the socket closes, the fork server ends everything that it has started, except kept
-commands: these end only if the node has ordered it. If the fork server itself is killed, its
+commands: these end only if the node has ordered their end. If the fork server itself is killed, its
 children continue, and the node keeps them (`survivors.py`).
 """
 
@@ -37,11 +37,13 @@ from phalanx.runtime.os.process_tree import keep_descendants
 from phalanx.runtime.os.shields import Shield, fork_shielded, reap
 
 TOGETHER_S = 0.005
-"""Seconds for which the report that a command has begun waits for the report of its end, if other
-commands have ended as fast as that. Both then cost one message.
+"""Seconds for which the report that a command has begun waits for the report of its end, so that
+one message has both. Reports wait only while commands end as fast as that.
 """
 BRISK_S = 0.1
-"""Seconds after the end of such a fast command for which reports wait."""
+"""Seconds after the end of a command that ran for less than TOGETHER_S. Reports of beginnings wait
+during this time.
+"""
 
 
 class ForkServer(ChildKeeper):

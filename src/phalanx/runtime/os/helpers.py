@@ -45,7 +45,9 @@ class Deaths:
         self._at = [at for at in self._at if now - at < WITHIN_S] + [now]
 
     def are_too_many(self) -> bool:
-        """Whether no further helper is started, because too many were killed at a time."""
+        """Whether too many helpers were killed within a short time, so that no further one is
+        started.
+        """
         now = self._clock()
         return sum(now - at < WITHIN_S for at in self._at) > MOST_KILLED
 
@@ -80,8 +82,8 @@ def begin_helper(name: str, config_type: type[T]) -> T:
 
 
 def how_ended(pid: int) -> str:
-    """Return how a helper has ended whose connection has closed, as a clause: a signal has ended
-    it, or it has ended by itself, which is a fault of Phalanx.
+    """Return a clause that says how a helper has ended. The helper's connection must have closed.
+    An end without a signal is a fault of Phalanx.
     """
     try:
         pidfd = os.pidfd_open(pid)

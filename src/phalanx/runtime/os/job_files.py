@@ -24,13 +24,14 @@ LOG_PART = 16
 """An output may take the size of its file system divided by this number."""
 LEAST_LOG_BYTES = 256 << 10
 KEPT_BYTES = 8 << 30
-"""The number of bytes of the output of all ended members together that are kept."""
+"""The number of bytes that are kept of the output of all ended members together."""
 KEPT_PART = 10
 """The output of all ended members together may take the size of its file system divided by this
 number.
 """
 OLD_LOG_BYTES = 1 << 20
-"""The number of bytes of the output that are kept of each attempt before the last two."""
+"""The number of bytes of output that are kept for each attempt, except for the last two attempts.
+"""
 _STAT_BLOCK = 512
 _HOLE_ALIGN = 4096
 _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2

@@ -51,8 +51,8 @@ class KeptRecords:
     # ---- Keeping -----------------------------------------------------------------------------
 
     def runs_on(self, command: Command) -> bool:
-        """Whether a command can continue without the node. It cannot if the node carries its
-        streams.
+        """Whether a command can continue without the node. A command whose streams the node carries
+        cannot continue.
         """
         return command.streams is None
 

@@ -1,5 +1,5 @@
-"""The processes that outlive a command which was asked to end. They have the rest of its grace
-period.
+"""The processes that outlive a command which was asked to end. They may use the rest of the
+command's grace period.
 
 A shell ends by SIGTERM at once, while the program that it has started still writes its checkpoint.
 Such processes have lost their parent, and have become children of the fork server. This module

@@ -21,8 +21,8 @@ class Loop:
     """A loop that does one thing at a time.
 
     `on_tick` is called every 50 ms with the process's own time. `on_round` is called after
-    everything that had arrived was handled; a round follows whatever the loop does. An exception is
-    an internal error: it is logged, and the loop continues.
+    everything that had arrived was handled, at the end of each turn of the loop. An exception is an
+    internal error: it is logged, and the loop continues.
     """
 
     def __init__(self, on_tick: Callable[[float], None], on_round: Callable[[], None]) -> None:
@@ -58,7 +58,7 @@ class Loop:
             self._epoll.modify(fd, mask)
 
     def renew(self, fd: int) -> None:
-        """Register a descriptor again whose number now belongs to another file."""
+        """Register a descriptor again, because its number now belongs to another file."""
         with contextlib.suppress(FileExistsError):
             self._epoll.register(fd, select.EPOLLIN)
 

@@ -87,8 +87,8 @@ def _labels(gpu: DetectedGpu | None) -> dict[str, str]:
 
 
 def machine_key() -> str:
-    """Return a text that is the same for all processes of one machine; on it, for all processes of
-    one container.
+    """Return a text that identifies this machine or, in a container, this container. All processes
+    there get the same text.
     """
     try:
         processes = os.readlink("/proc/self/ns/pid")

@@ -54,7 +54,9 @@ class OwnedJobDirectories(JobDirectories):
         return log
 
     def give_packages(self, order: StartMember) -> None:
-        """Link a member's packages among the files of its job, and let its account read them."""
+        """Link a member's packages among the files of its job, and let the member's account read
+        the packages.
+        """
         super().give_packages(order)
         if order.grant is None or order.grant.refusal:
             return

@@ -81,7 +81,7 @@ class PackageDirectory:
 
     def make_room(self, wanted: int, kept: Collection[str]) -> None:
         """Delete the packages that were used longest ago, but none of `kept`, until there is room
-        for `wanted` bytes. Raises ValueError if there is not.
+        for `wanted` bytes. Raises ValueError if there is not enough room.
         """
         found = []
         with contextlib.suppress(FileNotFoundError):

@@ -179,7 +179,7 @@ def reaped(pid: int) -> bool:
 
 
 def subtrees(roots: Iterable[int], parents: Mapping[int, int]) -> dict[int, int]:
-    """Return, for each process that is one of `roots` or its descendant, that root.
+    """Return the root of each process that is one of `roots` or a descendant of one of them.
 
     `parents`: the parent of each process.
     """
@@ -240,9 +240,9 @@ def _is_shell(pid: int) -> bool:
 
 
 def ask_to_end(group: int, roots: Iterable[int]) -> None:
-    """Send SIGTERM to a process group. The signal also goes to those of the given processes and of
-    their descendants that have left the group. Processes in containers get it from podman, which is
-    in the group.
+    """Send SIGTERM to a process group. The signal also goes to each of `roots`, and to each of
+    their descendants, that has left the group. Processes in containers get the signal from podman,
+    which is in the group.
 
     Stopped processes are continued, because they could not end otherwise.
     """
@@ -269,8 +269,8 @@ def _gets_signals_from_podman(pid: int) -> bool:
 
 
 def descendants_of(pid: int, is_left_out: Callable[[int], bool] = lambda pid: False) -> list[int]:
-    """Return all descendants of a process, including those that its other threads have started,
-    and without those that are left out and their own descendants.
+    """Return all descendants of a process, including those that its other threads have started. A
+    descendant for which `is_left_out` returns True is omitted, and so are its own descendants.
     """
     found: dict[int, None] = {}
     waiting = [pid]

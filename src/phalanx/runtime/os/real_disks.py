@@ -33,7 +33,7 @@ def private_directory(base: str) -> str:
 def first_on_disk(bases: Sequence[str], otherwise: str) -> str:
     """Return the first of these directories that can be used and is on a disk.
 
-    If there is none, return the first one that can be used; if there is none either, return
+    If none is on a disk, return the first one that can be used. If none can be used, return
     `otherwise`.
     """
     usable = []

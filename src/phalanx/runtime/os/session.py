@@ -248,8 +248,8 @@ def leave(session: Session, is_over: bool, keeps: bool) -> None:
     it.
 
     `is_over`: whether to delete everything, because no member continues. `keeps`: whether members
-    may continue. If they may, and their directory is missing, the node's next process has taken the
-    session over.
+    may continue. If members may continue, and their directory is missing, the node's next process
+    has taken the session over.
     """
     from shutil import rmtree
 
@@ -260,8 +260,8 @@ def leave(session: Session, is_over: bool, keeps: bool) -> None:
 
 
 def sweep(root: str) -> None:
-    """Delete the sessions whose owning process has ended. Its pid and start time identify it. The
-    sessions of nodes that may come back to their members are kept.
+    """Delete the sessions whose owning process, identified by its pid and start time, has ended.
+    The sessions of nodes that may come back to their members are kept.
     """
     for name in os.listdir(root):
         directory = os.path.join(root, name)

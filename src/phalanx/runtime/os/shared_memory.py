@@ -6,8 +6,8 @@ other processes may have mapped is overwritten only after two steps: its name is
 process can open it any more, and the kernel confirms that no other process has it open. So no
 reader ever sees bytes change.
 
-For a while, a worker also keeps the files mapped that it wrote for other processes. The owner of an
-object returns its file when it has dropped the object.
+For a while, a worker also keeps mapped the files that it wrote for other processes. When the owner
+of an object has dropped the object, it returns the object's file.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ that is not open is not overwritten once other processes may have mapped it.
 """
 _MADV_POPULATE_WRITE = 23
 _HANDED_FILES, _HANDED_BYTES = 16, 256 << 20
-"""How many objects of other owners, and how many bytes of them, their writer keeps mapped at
-most.
+"""How many objects of other owners, and how many bytes of such objects, a process keeps mapped at
+most after it has written them.
 """
 WRITTEN_MAPPINGS = 8192
 """The largest number of objects that a process keeps mapped after it has written them, so that
@@ -102,9 +102,9 @@ class SharedStore:
 
     Four functions report to the node. `sealed(name, bytes)`: an object was written, which uses up
     credit. `returned(name, bytes)`: an object is gone, and this number of bytes is this process's
-    credit again (0: the node's). `kept(name)`: an object is gone, and its file is kept for the next
-    object. `given_back(name)`: an object of another writer is gone, and its file belongs to that
-    writer.
+    credit again; with 0, the bytes are the node's. `kept(name)`: an object is gone, and its file is
+    kept for the next object. `given_back(name)`: an object of another writer is gone, and its file
+    belongs to that writer.
     """
 
     def __init__(

@@ -230,8 +230,8 @@ def _calls_of_kept(
 
 
 def _has_begun(begins: ctypes.c_int, shield: Shield) -> bool:
-    """Wait until a child has become another program or has ended. Returns False if it will never be
-    a program.
+    """Wait until a child has become another program or has ended. Returns False if the child will
+    never be a program.
     """
     futex = _FUTEX[os.uname().machine]
     while begins.value:
@@ -333,8 +333,8 @@ def reported_pid(read: int) -> int:
 
 
 def begun_by(shield: Shield, pid: int) -> tuple[int, Shield]:
-    """Return a child by its shield's report, with the shield. Raises OSError, and ends the shield,
-    if there is no child.
+    """Return the pid of the child that a shield has reported, with the shield. Raises OSError, and
+    ends the shield, if there is no child.
     """
     if pid > 0:
         return pid, shield

@@ -25,8 +25,8 @@ _MANY = 4096
 
 TRUE = ("1", "true", "True")
 _LEAVE = "RAY_EXPERIMENTAL_NOSET_"
-"""Ray's prefix before the name of a variable that shows devices. With it, the variable says that
-the one without the prefix must be left alone.
+"""Ray's prefix for the name of a variable that shows devices. A variable with this prefix says that
+the variable without it must not be changed.
 """
 _OTHER_NAME = {VISIBLE["RBLN"]: "RBLN_RT_VISIBLE_DEVICES"}
 """The names that Ray uses for some variables after that prefix."""

@@ -17,9 +17,9 @@ def use_directories(
     """Enter the working directory of a runtime environment, and make its modules importable.
     Returns whether there is a working directory that could be entered.
 
-    On the node of a driver that is a job, its tasks share its directory `drivers`; on other nodes
-    they have a copy of what was uploaded. `warn` gets a text about each thing that is missing: work
-    that does not need it runs all the same.
+    If the driver is a job, its tasks on the driver's node share the driver's directory, `drivers`.
+    Tasks on other nodes have a copy of the uploaded files. `warn` gets a text about each thing that
+    is missing: work that does not need it runs all the same.
     """
     paths = local_paths(environment)
     directory, has_entered = paths.get("working_dir"), False

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from phalanx.runtime.worker.actor_host import ActorHost
 
 _LOOK_AGAIN_S = 0.05
-"""Seconds between two checks of an ending process whether other processes still refer to its
+"""Seconds between two checks, by a process that ends, whether other processes still refer to its
 objects.
 """
 
@@ -224,7 +224,7 @@ class WorkerExecutor:
         self.core.tick(now)
 
     def send_late(self) -> None:
-        """Send the results that have waited long enough for others."""
+        """Send the results that have waited long enough for other results."""
         self._outbox.send_late()
 
     # ---- the main thread ---------------------------------------------------------------------

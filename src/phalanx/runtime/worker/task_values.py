@@ -181,9 +181,10 @@ class TaskValues:
         return payload
 
     def settle_borrows(self, context: TaskContext, connection: Connection) -> None:
-        """Register for the references in the arguments that this process still holds.
+        """Register this process at the owners of the references in the arguments that it still
+        holds.
 
-        This must happen before the caller stops keeping them.
+        This must happen before the caller stops keeping these references.
         """
         with self._lock:
             third = self._task_references.settle(context, connection.peer)

@@ -1,9 +1,9 @@
 """The fork server of one account, which starts that account's commands for a node under another
 account.
 
-phalanx-launch executes it as that account, with a socket of the node as descriptor 3. If this is a
-connection, the fork server and everything that it has started end with the node. If it is a
-listening socket, kept commands continue when the node's process ends, and the node's next process
+phalanx-launch executes it as that account, with a socket of the node as descriptor 3. If the socket
+is a connection, the fork server and everything that it has started end with the node. If the socket
+is listening, kept commands continue when the node's process ends, and the node's next process
 connects to the socket.
 """
 
