@@ -5,7 +5,7 @@ Source: Volcano's gang-aware eviction. The tasks above the minimums of a job, of
 its subgroups can be evicted without harm. In each domain, such tasks form a safe bundle. The job's
 other tasks there form a whole bundle, whose eviction breaks the gang.
 
-A policy may have more ready subgroups than it needs. That many of them may be broken, and a broken
+A policy may have more ready subgroups than it needs. The surplus ones may be broken, and a broken
 subgroup protects none of its tasks. All tasks of a job that is already below its minimum are safe.
 
 Bundles are ordered by kind, then by the order of jobs or queues, then by return: the needed
@@ -92,8 +92,8 @@ class _Parts:
 
 
 def approved(cluster: Cluster, bundles: Sequence[Bundle], allowed: set[int]) -> list[Bundle]:
-    """Return the bundles without tasks that are not allowed. If a whole bundle has such a task, all
-    of the bundle is dropped.
+    """Return the bundles with only the allowed tasks. A whole bundle is dropped if any of its tasks
+    is not allowed.
     """
     out = []
     for b in bundles:

@@ -8,10 +8,10 @@ priority move first, and then those that lose the least work.
 A move makes no work wait longer than the plan says. A moved podgroup has a place again as soon as
 it has left the old one. It has no higher priority than the podgroup for which it moves, and it does
 not move again for the time `settle`. Podgroups that are entitled to their places stay where they
-are. Tasks that get places on shared cards of one node request the same, because the node may give
-them the cards in any order. Where places are promised to waiting work, the starving podgroup must
-end before the moved ones would have ended, and no quota may count for it, because promises rely on
-both.
+are. Tasks get places on shared cards of one node only if all of them request equal parts, because
+the node may give them the cards in any order. Where places are promised to waiting work, the
+starving podgroup must end before the moved ones would have ended, and no quota may count for it,
+because promises rely on both.
 """
 
 from __future__ import annotations
@@ -377,9 +377,11 @@ class Consolidation:
     # -- shared cards ----------------------------------------------------------------------------
 
     def _closed_to(self, t: int) -> list[int]:
-        """Return the nodes where other tasks have homes or promised places, from which the task
-        differs in its request for cards, if cards are shared. The node chooses the cards when a
-        task starts. In another order of starts, the last task might find no card with room.
+        """Return the nodes that are closed to the task because of shared cards: another task has
+        its home or a promised place there, and requests other parts of cards.
+
+        The node chooses the cards when a task starts. If the tasks started in another order, the
+        last one might find no card with room.
         """
         shape_of = self._session.cluster.eq_class
         mine = shape_of[t].shape

@@ -181,8 +181,8 @@ class _Rooms:
 
     def of(self, eq_class: EquivalenceClass) -> tuple[Flags, Flags]:
         """Return two masks of nodes for a task of the class. The first has the nodes whose future
-        room holds the task. The second has the nodes that would hold it without all their tasks
-        except promised ones. Callers must not keep the masks: the next call changes both.
+        room holds the task. The second has the nodes that would hold the task if all tasks there
+        left, except promised ones. Callers must not keep the masks: the next call changes both.
         """
         cluster = self._cluster
         known = self._known.get(eq_class.index)

@@ -2,8 +2,8 @@
 
 Source: Volcano's topology-aware preemption, after kube-scheduler's default preemption. On each
 tried node, victims leave one by one until the task could run. Then the victims are put back in the
-same order, except those without whose room the task could not run. The search stops once it has
-found enough nodes (10 % of all nodes, at least 1 and at most 100).
+same order, except the victims whose room the task needs. The search stops once it has found enough
+nodes (10 % of all nodes, at least 1 and at most 100).
 
 The best node is the one whose first victim has the lowest priority. Among equals, the sum of its
 victims' priorities decides (lowest first), then their number (fewest first), then the start of its

@@ -110,8 +110,8 @@ def promised_to(cluster: Cluster, job: Job) -> Amount:
 
 
 def limitless(limit: Amount) -> Amount:
-    """Return a capability with infinite cpu or memory where it names none or zero, because users
-    mean no limit then.
+    """Return a capability whose cpu and memory are infinite where it names none or zero of them,
+    because users then mean no limit.
     """
     out = limit.copy()
     for r in (0, 1):

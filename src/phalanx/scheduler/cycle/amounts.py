@@ -166,8 +166,8 @@ class Amount:
         return bool(((self.v - other.v < EPSILON) | ~self.has).all())
 
     def cap(self, other: Amount, *, missing_is_zero: bool) -> Amount:
-        """Lower the amounts of self, in place, to those of `other`. If self names a resource that
-        `other` does not name, it becomes zero with `missing_is_zero`, and otherwise stays.
+        """Lower the amounts of self, in place, to those of `other`. A resource that self names and
+        `other` does not name becomes zero with `missing_is_zero`, and otherwise stays.
         """
         low = np.minimum(self.v, other.v)
         unnamed = 0.0 if missing_is_zero else self.v

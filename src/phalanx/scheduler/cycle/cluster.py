@@ -60,8 +60,8 @@ class Cluster:
     Node arrays have one row per node and one column per resource. A column is contiguous in memory,
     because rules read one resource of many nodes. `idle`, `used`, `releasing` and `promised` are
     Volcano's amounts. `future` is the room that will be idle once evictions end. `asked` and
-    `weighed` are for kube-scheduler's scores: they include promised tasks, and no evicted ones. So
-    does `seats`, the number of tasks on each node.
+    `weighed` are for kube-scheduler's scores, and `seats` is the number of tasks on each node.
+    These three include promised tasks, and no evicted ones.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -395,8 +395,8 @@ class Cluster:
             self._count_role(job, t, status, 1)
 
     def _set_statuses(self, eq_class: EquivalenceClass, tasks: Sequence[int], status: int) -> None:
-        """Do the same as `set_status` for several tasks of one job and one class that have the same
-        status.
+        """Move several tasks to another state in all counts. They must be of one job and one class,
+        and have the same status now.
         """
         index = self.job_of[tasks[0]]
         job = self.jobs[index]

@@ -396,8 +396,8 @@ class KeptCluster(Cluster):
     def set_nodes(self, specs: Iterable[NodeSpec]) -> None:
         """Set the nodes.
 
-        Raises NotPatchableError for a resource that nothing here names, and if a node is gone on
-        which a task stands.
+        Raises NotPatchableError for a resource that nothing here names, and if a node with a task
+        is gone.
         """
         nodes = sorted(specs, key=lambda node: node.name)
         if nodes == self.nodes:
@@ -438,8 +438,8 @@ class KeptCluster(Cluster):
     def set_queues(self, specs: Iterable[QueueSpec]) -> None:
         """Set the queues.
 
-        Raises NotPatchableError for a resource that nothing here names, and if a queue is gone in
-        which a podgroup is.
+        Raises NotPatchableError for a resource that nothing here names, and if a queue with a
+        podgroup is gone.
         """
         queues = sorted(specs, key=lambda queue: queue.name)
         if queues == self.queues:

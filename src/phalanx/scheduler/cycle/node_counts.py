@@ -15,7 +15,9 @@ from phalanx.scheduler.cycle.specs import Match
 STATIC = frozenset({"labels", "taints", "gpu-type", "node-group", "spread-label", "cpu-only"})
 """Filters whose answer about a node does not change when work comes and goes."""
 _SCARCE_LAST = ("cpu", "memory", "pods")
-"""Resources that are named after devices if several resources leave room for equally few tasks."""
+"""Resources that are reported only after devices, if several resources leave room for equally few
+tasks.
+"""
 
 
 class NodeCounts(NamedTuple):

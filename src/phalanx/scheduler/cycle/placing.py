@@ -226,7 +226,7 @@ class Placer:
             known.room[index] = passes
 
     def _rescore(self, known: Answers, among: Flags, ask: Ask) -> None:
-        """Score those of the given nodes again that have changed since they were last scored."""
+        """Score again those of the given nodes that have changed since their last score."""
         version = self._cluster.version
         if known.seen != version:
             known.stale[self._cluster.changed_at > known.seen] = True
@@ -413,9 +413,9 @@ class Placer:
     def _incurable_of(self, ask: Ask) -> tuple[Flags, Indexes, list[Filter]]:
         """Return three values about the filters whose answers evictions cannot change.
 
-        The first is a mask of the nodes that pass those of them whose answers never change. The
-        second has the indexes of these nodes. The third has the other filters: their answers may
-        change for other reasons.
+        The first is a mask of the nodes that pass those filters whose answers never change at all.
+        The second has the indexes of these nodes. The third has the remaining filters, whose
+        answers may change for other reasons.
         """
         filters, _, scope = self.rules()
         key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
@@ -466,7 +466,9 @@ class Placer:
         )
 
     def _pass_beside_leaving(self, rows: Rows, ask: Ask) -> Flags:
-        """Whether the filters let the task onto these nodes while leaving tasks are still there."""
+        """Return a flag for each of these nodes: whether the filters let the task onto the node
+        while leaving tasks are still there.
+        """
         passes = np.ones(len(rows), dtype=np.bool_)
         for f in self._moving_filters(ask.eq_class):
             if f.passes_beside_leaving is not None:

@@ -23,8 +23,8 @@ Indexes = npt.NDArray[np.intp]
 
 NEVER, TOUCHED, BY_ONE, ALWAYS = 0, 1, 2, 3
 """The changes within a cycle that can change an answer about a node. NEVER: none. TOUCHED: a change
-of the node's own amounts. BY_ONE: the same, but the answer is the same in all repeated rows of one
-node. ALWAYS: any placement on any node.
+of the node's own amounts. BY_ONE: a change of the node's own amounts, but all repeated rows of one
+node get the same answer. ALWAYS: any placement on any node.
 """
 
 
@@ -136,8 +136,8 @@ class Rows:
         return 0 if self._times is None else self._times
 
     def _taken_of(self, name: str, more: Counts | None) -> Counts:
-        """Return columns of amounts for these nodes, which all rules share that read them. If one
-        node is repeated, each further row has one more task: `more` is added.
+        """Return columns of amounts for these nodes. All rules that read the same columns share
+        them. If one node is repeated, each further row has one more task: `more` is added.
         """
         taken = self._taken.get(name)
         if taken is None:
@@ -150,7 +150,7 @@ class Rows:
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The question where a task of a class may run, which an action asks for the task's job."""
+    """The question of where a task of a class may run. An action asks it for the task's job."""
 
     task: int
     eq_class: EquivalenceClass

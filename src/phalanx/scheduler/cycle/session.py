@@ -147,7 +147,7 @@ class Session:
     def note_choice(self, ask: Ask, node: int, candidates: Flags) -> None:
         """Record why the first task of the asker's podgroup goes to this node.
 
-        Only the first podgroups of a cycle get a record. It answers users who ask why.
+        Only the first podgroups of a cycle get a record. The record answers users who ask why.
         """
         if len(self.choices) < CHOICES:
             self.choices[ask.job.uid] = self.placer.choice(ask, node, candidates)

@@ -335,8 +335,8 @@ class ReservationSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class LicenseSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A kind of license. `total`: how many of them the whole cluster has, for example of floating
-    licenses.
+    """A kind of license, such as the floating licenses of one program. `total`: how many of them
+    the whole cluster has.
     """
 
     name: str

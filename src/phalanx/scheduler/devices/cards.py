@@ -163,7 +163,7 @@ def _is_alike(ask: CardAsk, cards: Cards) -> bool:
 
 
 def _first_cards(left: Mapping[int, int], ask: CardAsk) -> Taken | None:
-    """Do the same as `pick_cards` for cards that are alike: the lowest numbers are picked."""
+    """Return what `pick_cards` returns for cards that are alike: those with the lowest numbers."""
     share = ask.share if ask.mode else SCALE
     found = sorted((units, n) for n, units in left.items() if share <= units)
     if len(found) < ask.count:
@@ -174,8 +174,9 @@ def _first_cards(left: Mapping[int, int], ask: CardAsk) -> Taken | None:
 def how_often(
     left: Mapping[int, int], ask: CardAsk, cards: Cards = PLAIN, memory: int = 0, most: int = _MOST
 ) -> int:
-    """Return how many equal requests have room one after another. If more than `most` have, the
-    result may be any number from `most` on. The other arguments are as for `pick_cards`.
+    """Return how many equal requests have room one after another. If there is room for more than
+    `most` requests, the result may be any number from `most` on. The other arguments are as for
+    `pick_cards`.
     """
     if not ask.profile and ask.count == 1 and _is_alike(ask, cards):
         return sum([units // ask.share for units in left.values()])
@@ -227,7 +228,8 @@ def most_free(left: Sequence[int], ask: CardAsk, cards: Cards = PLAIN, memory: i
 
 
 def without_terms(request: ResourceSet) -> ResourceSet:
-    """Return the amounts of a request that can be added to those of other requests: no terms.
+    """Return the amounts of a request that can be added to those of other requests, which are all
+    except terms.
 
     GPUs that are requested by memory count as the smallest possible share, because the real share
     depends on the card.

@@ -376,7 +376,7 @@ class NodeResources:
 
     def _kept_devices(self, name: str) -> dict[int, int]:
         """Return the units left on each device that remains in the total. If the total has shrunk,
-        the devices with the highest numbers do not.
+        the devices with the highest numbers are missing.
         """
         devices = self._devices.get(name, {})
         return {index: devices[index] for index in sorted(devices)[: self._counts.get(name, 0)]}

@@ -1,5 +1,5 @@
-"""The room that a plan left free over time. While no more room than this is free, no podgroup has
-an earlier place.
+"""The room that a plan left free over time. As long as no other room becomes free, no podgroup can
+get an earlier place.
 
 Most of the cost of promises is the search for earlier places. If a search found nothing, it need
 not be repeated until room becomes free that the plan did not foresee: because work ended early, a

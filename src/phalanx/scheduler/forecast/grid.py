@@ -18,7 +18,7 @@ from phalanx.scheduler.cycle.amounts import Vector
 from phalanx.scheduler.cycle.rows import Indexes
 
 STEPS = 32
-"""The number of steps of one length, at least, before the length doubles."""
+"""The least number of steps of one length before the length doubles."""
 SAME_S = 64
 """The length in seconds of the periods into which time since the epoch is divided. Grids that are
 made in one period have the same times after that period.

@@ -34,8 +34,8 @@ def holders(
     because: Sequence[Rejection],
     ends: Iterable[tuple[str, float | None]],
 ) -> Holders | None:
-    """Return the holders of the resource that a podgroup or task lacks by its first main reason.
-    `name`: its name.
+    """Return the holders of the resource that the podgroup or task `name` lacks by its first main
+    reason.
 
     Returns None if others hold none of that resource, and if the podgroup or task would wait even
     after all others had ended. The session's cycle must be over. The holders are those from before

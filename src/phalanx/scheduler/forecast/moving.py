@@ -1,5 +1,5 @@
-"""Moves of running work with which waiting work starts: those that a cycle decided, and those that
-the action consolidate would make.
+"""Moves of running work that let waiting work start: those that a cycle decided, and those that the
+action consolidate would make.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class MovesOf:
         self._search: Consolidation | None = None
 
     def of(self, podgroup: str) -> WouldMove | None:
-        """Return the moves with which the podgroup starts or would start; None if no moves help.
-        The session stays as it is.
+        """Return the moves by which the podgroup starts or could start; None if no moves help. The
+        session stays as it is.
         """
         session = self._session
         is_on = consolidate.NAME in session.config.actions

@@ -56,8 +56,8 @@ class Kept:
 
     @classmethod
     def of(cls, taking: Taking, grid: Grid, lines: Sequence[str], names: Sequence[str]) -> Kept:
-        """Return a promise of the room that was found. `lines`: the names of the nodes. `names`:
-        the names of the resources.
+        """Return a promise of the room that was found. `lines`: the names of the timetable's
+        columns. `names`: the names of the resources.
         """
         return cls(
             grid.at(taking.first),

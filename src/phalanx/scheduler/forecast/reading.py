@@ -150,7 +150,9 @@ class ClusterSnapshot:
 
     @property
     def columns(self) -> tuple[object, ...]:
-        """The meaning of the timetable's columns: its lines and its resources."""
+        """The names of the timetable's columns (nodes, reserved parts, licenses), of its quotas,
+        and of its resources.
+        """
         return self.lines.names, list(self._quotas), self.session.cluster.dims.names
 
     def timetable(self) -> Timetable:
@@ -186,7 +188,7 @@ class ClusterSnapshot:
 
     def _room(self) -> tuple[Vector, Vector, list[tuple[int, int, Vector]]]:
         """Return the arguments of Timetable: the free amounts now, those from the grid's next time
-        on, and a list of (index of a time, line, amounts that become free at that time).
+        on, and a list of (index of a time, column, amounts that become free at that time).
         """
         cluster, lines = self.session.cluster, self.lines
         for queue in dict.fromkeys(job.queue for job in cluster.jobs):
@@ -205,7 +207,7 @@ class ClusterSnapshot:
         return soon, later, [end for end in ends if end[0] < len(self.grid)]
 
     def _taken(self) -> Iterator[tuple[int, int, Vector]]:
-        """Yield the amounts that running work frees, as (index of a time, line, amounts).
+        """Yield the amounts that running work frees, as (index of a time, column, amounts).
 
         Nodes and quotas do not have these amounts before that time.
         """
@@ -236,7 +238,7 @@ class ClusterSnapshot:
                     yield released.get(job.uid, 1), line, self.lines.slots(count)
 
     def quotas(self, queue: int) -> tuple[int, ...]:
-        """Return the numbers of the timetable's lines that hold the quotas of a queue's running
+        """Return the numbers of the timetable's columns for the quotas of a queue's running
         work.
         """
         found = self._quotas_of.get(queue)
@@ -339,7 +341,7 @@ class ClusterSnapshot:
         )
 
     def _nodes_for(self, job: Job, t: int) -> Flags:
-        """Return a mask of the lines that may ever take a task: its labels, tolerations and
+        """Return a mask of the columns that may ever take a task: its labels, tolerations and
         reservation allow them. Equal masks are the same object.
         """
         placer, name = self.session.placer, job.spec.reservation
@@ -350,7 +352,7 @@ class ClusterSnapshot:
             host = self.calendar.host(job)
             if host is not None:
                 found = self.lines.for_guests(mask, host)
-            else:  # the reservation is unknown or not open to the job, so no line may take the task
+            else:  # the reservation is unknown or not open to the job, so no column may take it
                 found = self.lines.for_strangers(mask & (not name))
             self._masks[key] = found
         return found

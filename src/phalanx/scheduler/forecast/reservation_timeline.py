@@ -1,8 +1,8 @@
-"""Additional lines of a timetable: reserved parts of nodes, and counts of licenses.
+"""Additional columns of a timetable: reserved parts of nodes, and counts of licenses.
 
-While a reservation lasts, the amounts that it keeps on a node are subtracted from the node's line.
-They form a line of their own, in which only guests of the reservation look for room. The line of a
-kind of license has as many slots as the cluster has licenses.
+While a reservation lasts, the amounts that it keeps on a node are subtracted from the node's
+column. They form a column of their own, in which only guests of the reservation look for room. The
+column of a kind of license has as many slots as the cluster has licenses.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def boundaries(calendar: Calendar) -> list[float]:
 
 
 class ReservationTimeline:
-    """The lines of a timetable: first nodes, then the reserved parts of nodes, then licenses."""
+    """The columns of a timetable: first nodes, then the reserved parts of nodes, then licenses."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ReservationTimeline:
         count = len(cluster.nodes)
         self.names: list[str] = list(cluster.node_names)
         self.node_of: list[int] = list(range(count))
-        """The node of each line; NO_NODE for the line of a license."""
+        """The node of each column; NO_NODE for the column of a license."""
         self._of_guests: dict[tuple[str, int], int] = {}
         for name, kept in calendar.kept.items():
             for node in () if kept.spec.maintenance else np.flatnonzero(kept.nodes).tolist():
@@ -72,20 +72,20 @@ class ReservationTimeline:
 
     @property
     def extra(self) -> int:
-        """The number of lines that are not those of nodes: reserved parts and licenses."""
+        """The number of columns that are not those of nodes: reserved parts and licenses."""
         return len(self) - len(self._cluster.nodes)
 
     def order(self, of_nodes: Indexes) -> Indexes:
-        """Return the order in which the lines are filled."""
+        """Return the order in which the columns are filled."""
         return np.concatenate((of_nodes, np.arange(len(of_nodes), len(self))))
 
     def within(self) -> list[tuple[int, int]]:
-        """Return, for each reserved part of a node: (its line, the node's line)."""
+        """Return, for each reserved part of a node: (its column, the node's column)."""
         return [(line, node) for (_, node), line in self._of_guests.items()]
 
     def changes(self) -> Iterator[tuple[int, int, Vector]]:
-        """Yield the changes of the lines that reservations and licenses cause, as (index of a time,
-        line, amounts that become free at that time).
+        """Yield the changes of the columns that reservations and licenses cause, as (index of a
+        time, column, amounts that become free at that time).
         """
         grid = self._grid
         for name, kept in self._calendar.kept.items():
@@ -119,7 +119,7 @@ class ReservationTimeline:
     # ---- who may be where --------------------------------------------------------------------
 
     def of_guest(self, kept: Kept | None, node: int) -> int | None:
-        """Return the line from which a running task of a reservation takes its room on this node.
+        """Return the column from which a running task of a reservation takes its room on this node.
 
         Returns None if there is no reservation, or if it is not in force now.
         """
@@ -128,7 +128,7 @@ class ReservationTimeline:
         return self._of_guests.get((kept.spec.name, node))
 
     def of_license(self, name: str) -> int | None:
-        """Return the line of a license; None if the license is unknown."""
+        """Return the column of a license; None if the license is unknown."""
         return self._of_licenses.get(name)
 
     def ended_by(self, kept: Kept, at: int) -> int:
@@ -153,13 +153,13 @@ class ReservationTimeline:
         return self._until[name]
 
     def for_strangers(self, nodes: Flags) -> Flags:
-        """Return a mask of the lines on these nodes in which work outside all reservations may
+        """Return a mask of the columns on these nodes in which work outside all reservations may
         run.
         """
         return np.concatenate((nodes, np.zeros(self.extra, dtype=np.bool_)))
 
     def for_guests(self, nodes: Flags, kept: Kept) -> Flags:
-        """Return a mask of the lines on these nodes in which work inside the reservation may
+        """Return a mask of the columns on these nodes in which work inside the reservation may
         run.
         """
         lines: Flags = np.zeros(len(self), dtype=np.bool_)
@@ -170,15 +170,15 @@ class ReservationTimeline:
         return lines
 
     def for_license(self, name: str) -> Flags:
-        """Return a mask of the license's line; an empty mask if the license is unknown."""
+        """Return a mask of the license's column; an empty mask if the license is unknown."""
         lines: Flags = np.zeros(len(self), dtype=np.bool_)
         if name in self._of_licenses:
             lines[self._of_licenses[name]] = True
         return lines
 
     def loads(self, nodes: Indexes, counts: Counts) -> Iterator[tuple[int, int]]:
-        """Yield (node, number of tasks) for these numbers of tasks by line. Lines of licenses are
-        skipped.
+        """Yield (node, number of tasks) for these numbers of tasks by column. Columns of licenses
+        are skipped.
         """
         for line, count in zip(nodes.tolist(), counts.tolist(), strict=True):
             if self.node_of[line] != NO_NODE:

@@ -43,7 +43,7 @@ class Demand:
     """Tasks that start together and run for `length_s` seconds, or for an unknown time if it is
     None.
 
-    `quotas`: the lines of the quotas against which the tasks count. `load`: the sum of the tasks'
+    `quotas`: the columns of the quotas against which the tasks count. `load`: the sum of the tasks'
     requests. `until`: for each time of the grid, the latest end of tasks that start then; that time
     itself if no task may start then. None: nothing ends the tasks early.
     """
@@ -83,8 +83,9 @@ class Timetable:
     """The free amounts over time.
 
     `soon`: the free amounts now. `later`: the free amounts from the next time of the grid on. Both
-    have a row for each node, then one for each quota. `order`: the order in which nodes are filled.
-    It never changes, so that a repeated plan finds the same places.
+    have an entry for each column of the table: first the nodes, then the quotas. `order`: the order
+    in which nodes are filled. The order never changes, so that a repeated plan finds the same
+    places.
     """
 
     def __init__(
@@ -96,9 +97,9 @@ class Timetable:
         ends: Iterable[tuple[int, int, Vector]],
         within: Iterable[tuple[int, int]] = (),
     ) -> None:
-        """`ends`: a list of (index of a time, line, amounts that become free at that time).
-        Negative amounts are taken at that time. `within`: (line, node) of each reserved part. Such
-        a line has less while its node is overbooked.
+        """`ends`: a list of (index of a time, column, amounts that become free at that time).
+        Negative amounts are taken at that time. `within`: (column, node) of each reserved part. The
+        column of a reserved part has less room while its node is overbooked.
         """
         self.grid = grid
         self.nodes = len(order)
@@ -183,7 +184,7 @@ class Timetable:
 
     def is_within(self, earlier: Timetable) -> bool:
         """Whether all amounts that are free here were free at the same time in an earlier table.
-        The tables must have the same lines. False if their times differ.
+        The tables must have the same columns. Returns False if their times differ.
         """
         passed = len(earlier.grid) - len(self.grid)
         if passed < 0 or self.grid.now < earlier.grid.times[passed]:

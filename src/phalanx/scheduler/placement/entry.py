@@ -30,9 +30,9 @@ _MAKERS: Mapping[str, Callable[[PlacementPolicy], Strategy]] = {
 
 
 def placement_strategy(placement: PlacementPolicy, waiting: LeastWaiting) -> Strategy:
-    """Return the strategy, under the cluster's policy, of work that names none. `waiting`: the
-    strategy for the policy `least-waiting`, which uses the nodes' reports. Raises ValueError for an
-    unknown policy.
+    """Return the strategy that the cluster's policy gives to work that names no strategy.
+    `waiting`: the strategy for the policy `least-waiting`, which uses the nodes' reports. Raises
+    ValueError for an unknown policy.
     """
     if placement.policy == "least-waiting":
         return waiting

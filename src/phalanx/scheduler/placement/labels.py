@@ -57,7 +57,9 @@ class LabelCondition:
 
 @dataclass(frozen=True)
 class LabelSelector:
-    """Conditions, all of which a node must meet. A selector without any accepts every node."""
+    """Conditions, all of which a node must meet. A selector without conditions accepts every
+    node.
+    """
 
     conditions: tuple[LabelCondition, ...] = ()
 

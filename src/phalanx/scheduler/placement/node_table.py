@@ -247,7 +247,7 @@ class NodeTable:
 
 
 def _in_turns(left: tuple[int, ...], cards: Cards) -> tuple[int, ...]:
-    """Return the units left on each card, as a request sees them that shares the card by time."""
+    """Return the units left on each card for a request that shares the card by time."""
     return tuple(
         units if units == SCALE or cards.mode_of(number) in ("", TIME) else 0
         for number, units in enumerate(left)

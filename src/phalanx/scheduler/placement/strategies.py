@@ -14,8 +14,8 @@ import msgspec
 from phalanx.scheduler.placement.labels import ANY_NODE, LabelSelector, condition
 
 WHOLE_GROUP = -2
-"""The index of a bundle that stands for any bundle of the group, but for none while a bundle waits
-for a new place.
+"""The index that stands for any bundle of the group. While a bundle waits for a new place, it
+stands for no bundle.
 """
 
 

@@ -91,8 +91,8 @@ class CardStates:
         return self.take_these(state, ask, ((card, units or SCALE + 1),))
 
     def take_these(self, state: int, ask: CardAsk, taken: Taken) -> tuple[int, Taken]:
-        """Return the same as `take` for a request that got these cards. If they have no room for
-        it, the request gets others.
+        """Return the same as `take` for a request that got these cards. If these cards have no
+        room, the request gets other cards.
         """
         left, memory, cards = self._open(state)
         if any(left.get(number, 0) < units for number, units in taken):
@@ -114,8 +114,8 @@ class CardStates:
         return self._numbered(CardState(tuple(left.values()), memory, cards))
 
     def rooms(self, states: Counts, ask: CardAsk, most: int) -> Counts:
-        """Return for each of these states how many equal requests have room one after another,
-        `most` or more if that many have.
+        """Return for each of these states how many equal requests have room one after another. If
+        there is room for more than `most`, the result may be any number from `most` on.
         """
         known = self._answers_to(ask)
         if known.counted < most:

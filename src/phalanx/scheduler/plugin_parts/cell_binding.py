@@ -26,9 +26,11 @@ from phalanx.scheduler.plugin_parts.cells import Cells
 _STARTED = (j.RUNNING, j.BOUND)
 """The statuses of work that may be evicted: it runs, or is on its way to its node."""
 _TRIES = 32
-"""How often places are looked for, if other plugins spare victims that were chosen."""
+"""How many times places are looked for, if other plugins spare victims that were chosen."""
 _FEW = 32
-"""The largest number of victims of the own queue for which each one is tried to be spared."""
+"""The largest number of victims in the own queue for which the search checks one by one whether
+they can stay.
+"""
 
 
 class Work(Protocol):
@@ -68,7 +70,9 @@ class CellBinding:
         """The tasks of the work that may be evicted for guaranteed jobs, by queue."""
         self._is_loose: set[int] = set()
         self._vain: dict[Hashable, int] = {}
-        """For kinds of questions without any places, the version of the cluster at that time."""
+        """For each kind of question that found no places: the version of the cluster at that
+        time.
+        """
         self._guaranteed: dict[int, list[int]] | None = None
         """The running tasks of guaranteed jobs that may be evicted, by queue."""
         self.reserved: Flags = np.zeros(len(session.cluster.nodes), dtype=np.bool_)
@@ -121,7 +125,9 @@ class CellBinding:
         return self._evicting(ask, search) if ask.evicts and not _all(found) else (found, [])
 
     def _evicting(self, ask: PlacesAsk, search: _Search) -> tuple[list[int], list[int]]:
-        """Return places for which work must leave, and that work; no places if they are too few."""
+        """Return places for which work must leave, and the work that must leave. If the places are
+        too few, return no places.
+        """
         cluster = self._cluster
         room = cluster.future + self._room_of_loose(ask.job)
         for _ in range(_TRIES):
@@ -257,8 +263,8 @@ class CellBinding:
         return session.sort_victims(victims, t)
 
     def _least(self, search: _Search, room: Counts, lower: Sequence[int]) -> list[int]:
-        """Return the smallest part of this work whose eviction gives all tasks places. Returns
-        nothing if not even the eviction of all of it does.
+        """Return the smallest part of `lower` whose eviction gives all tasks places; nothing if
+        even the eviction of all of `lower` is not enough.
         """
         future = self._cluster.future
 

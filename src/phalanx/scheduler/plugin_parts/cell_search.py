@@ -26,8 +26,8 @@ Key: TypeAlias = npt.NDArray[Any]
 
 class Want(NamedTuple):
     """Equal tasks. `units`: the units of cards that each task takes. `request`: the amounts that
-    each task takes of the resources `asked`. `allowed`: the nodes that may take them. `noted`: a
-    node for each task on which it was promised room earlier, or -1.
+    each task takes of the resources `asked`. `allowed`: the nodes that may take them. `noted`: for
+    each task, the node on which the task was promised room earlier, or -1.
     """
 
     units: int

@@ -121,8 +121,8 @@ class Cells:
         return 0 if promise is None else promise.level
 
     def unheld(self, level: int) -> npt.NDArray[np.bool_]:
-        """Return for each node whether it is in a free cell of this level, which is that of nodes
-        or of groups. Callers must not write to the array.
+        """Return for each node whether it is in a free cell of this level. The level must be that
+        of nodes or of groups. Callers must not write to the array.
         """
         return self._unheld[level]
 

@@ -6,7 +6,7 @@ that it requests. It may take from any queue that exceeds its deserved amount of
 victim uses. With two resources, two queues can then take the same room from each other forever
 (volcano#4808, #4947).
 
-Here only the resources count that are short on the node. The reclaiming queue must stay within its
+Here only the resources that are short on the node count. The reclaiming queue must stay within its
 deserved amount of each of them, and the victim's queue must exceed its deserved amount of at least
 one. So a queue stays within its deserved amounts of these resources when it gets work by reclaim,
 and that work cannot be reclaimed again because of them. If a queue's quota names no short resource,

@@ -38,7 +38,9 @@ class Holding:
         self._share: float | None = None
 
     def share(self) -> float:
-        """Return the largest allocated / deserved of the resources that the queue deserves."""
+        """Return the largest ratio allocated / deserved among the resources that the queue
+        deserves.
+        """
         if self._share is None:
             held, deserved = self.account.allocated.v, self.deserved.v
             of = self.deserved.positive_indexes()
@@ -119,8 +121,8 @@ def set_aside(job: Job, chain: Sequence[Holding]) -> None:
 
 
 def kept_on_trial(session: Session, plugin: str) -> bool:
-    """Whether trial evictions can rely on this plugin's state. They update it only while the
-    predicate hook is on.
+    """Whether trial evictions can rely on this plugin's state. They can if they update that state,
+    which happens only while the predicate hook is on, or if they do not use it.
     """
     used = session.is_on(plugin, "allocatable") or session.is_on(plugin, "preemptable")
     return session.is_on(plugin, "predicate") or not used

@@ -69,8 +69,8 @@ class Users:
         self._standings = self._stand()
 
     def standing(self, job: Job) -> Standing | None:
-        """Return the standing of a waiting job among all jobs that wait in its queue; None if it
-        has none.
+        """Return the standing of a waiting job among all jobs that wait in its queue; None for any
+        other job.
         """
         return self._standings.get(job.uid)
 

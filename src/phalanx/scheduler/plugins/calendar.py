@@ -153,7 +153,7 @@ class CalendarPlugin:
     # ---- nodes -------------------------------------------------------------------------------
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
-        """Return a mask of the nodes on which the job would leave the amounts free that are
+        """Return a mask of the nodes on which the job would leave free the amounts that are
         reserved for others.
         """
         until, own = self._until(ask.job), self._begun(ask.job)

@@ -274,8 +274,8 @@ class Capacity:
         return none or above_where_named(dims, held, node.deserved, load)
 
     def _stays_in_family(self, mine: QuotaNode, theirs: QuotaNode, request: Vector) -> bool:
-        """Whether a near ancestor has both queues below it and `mine` deserves none of the
-        requested resources. Nothing can be reclaimed then.
+        """Whether both queues are below a near ancestor, while `mine` deserves none of the
+        requested resources. In that case, nothing can be reclaimed.
         """
         if not self._hierarchy or self._level == 0:
             return False
@@ -315,8 +315,8 @@ class Capacity:
     # -- books ----------------------------------------------------------------------------------
 
     def _dry_run(self, queue: int) -> bool:
-        """Whether trials can place work in the queue. They can only in leaf queues, and only if
-        they update the plugin's state.
+        """Whether trials can place work in the queue. This is possible only in leaf queues, and
+        only if trials update the plugin's state.
         """
         on = self._session.is_on
         if not (on(self.name, "allocatable") or on(self.name, "preemptable")):

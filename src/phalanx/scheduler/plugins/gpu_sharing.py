@@ -112,7 +112,9 @@ class GpuSharing:
             kind_of, self._counts, _triples(of_class, on_card, leaves), starts
         )
         self._takens: list[list[Taken]] = []
-        """The cards of these tasks by place, for each group of equal nodes."""
+        """For each group of equal nodes: the cards of each task, at the task's index in
+        `_place_of`.
+        """
         found: list[int] = []
         present: dict[int, int] = {}
         """The present state of each group with leaving tasks."""

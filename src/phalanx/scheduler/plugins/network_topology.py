@@ -36,7 +36,7 @@ _EVICT = "evict"
 _MAX_TIERS = 100
 """The number of tiers, from the lowest one up, that count in a faded score."""
 _MAX_FADING = 100.0
-"""The largest allowed fading. With a larger one, its power at the highest of those tiers could
+"""The largest allowed fading. The power of a larger one at the highest counted tier could
 overflow.
 """
 

@@ -4,10 +4,11 @@ Source: Volcano's nodegroup plugin. A node's group is the value of its label
 volcano.sh/nodegroup-name. Nodes of groups that the queue requires, prefers or avoids pass the
 filter. Nodes of groups that it must not use do not pass. Nodes of a required group score 100, and
 nodes of an avoided group -1. Nodes of a preferred group score 50 or, with `enablePreferredOrder`,
-50 * (n - i) / n for the i-th of n groups. With hierarchy, a queue without a declaration uses that
-of its nearest ancestor with one. A queue's annotation volcano.sh/nodegroup-resource-limits (JSON of
-group -> resource -> quantity) limits the amounts that the queue's own tasks hold on a group's
-nodes. If the annotation cannot be read, every node is turned away.
+50 * (n - i) / n for the i-th of n groups. With hierarchy, a queue without a declaration uses the
+declaration of its nearest ancestor that has one. A queue's annotation
+volcano.sh/nodegroup-resource-limits (JSON of group -> resource -> quantity) limits the amounts that
+the queue's own tasks hold on a group's nodes. If the annotation cannot be read, every node is
+turned away.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ Source: Volcano's nodeorder plugin, which uses kube-scheduler's scorers:
 - taint toleration: 100 minus the percentage of PreferNoSchedule taints that the task does not
   tolerate.
 - image locality: (s - 23 MiB) * 100 / (n * 1000 MiB - 23 MiB), limited to 0..100. Here n is the
-  number of the task's images. s is the sum, over those of them that the node has, of the image's
-  size times the fraction of nodes that have it.
+  number of the task's images. s is a sum over the images that the node already has: the size of
+  the image times the fraction of nodes that have the image.
 - pod affinity and topology spread: scaled to 0..100 over the candidates.
 
 In least and most, a task that requests no cpu or no memory counts as 100 milli-cores or 200 MiB.

@@ -27,8 +27,8 @@ from phalanx.scheduler.plugin_parts.service import Service, rank_jobs
 LIMITS = (3_250.0, 7_200.0)
 """The GPU-seconds of service at which a job leaves the first queue, and the second."""
 CLOSE = 1e-6
-"""GPU-seconds: service that is below a limit by less than this has reached it, because sums of
-times are not exact.
+"""Service that is less than this many GPU-seconds below a limit counts as having reached the limit,
+because sums of times are not exact.
 """
 
 

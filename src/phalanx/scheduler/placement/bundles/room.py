@@ -103,7 +103,7 @@ class Room:
         }
 
     def add(self, resources: ResourceSet) -> bool:
-        """Put a bundle on this node if all of it fits. Returns whether it did."""
+        """Put a bundle on this node if all of it fits. Returns whether the bundle fits."""
         left, amounts = self.available, without_terms(resources)
         if any(units > left.get(name, 0) for name, units in amounts.items()):
             return False  # a resource below zero does not matter if the bundle does not request it

@@ -38,7 +38,8 @@ scores are far below it.
 def place(view: ClusterView, asked: BundleRequest, within: Flags | None = None) -> BundleOutcome:
     """Return a node for every bundle, or the reason why not all of them have one.
 
-    `within`: a mask of the nodes that may be chosen; without it, all may be. Nothing is reserved.
+    `within`: a mask of the nodes that may be chosen; without a mask, all may be chosen. Nothing is
+    reserved.
     """
     if (only := _only_one(view, asked, within)) is not None:
         return only

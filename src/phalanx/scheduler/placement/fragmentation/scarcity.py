@@ -158,7 +158,7 @@ class _Usable:
 
 
 def _steps(fall: Floats) -> Floats:
-    """Return the fall of the worth as a score in whole steps. A tolerance prevents that rounding
-    errors decide.
+    """Return the fall of the worth as a score in whole steps. A tolerance keeps rounding errors
+    from deciding.
     """
     return np.floor(-fall / STEP_MILLI + 1e-9)

@@ -24,8 +24,8 @@ Asker = TypeVar("Asker", bound=Hashable)
 class _Attempt(NamedTuple):
     amounts: ResourceSet
     until: float
-    """The time when the node begins to count as tried or, if it does already, the time when this
-    ends.
+    """The time when the node begins to count as tried. If the node counts as tried already: the
+    time when it no longer does.
     """
 
 
