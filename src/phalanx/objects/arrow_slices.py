@@ -3,7 +3,7 @@ a slice with the whole buffers from which it is cut (Arrow's issue ARROW-10739):
 of a gigabyte would take a gigabyte in the store.
 
 So this module first copies a slice, in Arrow's own format, into buffers of its size, and then lets
-pyarrow pickle the copy. Its reader does not need Phalanx.
+pyarrow pickle the copy. The reader of the pickle does not need Phalanx.
 """
 
 from __future__ import annotations

@@ -156,8 +156,8 @@ def _linked(links: list[bytes]) -> BaseException:
 
 
 def pack(error: PhalanxError) -> bytes:
-    """Return an error of this package as bytes. Every process knows its class, so it is simply
-    pickled.
+    """Return an error of this package as bytes. Every process knows the classes of such errors, so
+    the error is simply pickled.
     """
     return pickle.dumps(error, 5)
 

@@ -85,8 +85,8 @@ class PullQueue:
         self.proceed()
 
     def unwanted(self, name: str, asker: bytes) -> None:
-        """Count one request of `asker` for this object less. A transfer for which no process waits
-        is not begun.
+        """Reduce the number of requests of `asker` for this object by one. A transfer for which no
+        process waits is not begun.
         """
         waiters = self._waiters.get(name, [])
         for waiter in waiters:
@@ -148,7 +148,7 @@ class PullQueue:
         self.proceed()
 
     def tick(self, now: float) -> None:
-        """Begin transfers again whose nodes could not be reached."""
+        """Begin again those transfers whose nodes could not be reached."""
         for name, entry in list(self._unreached.items()):
             if now >= entry.again_at:
                 del self._unreached[name]

@@ -188,8 +188,8 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         return self._owner.hex()
 
     def call_site(self) -> str:
-        """Return the line of the program that made the reference, if lines are recorded. By default
-        they are not.
+        """Return the line of the program that made the reference, if lines are recorded. By
+        default, lines are not recorded.
         """
         return ""
 
@@ -254,8 +254,8 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
 
     @property
     def _task(self) -> int:
-        """The number of the task or call that makes the object; that of the object itself if it was
-        put.
+        """The number of the task or call that makes the object. If the object was put: the number
+        of the object itself.
         """
         return self._number >> INDEX_BITS
 

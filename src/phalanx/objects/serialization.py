@@ -283,8 +283,8 @@ def deregister_serializer(cls: type) -> None:
 
 
 on_serializer: list[Callable[[type, Callable[[Any], Any] | None], None]] = []
-"""A function that is called with a class and its new reducer (or None). Engines that pickle on
-their own set it.
+"""Functions that are called with a class and its new reducer (or None). Engines that pickle on
+their own add one.
 """
 
 

@@ -29,9 +29,7 @@ class StoreAccounting:
         name, oldest first.
         """
         self._kept_early: set[str] = set()
-        """The kept files whose processes have not yet reported that they had written an object to
-        them.
-        """
+        """The kept files whose writers have not yet reported the objects that they wrote there."""
         self._claimed: dict[str, bytes] = {}
         """The owner of each object that another process wrote."""
         self.shared_bytes = 0
@@ -198,9 +196,7 @@ class StoreAccounting:
             self.shared_bytes -= size
 
     def process_gone(self, process: bytes) -> None:
-        """Free the bytes that were promised to an ended process, and that this process has not
-        written.
-        """
+        """Free the bytes that an ended process was promised and has not written."""
         self._credit.pop(process, None)
         self._kept_early = {n for n in self._kept_early if writer_of_name(n) != process}
 

@@ -118,12 +118,12 @@ class Burst(Generic[W]):
         del self.unfinished.bursts[self.unfinished.place_of(self)]
 
     def view(self, number: int) -> W:
-        """Return a passing record of a call for display, without its arguments."""
+        """Return a temporary record of a call for display, without its arguments."""
         at = number - self.first
         return self._record(number, b"", self.refs[at], self.created[at])
 
     def views(self) -> Iterator[W]:
-        """Yield a passing record of each call, as `view` does."""
+        """Yield a temporary record of each call, as `view` does."""
         return map(self.view, range(self.first, self.first + len(self.refs)))
 
     def records(self) -> list[W]:
@@ -171,7 +171,7 @@ class Unfinished(Generic[W, B]):
         return len(self.records) + sum(map(len, self.bursts))
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Whether there are any tasks or calls."""
         return bool(self.records or self.bursts)
 
     def __contains__(self, number: int) -> bool:
@@ -179,7 +179,7 @@ class Unfinished(Generic[W, B]):
         return number in self.records or self.burst_of(number) is not None
 
     def __getitem__(self, number: int) -> W:
-        """Return a record, or a passing record of a call in a burst. Raises KeyError."""
+        """Return a record, or a temporary record of a call in a burst. Raises KeyError."""
         found = self.get(number)
         if found is None:
             raise KeyError(number)
@@ -209,14 +209,16 @@ class Unfinished(Generic[W, B]):
         return bisect_left(self.bursts, burst.first, key=_first)
 
     def get(self, number: int) -> W | None:
-        """Return a record, or a passing record of a call in a burst; None if the work has ended."""
+        """Return a record, or a temporary record of a call in a burst; None if the work has
+        ended.
+        """
         found = self.records.get(number)
         if found is None and self.bursts and (burst := self.burst_of(number)) is not None:
             return burst.view(number)  # type: ignore[no-any-return]
         return found
 
     def values(self) -> Iterator[W]:
-        """Yield the records, and passing records of the calls in bursts."""
+        """Yield the records, and temporary records of the calls in bursts."""
         yield from self.records.values()
         for burst in self.bursts:
             yield from burst.views()

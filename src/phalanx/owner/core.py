@@ -98,7 +98,7 @@ class LocalWork(Protocol):
         ...
 
     def inputs_from(self, prefix: bytes) -> list[str]:
-        """Return the files of a node that will be read by work here that has not begun."""
+        """Return the files of a node's processes that waiting work of this process will read."""
         ...
 
 

@@ -60,7 +60,7 @@ class Pipeline(Generic[W, B]):
         self.size += len(burst.refs)
 
     def get(self, number: int) -> W | None:
-        """Return the record with this number, made now if the call is part of a burst. Returns None
+        """Return the record with this number. A call in a burst gets its record now. Returns None
         if the work is not here.
         """
         found = self._entries.get(number)
@@ -87,8 +87,8 @@ class Pipeline(Generic[W, B]):
         return found
 
     def finish(self, first: int, most: int) -> B | None:
-        """Remove calls that have ended: call `first`, and at most `most` in all that follow it in
-        its burst. Returns them as a burst; None if the first call is in no burst.
+        """Remove calls that have ended: call `first` and the calls that follow it in its burst, at
+        most `most` in all. Returns them as a burst; None if the first call is in no burst.
         """
         burst = self._burst_of(first)
         if burst is None:
@@ -102,7 +102,7 @@ class Pipeline(Generic[W, B]):
         return done
 
     def values(self) -> Iterator[W]:
-        """Yield the records, and passing records of the calls in bursts."""
+        """Yield the records, and temporary records of the calls in bursts."""
         for entry in self._entries.values():
             if isinstance(entry, Burst):
                 yield from entry.views()

@@ -49,8 +49,8 @@ class StateRows:
         self._journal = journal
         self.pid = 0
         self.living: Callable[[], Iterable[ObjectRef[Any]]] = objects.in_files.values
-        """Returns the references that this process holds. Until the shell sets this, only the
-        references to objects in files.
+        """Returns the references that this process holds. Until the shell replaces this function,
+        it returns only the references to objects in files.
         """
         self.living_holds: Callable[[], Iterable[FileHold]] = list
         """Returns the holds by which this process keeps files."""

@@ -1,4 +1,4 @@
-"""The line in which the work of one class, or the calls of one actor, waits to be sent."""
+"""The queue in which the work of one class, or the calls of one actor, waits to be sent."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from phalanx.objects.serialization import CallArguments
 from phalanx.owner.bursts import MOST_CALLS, B, Burst, W
 
 SEAL_FROM = 4 * MOST_CALLS
-"""The size of a queue from which on the arguments in its full bursts are pickled early."""
+"""From this size of a queue on, the arguments in its full bursts are pickled early."""
 LOOK_AFTER = 16
 """The smallest number of new tasks or calls in a growing queue after which some of them are sent.
 
-The more were sent, or wait after a look, the less often the queue is looked at: each look costs a
-send to each worker, or finds that no worker has room.
+The more tasks or calls are sent at a look, or still wait after it, the less often the queue is
+looked at. Each look costs a send to each worker, or finds that no worker has room.
 """
 LOOK_AFTER_MOST = 256
 """The largest number of new tasks or calls in a growing queue after which some of them are sent."""
@@ -100,7 +100,7 @@ class WorkQueue(Generic[W, B]):
         self.pump_at = self.size + more
 
     def take(self, count: int) -> W | B:
-        """Remove the record at the front or, of the burst at the front, the first `count` calls."""
+        """Remove the record at the front, or the first `count` calls of the burst at the front."""
         head = self._entries[0]
         if not isinstance(head, Burst):
             self.size -= 1
@@ -119,7 +119,7 @@ class WorkQueue(Generic[W, B]):
         return first.records()[0] if isinstance(first, Burst) else first
 
     def put_back(self, entries: Iterable[W | B]) -> None:
-        """Add records and bursts at the end, none of which takes more calls."""
+        """Add records, and bursts that take no further calls, at the end."""
         for entry in entries:
             self._entries.append(entry)
             self.size += len(entry) if isinstance(entry, Burst) else 1

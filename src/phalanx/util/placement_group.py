@@ -49,8 +49,8 @@ class PlacementGroup:
         not create the group.
         """
         self._asked = (0.0, 0)
-        """The time of that request, by the monotonic clock, and the number of groups that had been
-        removed then.
+        """The time of the last request whether the group is created, by the monotonic clock, and
+        the number of groups that had been removed then.
         """
         self._removed: PendingReply[None] | None = None
         """The pending answer to the request to remove the group, if this process sent it without
@@ -125,8 +125,8 @@ class PlacementGroup:
         return asked
 
     def _is_fresh(self) -> bool:
-        """Whether the last answer is still valid. It is not if a group may have been removed since
-        then.
+        """Whether the last answer is still valid. The answer is invalid if a group may have been
+        removed since then.
         """
         asked_at, removals = self._asked
         return removals == _removals and time.monotonic() - asked_at < _FRESH_S

@@ -24,8 +24,8 @@ class TaskFuture(Future[Any]):
     _is_withdrawn = False
 
     def cancel(self) -> bool:
-        """Drop the task if it has not begun, or interrupt it if it runs. Returns False if it has
-        ended.
+        """Drop the task if it has not begun, or interrupt it if it runs. Returns False if the task
+        has ended.
         """
         if self.cancelled():
             return True

@@ -56,7 +56,7 @@ class PlainTask(Task, array_like=True, tag=3, gc=False):
 
 
 class PlainCall(Call, array_like=True, tag=4, gc=False):
-    """A call of a message with many calls, as in PlainTask."""
+    """A call of a message with many calls. Its arguments are plain values, as in PlainTask."""
 
     plain: tuple[Any, ...] = ()
 

@@ -122,7 +122,7 @@ class Definition:
 
 
 SPENT = "max_calls reached"
-"""The reason why a process ends that has called a function as often as allowed."""
+"""The reason why a process ends after it has called a function as often as allowed."""
 
 _NO_LEASE = LeaseInfo(b"", {}, {})
 
@@ -156,7 +156,7 @@ class WorkerCore:
         self.running: TaskContext | None = None
         """The running task. An actor keeps track of its calls itself."""
         self.running_for: Connection | None = None
-        """The connection over which the task came that began last."""
+        """The connection of the task that began last."""
         self.streams = OpenStreams()
         self.stopping = ""
         """Why the process will end after the running work."""
@@ -333,7 +333,7 @@ class WorkerCore:
         self._references.reader_lost(process, is_gone, self._clock())
 
     def inputs_from(self, prefix: bytes) -> list[str]:
-        """Return the files of a node that work here will read which has not begun."""
+        """Return the files of a node's processes that waiting work will read."""
         waiting = [self.tasks, *(() if self.actor is None else self.actor.waiting())]
         return [name for work in waiting for name in work.files_from(prefix)]
 

@@ -20,8 +20,8 @@ class StreamingGeneratorStats:  # Ray's name
 def next_item(items: Iterator[Any], stats: StreamingGeneratorStats | None) -> Any:
     """Return the next item. A generator that waits at its own `yield` receives the stats there.
 
-    In a `yield from` of an object that is not a generator it receives None, because sending to that
-    object would raise an error. Raises StopIteration after the last item.
+    If the generator is in a `yield from` of an object that is no generator, it receives None,
+    because sending to that object would raise an error. Raises StopIteration after the last item.
     """
     if stats is None or not _takes(items):
         return next(items)

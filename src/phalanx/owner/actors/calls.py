@@ -204,7 +204,7 @@ class Calls:
         return ref
 
     def pump_growing(self) -> None:
-        """Send the calls that wait for others."""
+        """Send the calls that wait to be sent together with further calls."""
         while self.growing:
             self.growing.pop().pump()
 
@@ -463,9 +463,7 @@ class Calls:
             self._outbox.post(call.actor.connection, Cancel(number, recursive))
 
     def _own(self, number: int) -> PendingCall | None:
-        """Return the record of a call that has not ended, made now if the call is part of a
-        burst.
-        """
+        """Return the record of a call that has not ended. A call in a burst gets its record now."""
         burst = self.by_number.burst_of(number)
         if burst is not None and burst.is_sent:
             burst.actor.inflight.split(burst, number)

@@ -361,14 +361,14 @@ class ActorClient:
 
     def _admit_alone(self, batch: list[PendingCall | CallBurst]) -> bool:
         """Return whether a call that must run alone may be sent: neither the batch nor the
-        unanswered calls have another call. No other call is sent until it is answered.
+        unanswered calls have another call. No other call is sent until that call is answered.
         """
         self._goes_alone = not (batch or self.inflight)
         return self._goes_alone
 
     def finished(self, number: int) -> PendingCall | None:
-        """Remove a call from the unanswered calls, because its result has come, and return it. None
-        if it is not one of them.
+        """Remove a call from the unanswered calls, because its result has come, and return it.
+        Return None if the call is not among them.
         """
         call = self.inflight.pop(number, None)
         if not self.inflight.size:
@@ -378,8 +378,9 @@ class ActorClient:
         return call
 
     def finished_burst(self, first: int, most: int) -> CallBurst | None:
-        """Remove calls from the unanswered calls: call `first` and at most `most` in all that
-        follow it in its burst. Returns None if the first call is in no burst.
+        """Remove calls that have ended from the unanswered calls: call `first` and the calls that
+        follow it in its burst, at most `most` in all. Returns None if the first call is in no
+        burst.
         """
         burst = self.inflight.finish(first, most)
         if burst is not None and not self.inflight.size:
@@ -451,7 +452,9 @@ class ActorClient:
             self.effects.fail_call(call, self)
 
     def retry(self, call: PendingCall) -> None:
-        """Queue a call again whose method raised a retriable error. It comes before later calls."""
+        """Queue again a call whose method raised a retriable error. The call comes before later
+        calls.
+        """
         call.attempt += 1
         self.queue.appendleft(call)
         self.pump()

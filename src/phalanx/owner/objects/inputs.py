@@ -25,8 +25,8 @@ class Inputs:
     def wait(self, work: PendingWork, on_ready: Callable[[Any], None]) -> bool:
         """Call `on_ready(work)` once all inputs are here.
 
-        If they are here already, returns False and does not call it. Nothing is fetched before
-        `fetch` is called.
+        If all inputs are here already, returns False and does not call `on_ready`. Nothing is
+        fetched before `fetch` is called.
         """
         missing = [ref for ref in work.inputs or () if ref._value is None]
         work.on_ready = on_ready
@@ -41,7 +41,7 @@ class Inputs:
             self._objects.fetch(ref)
 
     def lost(self, work: PendingWork, names: Sequence[str]) -> Value | None:
-        """Fetch the arguments again whose files the work's process did not find.
+        """Fetch again the arguments whose files the work's process did not find.
 
         Arguments that were sent by value cannot be made again. If one of these is missing, returns
         the failure of the work.

@@ -395,8 +395,8 @@ class Remembered:
         self.refs[ref._number] = ref
 
     def revive(self, number: int) -> ObjectRef[Any]:
-        """Return a new reference to result `number`, whose last reference is gone. It is marked as
-        lost.
+        """Return a new reference to result `number`, whose last reference is gone. The reference is
+        marked as lost.
         """
         ref = make_ref(self.owner, number)
         ref._hold = LostHold(self)

@@ -68,7 +68,7 @@ class Maker(Protocol):
 
 
 def note_lost(ref: ObjectRef[Any], record: Maker) -> None:
-    """Note that `ref` is lost, which `record` can make again.
+    """Note that `ref`, which `record` can make again, is lost.
 
     Each ancestor that the program no longer holds gets the note, at the work that made it. If an
     ancestor has a note already, its own ancestors were visited before. So a lineage that many

@@ -51,7 +51,7 @@ class RemadeStream:
     def __init__(self, record: Remembered, first: int) -> None:
         self._record = record
         self.first = first
-        """The object number before that of the first item."""
+        """The number of the first item's object, minus one."""
 
     def slot(self, index: int) -> ObjectRef[Any]:
         """Return the reference of item `index` if the item is lost; otherwise a reference that is

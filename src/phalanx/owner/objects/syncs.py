@@ -48,11 +48,13 @@ class Syncs:
             on_answer()
 
     def are_open(self, process: bytes) -> bool:
-        """Whether this process has not answered a Sync yet."""
+        """Whether a Sync to this process has not been answered yet."""
         return any(asked == process for asked, _ in self._open.values())
 
     def send_again(self, connection: Connection) -> None:
-        """Send again the messages that this process did not answer over the last connection."""
+        """Send again the messages that the other process did not answer over the last
+        connection.
+        """
         for token, (process, _) in self._open.items():
             if process == connection.peer:
                 connection.post(Sync(token))

@@ -163,8 +163,8 @@ class Reconnection:
     # ---- time --------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Dial processes again that are due, and ask borrowers that have not declared the objects
-        that they hold.
+        """Dial again the processes that are due, and ask borrowers that have not declared the
+        objects that they hold.
         """
         self._redialling.tick(now)
         if now >= self._look_at:

@@ -91,8 +91,8 @@ class Redialling:
             self._give_up(process, "")
 
     def tick(self, now: float) -> None:
-        """Dial processes again that are due. Those that could not be reached for too long count as
-        dead.
+        """Dial again the processes that are due. Those that could not be reached for too long count
+        as dead.
         """
         for process, entry in list(self._unreached.items()):
             if entry.dial_at is None:

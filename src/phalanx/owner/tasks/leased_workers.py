@@ -128,8 +128,8 @@ class LeasedWorkers:
     def finished_burst(
         self, connection: Connection, first: int, most: int, now: float
     ) -> TaskBurst | None:
-        """Remove tasks that have ended from their worker: task `first` and at most `most` in all
-        that follow it in its burst. Returns None if the first task is in no burst.
+        """Remove tasks that have ended from their worker: task `first` and the tasks that follow it
+        in its burst, at most `most` in all. Returns None if the first task is in no burst.
         """
         for worker in self._by_connection.get(connection, ()):
             burst = self._machine.finished_burst(worker, first, most, now)

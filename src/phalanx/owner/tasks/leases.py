@@ -1,10 +1,10 @@
 """The machine of the process that submits tasks: queues of equal tasks, leased workers, pipelines,
 retries.
 
-Several tasks are sent to a worker in advance: as many as take about `AHEAD_S` seconds by their
-function's mean run time. A task of a function that has not run before is sent alone. If the worker
-is busy for long, it returns the tasks that it has not started (Recall), so that no task waits
-behind a slow one while another worker is free.
+Several tasks are sent to a worker in advance. By the mean run time of their function, these tasks
+take about `AHEAD_S` seconds. A task of a function that has not run before is sent alone. If the
+worker is busy for long, it returns the tasks that it has not started (Recall), so that no task
+waits behind a slow one while another worker is free.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ AHEAD_TASKS = 400
 IDLE_RETURN_S = 0.3
 """Seconds after which an idle worker is returned to the node."""
 IDLE_WANTED_S = 0.02
-"""Seconds after which an idle worker is returned if other tasks wait that could use its resources.
+"""Seconds after which an idle worker is returned if waiting tasks could use its resources.
 
-While the node seems full, owners do not ask it for workers for those tasks. So it would not
-know that it has to take this worker back. A worker with a resource that a user has defined is
-always returned this soon. So readers of the free resources see that resource as free, as in Ray.
+While the node seems full, owners do not ask it for workers for those tasks. So it would not know
+that it has to take this worker back. A worker with a resource that a user has defined is always
+returned this soon. So readers of the free resources see that resource as free, as in Ray.
 """
 SLOW_HEAD_S = 0.02
 """Seconds for which a worker's first task may run before the tasks behind it are recalled."""
 WORTH_A_WORKER_S = 0.001
 """The seconds of queued work for which one more worker is requested."""
 FEW = 8
-"""The number of tasks from which on a worker is sure not to run dry soon, or a send is worth its
-cost.
+"""A worker that has this number of tasks does not run out of work soon, and a message with this
+number of tasks is worth its cost.
 """
 ASK_AFTER = 64
 """The number of new tasks of a class without workers after which workers are requested again; a
@@ -238,9 +238,7 @@ class TaskMachine:
                 self.pump(scheduling_class)
 
     def own(self, number: int) -> PendingTask | None:
-        """Return the record of a task that has not ended, made now if the task is part of a
-        burst.
-        """
+        """Return the record of a task that has not ended. A task in a burst gets its record now."""
         burst = self.pending.burst_of(number)
         if burst is not None:
             if burst.worker is not None:
@@ -355,9 +353,9 @@ class TaskMachine:
     def finished_burst(
         self, worker: LeasedWorker, first: int, most: int, now: float
     ) -> TaskBurst | None:
-        """Remove tasks whose results have come from their worker's pipeline: task `first` and at
-        most `most` in all that follow it in its burst. Returns None if the first task is in no
-        burst.
+        """Remove tasks whose results have come from their worker's pipeline: task `first` and the
+        tasks that follow it in its burst, at most `most` in all. Returns None if the first task is
+        in no burst.
         """
         burst = worker.inflight.finish(first, most)
         if burst is None:
@@ -527,14 +525,16 @@ class TaskMachine:
             self._give_back(worker)
 
     def returned(self, worker: LeasedWorker, numbers: list[int]) -> None:
-        """Queue the tasks again that the worker did not start."""
+        """Queue again the tasks that the worker did not start."""
         back = [t for n in numbers if (t := worker.inflight.pop(n, None)) is not None]
         self._take_back(back)
         if not worker.inflight.size:
             self._moved(worker, worker.sent_at)
 
     def _take_back(self, tasks: list[PendingTask]) -> None:
-        """Queue tasks again that were not started, except those that were cancelled meanwhile."""
+        """Queue again the tasks that were not started, except those that were cancelled
+        meanwhile.
+        """
         for task in tasks:
             if task.cancelled == TIMED_OUT:
                 task.cancelled = ""  # the task did not run, so it cannot have run for too long
@@ -546,7 +546,8 @@ class TaskMachine:
                 self._effects.fail(task, "cancelled", "")
 
     def unreached(self, worker: LeasedWorker, reason: str) -> None:
-        """Queue the tasks of a worker that could not be reached again, after a moment.
+        """Queue the tasks of a worker again, after a moment, because the worker could not be
+        reached.
 
         No attempt is counted, because none of the tasks has started.
         """

@@ -33,7 +33,8 @@ forgotten.
 
 
 class Locality:
-    """Gives a task whose large arguments are on another node a scheduling class near that node.
+    """Gives tasks a scheduling class near the node that has their large arguments, if that is
+    another node.
 
     It also records events about the places of large values.
     """
@@ -58,7 +59,7 @@ class Locality:
         """Whether any task so far was to run near its arguments."""
         self._dead: set[str] = set()
         self._copies: dict[str, set[str]] = {}
-        """For each file, by name: the nodes that have read it, without the node that wrote it."""
+        """For each file, by name: the nodes that have read it, except the node that wrote it."""
 
     def place(self, task: PendingTask, number_of: Callable[[ClassKey], int]) -> None:
         """Set the scheduling class of a task with large inputs. `number_of` returns a class's

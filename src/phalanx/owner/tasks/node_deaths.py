@@ -3,7 +3,7 @@ is not retried.
 
 An owner first loses the connection to the node, and with it the worker. Later the head reports
 whether that node is dead, and why. After a first loss, the task runs again at once. After a second
-loss it waits for the head's reports, because it might take another node down.
+loss, the task waits for the head's reports, because it might take another node down.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class NodeDeaths:
         self._until: dict[int, float] = {}
 
     def why_over(self, task: PendingTask, worker: bytes) -> str:
-        """Return why a task is over whose worker was lost with its node; "" if it is not over."""
+        """Return why a task whose worker was lost with its node must end; "" if the task need not
+        end.
+        """
         node = worker[:PREFIX_BYTES]
         if node not in task.went_with:
             task.went_with = (*task.went_with, node)

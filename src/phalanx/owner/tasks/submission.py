@@ -128,8 +128,8 @@ class Submission:
     def call(
         self, template: Template, args: CallArguments, parent: Parent | None
     ) -> ObjectRef[Any]:
-        """Run a function that `goes_in_bursts`, without references among its arguments. Returns the
-        reference to the result.
+        """Run a function whose template `goes_in_bursts`, without references among its arguments.
+        Returns the reference to the result.
         """
         number = next(self._numbers)
         ref = make_ref(self._me, (number << INDEX_BITS) + 1)
@@ -201,7 +201,7 @@ class Submission:
         """If an argument of the task has failed, fail the task with the argument's failure. Returns
         whether it failed.
 
-        If none has failed, the places of large arguments decide where the task should run.
+        If no argument has failed, the places of large arguments decide where the task should run.
         """
         has_large = False
         for ref in task.inputs or ():
@@ -444,7 +444,7 @@ class Submission:
         return True
 
     def returned(self, connection: Connection, numbers: list[int]) -> None:
-        """Queue the tasks again that a worker returns because it has not started them."""
+        """Queue again the tasks that a worker returns because it has not started them."""
         for number in self.workers.returned(connection, numbers):
             self._timeouts.forget(number)
 

@@ -1,7 +1,7 @@
 """Collective operations among actors or tasks, with Ray's names: `phalanx.util.collective`.
 
-```python collective.init_collective_group(world_size=2, rank=rank, backend="gloo",
-group_name="workers") collective.allreduce(gradients, "workers") ```
+    collective.init_collective_group(2, rank, backend="gloo", group_name="workers")
+    collective.allreduce(gradients, "workers")
 
 Results are written into the given tensors: torch tensors on the CPU, or numpy arrays. The backend
 GLOO needs torch, which listens, without a password, at the address by which nodes reach each other.

@@ -25,7 +25,7 @@ _LATE_S = 0.2
 the time at which they read it.
 """
 _OF_CALLS = "RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING"
-"""Ray's environment variable for an actor of which each log line is to be assigned to a call."""
+"""Ray's environment variable that asks for each log line of an actor to be assigned to a call."""
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 Row = Mapping[str, Any]
@@ -213,7 +213,7 @@ def _task(id: str, attempt: int, address: str | None, timeout: float) -> Row:
 
 
 def _tells_calls(actor: str, address: str | None, timeout: float) -> bool:
-    """Whether the lines of an actor's log can be assigned to its calls, which is right only if the
+    """Whether the lines of an actor's log can be assigned to its calls. This is right only if the
     calls run one by one.
     """
     for row in one_row("actors", actor, address, timeout):
