@@ -28,7 +28,8 @@ from phalanx.runtime.containers.tools import KEEPING, MountError, line_for
 from phalanx.runtime.environments.images import image_in
 
 MARGIN_S = 2.0
-"""Seconds before the end of the grace period at which the tool kills the container and removes it.
+"""Seconds before the end of the grace period at which the tool kills the container and removes
+it.
 """
 _KNOWN = ("TERM", "TZ", "LANG", "LANGUAGE")
 _PASSED_ON = ("PHALANX_", "LC_")

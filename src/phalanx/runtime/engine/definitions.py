@@ -10,7 +10,8 @@ from typing import Any
 from phalanx.model.signatures import Arity, MethodShape, arity_of, methods_of
 
 INVOCATION_DECORATOR = "__ray_invocation_decorator__"
-"""The attribute in which a function or method holds a decorator of its `remote`. The name is Ray's.
+"""The attribute in which a function or method holds a decorator of its `remote`. The name is
+Ray's.
 """
 
 

@@ -30,7 +30,8 @@ KEPT_PART = 10
 number.
 """
 OLD_LOG_BYTES = 1 << 20
-"""The number of bytes of output that are kept for each attempt, except for the last two attempts.
+"""The number of bytes of output that are kept for each attempt, except for the last two
+attempts.
 """
 _STAT_BLOCK = 512
 _HOLE_ALIGN = 4096
