@@ -27,7 +27,7 @@ def give(value: int = 1) -> int:
 
 @phalanx.remote
 class Giver:
-    """An actor with the same call."""
+    """An actor with the function `give` as a method."""
 
     def give(self, value: int = 1) -> int:
         """Return the value."""

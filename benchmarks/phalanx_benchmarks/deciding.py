@@ -97,7 +97,7 @@ def decision_table(name: str, rows: Sequence[Figures]) -> Table:
 
 
 def decision_markdown(name: str, rows: Sequence[Figures]) -> str:
-    """Return the same table for a document, below a line with its name."""
+    """Return the table of `decision_table` for a document, below a line with its name."""
     columns = _columns(rows)
     heads = [column.replace("_", " ") for column in columns]
     rules = ["---" if is_text else "---:" for is_text in columns.values()]

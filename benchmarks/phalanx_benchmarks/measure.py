@@ -45,8 +45,8 @@ def rates(
 ) -> list[float]:
     """Return one sample for each repetition: the units per second of `work`, a call of which does
     `per_call` units. The warm-up lasts for `effort.warm_up_s` seconds and at least `warm_up_calls`
-    calls. The clock is then read only once for as many calls as fit into a tenth of the warm-up, so
-    that reading the clock does not slow down short calls.
+    calls. After that, the clock is read only once for all calls that fit into a tenth of the
+    warm-up, so that reading the clock does not slow down short calls.
     """
     began = clock()
     calls = 0

@@ -31,7 +31,9 @@ PEERS = {
 distribution.
 """
 OF_ACTORS = ("charm4py", "xoscar")
-"""The peers that can run only the rows of ACTORS. Other peers than Ray run only those of POOLS."""
+"""The peers that can run only the rows of ACTORS. All other peers except Ray run only the rows of
+POOLS.
+"""
 _LAUNCHERS = {"charm4py": ("-m", "charmrun.start", "+p2")}
 """The arguments of Python that start a program of a peer that has a launcher of its own."""
 

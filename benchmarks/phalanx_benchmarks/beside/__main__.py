@@ -125,8 +125,8 @@ def _orders(folder: Path, _: int) -> Rows:
 
 
 def _launchers(file: Path, packages: Mapping[str, tuple[str, ...]]) -> Callable[[Path, int], Rows]:
-    """Return the comparison of a file with lines that start launchers. `packages`: those of each
-    environment, by the name for which lines have its directory.
+    """Return the comparison for a file of lines that start launchers. `packages`: the packages of
+    each environment, by the name that stands for the environment's directory in the lines.
     """
 
     def compared(folder: Path, _: int) -> Rows:

@@ -39,7 +39,7 @@ def compare(
 ) -> Iterator[Row]:
     """Yield a row for each case. Both sides run a case's line at the same time.
 
-    `directories`: what {NAME} stands for in lines, by name.
+    `directories`: the directory that {NAME} stands for in lines, by name.
     """
     known = {"here": Path(__file__).parent, **(directories or {})}
     with ThreadPoolExecutor(2) as pool:

@@ -54,7 +54,7 @@ def lines_of(text: str, *, is_sorted: bool = False) -> Lines:
 
 def weights(count: int, size: float = WEIGHT) -> dict[str, object]:
     """Return the arguments of the plugin `multifactor` for an account of `count` users. Slurm ranks
-    root's own user above them, so FairShare is a place among one more.
+    root's own user above them, so FairShare is a rank among `count` + 1 users.
     """
     return {
         "ageWeight": WEIGHT,
@@ -208,8 +208,9 @@ def ages_row(
     ours: Lines,
     expected: Mapping[str, tuple[float, float, float]],
 ) -> Row:
-    """Compare AGE with the seconds for which jobs have waited: on Slurm, and on Phalanx the least
-    and the most. PRIORITY must be the sum of the factors, without nice.
+    """Compare AGE with the seconds for which jobs have waited. `expected`: for each user, the
+    seconds on Slurm, and the least and the most seconds on Phalanx. PRIORITY must be the sum of the
+    factors, without nice.
     """
     faults: tuple[list[str], list[str]] = [], []
     nices = {job.user: job.nice for job in history.waiting}

@@ -29,15 +29,17 @@ LOOK_S = 66.0
 _EARLY_LEFT, _LATE_LEFT = 0.40, 0.93
 """The parts of early and late use that are left when the late jobs have ended, as expected."""
 _LEVELS_APART = 1.6
-"""Less than `_LATE_LEFT / _EARLY_LEFT`, so that decay can turn an order around."""
+"""The least factor between the levels of two users. It is less than `_LATE_LEFT / _EARLY_LEFT`, so
+that decay can turn an order around.
+"""
 _PRIORITIES_APART = 900.0
 """Points between the priorities of two waiting jobs; five seconds of age are 833."""
 _TRIES = 100
 
 
 class WaitingJob(NamedTuple):
-    """A job that waits. It takes `cpus` CPUs on each of its nodes. `at_s` seconds after the first
-    job it is submitted, or released if it was held until then.
+    """A job that waits. It takes `cpus` CPUs on each of its nodes. It is submitted `at_s` seconds
+    after the first job. If it was held until then, it is released at that time instead.
     """
 
     name: str
@@ -76,8 +78,8 @@ class FadingHistory(NamedTuple):
 
 
 def drawn_fading(draw: random.Random, mark: str) -> FadingHistory:
-    """Draw an account of four to six users. The order of its users would be another one without
-    the half-life, and neither their order nor the order of waiting jobs depends on some seconds.
+    """Draw an account of four to six users. The order of its users would be another one without the
+    half-life, and a few seconds change neither their order nor the order of waiting jobs.
     """
     count = draw.randint(4, 6)
     while True:
@@ -173,7 +175,8 @@ def _is_apart(history: FadingHistory, waiting: Sequence[WaitingJob]) -> bool:
 
 
 def use_there(jobs: Sequence[ShortJob], spans: Spans, ticks: Sequence[float]) -> dict[Key, float]:
-    """Return the use by Slurm's rule, as of the last of the moments at which it computed uses.
+    """Return the use by Slurm's rule at the last of `ticks`, the moments at which Slurm computed
+    uses.
 
     Source: priority_multifactor.c of 22.05.8. A second leaves 1 - 0.693 / half-life of all use. The
     use of d seconds is added at the end of a job or of a period, as if all of it were d seconds

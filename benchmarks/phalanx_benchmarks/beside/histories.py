@@ -16,7 +16,9 @@ how long a short job takes to start.
 START_S = 0.7
 """Seconds that a short job takes in addition to its sleep; only `APART` depends on them."""
 COUNTED_S = 1.0
-"""Slurm counts no second of some jobs that are shorter."""
+"""The shortest sleep, in seconds, of a job whose use Slurm always counts. Slurm counts nothing for
+some shorter jobs.
+"""
 
 Key = tuple[str, str]
 """An account and a user."""
@@ -98,7 +100,7 @@ def _is_apart(accounts: Accounts, jobs: Sequence[ShortJob]) -> bool:
 
 
 def _of(account: str, used: Mapping[Key, float]) -> float:
-    """Return the use of an account. An idle one counts as one that used next to nothing."""
+    """Return the use of an account. An idle account counts as having used next to nothing."""
     return sum(use for (where, _), use in used.items() if where == account) or 1e-9
 
 

@@ -2,9 +2,9 @@
 waiting jobs, and those of a cluster of Phalanx on which the same users ran the same jobs.
 
 An account of Slurm is a queue of Phalanx. Jobs run on both sides, and no two runs last equally
-long, so a user's part of the use may differ by what the times of both sides' `sacct` explain. All
-else must be equal. Phalanx's numbers are read from its `sshare` and `sprio`, and from `phalanx
-shares` and `phalanx priority`.
+long, so a user's part of the use may differ, as far as the times of both sides' `sacct` explain
+this. Everything else must be equal. Phalanx's numbers are read from its `sshare` and `sprio`, and
+from `phalanx shares` and `phalanx priority`.
 """
 
 from __future__ import annotations

@@ -104,7 +104,9 @@ class Counted(NamedTuple):
 
     theirs: Mapping[Key, float]
     least: Mapping[Key, float]
-    """The least and the most use on Phalanx, whose `sacct` shows whole seconds of exact times."""
+    """The least and the most use on Phalanx. They differ because Phalanx's `sacct` shows only whole
+    seconds.
+    """
     most: Mapping[Key, float]
 
 
@@ -112,9 +114,9 @@ def use_row(name: str, theirs: Users, ours: Users, counted: Counted, their_total
     """Compare both sides' use with the times of their own jobs, and the parts with each other.
     `their_total`: the use that Slurm's NormUsage is a part of.
 
-    Slurm counts the seconds of its `sacct`. Phalanx counts fractions of a second, of which its
-    `sacct` shows whole ones. The name of the row states by how much the parts may differ therefore,
-    and by how much they do.
+    Slurm counts the seconds of its `sacct`. Phalanx counts fractions of a second, but its `sacct`
+    shows whole seconds. So the parts may differ. The name of the row states the largest allowed
+    difference, and the actual one.
     """
     faults: dict[str, list[str]] = {"theirs": [], "ours": []}
     exact, least, most = counted
@@ -164,7 +166,9 @@ def _part(
 
 
 def _near(one: float, other: float) -> bool:
-    """Whether two uses are equal but for what a half-life of seven days took in a minute or two."""
+    """Whether two uses are equal, except for the decay of a minute or two at a half-life of seven
+    days.
+    """
     return abs(one - other) <= max(2.0, 5e-4 * other)
 
 

@@ -88,7 +88,7 @@ def moment(text: str) -> float:
 
 
 def submit(ours: PhalanxCluster, manifests: Sequence[str]) -> None:
-    """Submit jobs as their users. Only a manifest names another user."""
+    """Submit jobs as their users. Only a manifest can name another user."""
     text = "---\n".join(manifests)
     ours.done(f"phalanx submit - <<'END'\n{text}END\n")
 
@@ -112,7 +112,7 @@ def manifest(job: ShortJob, nodes: int = 1, *, is_held: bool = False) -> str:
 
 @contextmanager
 def drained(real: SlurmCluster, ours: PhalanxCluster) -> Iterator[None]:
-    """Start no job on either side meanwhile. At the end, all jobs are cancelled."""
+    """Let no job start on either side until the block ends. Then all jobs are cancelled."""
     for node in real.nodes:
         ours.done(f"phalanx drain {node}")
     real.done(f"scontrol update nodename={','.join(real.nodes)} state=drain reason=drawn")

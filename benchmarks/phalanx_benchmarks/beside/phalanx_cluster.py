@@ -1,5 +1,5 @@
-"""A cluster of Phalanx with Slurm's commands. It has as many nodes as the other system's, of the
-same size.
+"""A cluster of Phalanx with Slurm's commands. Its nodes are equal to those of the other system in
+number and size.
 """
 
 from __future__ import annotations

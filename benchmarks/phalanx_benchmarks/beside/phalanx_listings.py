@@ -55,7 +55,9 @@ def shares_in_percent(users: Users) -> str:
 
 
 def shares_in_table(table: dict[Key, dict[str, str]]) -> str:
-    """Return the same of the table of `phalanx shares`."""
+    """Return the shares and parts in the table of `phalanx shares`, in the form of
+    `shares_in_percent`.
+    """
     rows = sorted(table.items())
     return "\n".join(f"{a}/{user} {row['SHARES']} {row['PART']}" for (a, user), row in rows)
 

@@ -114,7 +114,7 @@ def shown(text: str) -> list[Shown]:
 
 
 def tree_in(text: str) -> str:
-    """Return the columns that `shown` reads, of what `sshare -l -a -P -n` prints."""
+    """Return those columns of the output of `sshare -l -a -P -n` that `shown` reads."""
     lines = [line.split("|") for line in text.splitlines()]
     return "\n".join("|".join([c[0], c[1], c[2], c[4], c[7], c[8]]) for c in lines)
 

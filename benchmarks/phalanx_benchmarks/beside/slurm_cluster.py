@@ -138,7 +138,7 @@ class SlurmCluster:
 
     def computed_at(self) -> float:
         """Return when the controller last computed uses and priorities, in whole seconds since the
-        epoch. Its state has this time.
+        epoch. A file of its state has this time.
         """
         state = (self._at / "state" / "priority_last_decay_ran").read_bytes()
         return float(int.from_bytes(state[:8], "big"))

@@ -3,7 +3,7 @@ what real Slurm's `sprio` and Phalanx's print.
 
 In Slurm all jobs of a user have the same FairShare, so they follow each other. Here a user's second
 job counts as if the first had run for the penalty, so users take turns. With a penalty of next to
-nothing, both orders are equal, but for users without any use.
+nothing, both orders are equal, except for users without any use.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_PENALTY_S, USUAL_PENALTY_S = 0.001, 300.0
 TAKE_TURNS = "a user's second job counts as if the first one had run, so users take turns"
 OTHER_USE = "each side has the order of its rule for its own use, as jobs ran for other times"
 _LASTS_S = 90.0
-"""Longer than a comparison takes; the jobs are cancelled."""
+"""Seconds for which each job would run: longer than a comparison takes. The jobs are cancelled."""
 
 
 class Waiting(NamedTuple):
@@ -95,8 +95,8 @@ def turn_row(
     by_rule: tuple[Sequence[Waiting], Sequence[Waiting]],
     why: str,
 ) -> Row:
-    """Compare the orders of both sides. The numbers of each side must be those of its own rule, for
-    its own use; then `why` is the reason for another order.
+    """Compare the orders of both sides. The numbers of each side must be those that its own rule
+    gives for its own use. If they are, `why` is the reason why the orders may differ.
     """
     theirs, ours = (order_text(one) for one in seen)
     faults = [

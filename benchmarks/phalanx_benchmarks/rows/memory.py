@@ -21,7 +21,9 @@ AT_ONCE = 100_000
 AFTER = 100_000
 QUEUED = 1_000_000
 ACTORS = 16
-"""Many more than the idle workers, which become actors without a new process."""
+"""The number of actors: many more than the idle workers, which become actors without a new
+process.
+"""
 NODES = 3
 JOBS = 10_000
 IN_A_ROW = 1_000_000

@@ -251,7 +251,7 @@ class SimNode:
     # ---- HeadEffects -------------------------------------------------------------------------
 
     def dial_head(self, address: str) -> End | None:
-        """Connect to the head; None while it cannot be reached."""
+        """Connect to the head. Returns None while the head cannot be reached."""
         return self.dial(CONTROL) if self.host.can_dial else None
 
     def joined(self, cluster: str, address: str, standbys: tuple[str, ...]) -> None:
@@ -268,8 +268,9 @@ class SimNode:
 
 
 def _numbered(prefix: bytes) -> Callable[[int], bytes]:
-    """Return counted numbers in place of random bytes, with a separate count for each length. Long
-    ones begin with the prefix of the node's process, whose next process must not repeat them.
+    """Return a function that returns counted numbers in place of random bytes, with a separate
+    count for each length. Long numbers begin with the prefix of the node's process, so that the
+    node's next process does not repeat them.
     """
     counts: dict[int, int] = {}
 

@@ -67,7 +67,7 @@ def leftovers(cluster: Cluster) -> list[str]:
 
 
 def check_references(cluster: Cluster) -> None:
-    """Raise Broken if an object is kept to which no program refers."""
+    """Raise Broken if an object to which no program refers is still kept."""
     left = references_left(cluster)
     if left:
         raise Broken(

@@ -36,7 +36,7 @@ class Work(msgspec.Struct, array_like=True, kw_only=True):
     ends: str = RETURNS
     bad_attempts: int = -1
     """The number of first attempts that end as `ends` says; later attempts return. With -1, all
-    attempts end so.
+    attempts end as `ends` says.
     """
     items: int = 0
     """The number of values that a generator yields."""

@@ -24,8 +24,8 @@ PROGRESS_S = 240.0
 that still begin tasks.
 """
 NEXT_TASK_S = 30.0
-"""Seconds within which an array that needs longer must begin a task that has not run yet. The tasks
-of some arrays run one after another, and a slow network makes each of them slow.
+"""Seconds within which an array that needs longer than PROGRESS_S must begin a task that has not
+run yet. The tasks of some arrays run one after another, and a slow network makes each of them slow.
 """
 SETTLE_S = 90.0
 """Seconds after the drivers' end within which everything that they held must be released."""

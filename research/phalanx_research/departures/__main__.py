@@ -3,7 +3,7 @@
     python -m phalanx_research.departures examples/traces --seeds 42-51 --kept FOLDER
 
 With `--kept`, the figures of each seed and policy are kept in a folder, and a later call with the
-same options only makes the runs that it lacks.
+same options only makes the runs whose figures are missing there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HEAD = (
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of one run, or of the bound, which has only the first."""
+    """The figures of one run, or of the bound, which has only the first figure."""
 
     alloc_pct: float
     over_time: tuple[float, ...] = ()
@@ -64,7 +64,9 @@ def measured(replay: Replay, policy: str) -> Measured:
 
 
 class Kept:
-    """The figures that earlier calls with the same options have kept. `folder`: None keeps none."""
+    """The figures that earlier calls with the same options have kept. `folder`: the place of the
+    figures; None if no figures are kept.
+    """
 
     def __init__(self, folder: Path | None, options: str) -> None:
         self._folder = folder

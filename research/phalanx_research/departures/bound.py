@@ -2,12 +2,17 @@
 
 The bound is the optimum of a linear program. It lets units run in parts, stop and go on at no cost,
 and use parts of different nodes, so no real schedule uses more GPU time until the last arrival. It
-keeps these limits of the real cluster: a unit runs between its arrival and the last arrival, for
-its run time at most, and its members do not run twice at once; all running units together hold at
-most the cores, the memory and the GPUs of all nodes, of the nodes with the GPU models that they may
-use, and of the nodes that have as many GPUs as one of them needs; and at most one pod of more than
-half a GPU runs on a GPU. Time is divided into equal steps. A unit counts in a step for the part of
-the step after its arrival.
+keeps these limits of the real cluster:
+
+- A unit runs between its arrival and the last arrival, for its run time at most. Its members do
+  not run twice at once.
+- All running units together hold at most the cores, the memory and the GPUs of all nodes.
+- Units that may use only some GPU models hold at most the GPUs of these models.
+- Members that need several GPUs of one node run only where the nodes have room for each of them.
+- At most one pod of more than half a GPU runs on a GPU.
+
+Time is divided into equal steps. A unit counts in a step for the part of the step after its
+arrival.
 
 The program ignores that a unit, once started, holds one place until its end, and how units share
 nodes and GPUs beyond these limits. So the best real schedule is below the bound, and a policy's

@@ -109,7 +109,9 @@ class Cluster:
         return [bool(one) for one in good]
 
     def begin(self, number: int, unit: Unit, now: float) -> bool:
-        """Give all members places. Returns False, and changes nothing, if one finds none."""
+        """Give all members places. Returns False, and changes nothing, if a member finds no
+        place.
+        """
         places = self._places_for(number, unit, now)
         if (
             places is None
@@ -175,8 +177,8 @@ class Cluster:
     # -- moves -----------------------------------------------------------------------------------
 
     def _moved(self, number: int, unit: Unit, now: float) -> list[Place] | None:
-        """Give all members places by moving running pods. Returns None, and moves none, if that
-        does not suffice.
+        """Give all members places by moving running pods. Returns None, and moves no pod, if moves
+        do not suffice.
         """
         undo: list[tuple[int, Place, Place]] = []
         places: list[Place] = []
@@ -261,7 +263,7 @@ class Cluster:
 
 
 class Pool:
-    """A cluster whose nodes are one: units fit if the sums of all nodes suffice."""
+    """A cluster that is one large node: units fit if the sums of all nodes suffice."""
 
     moves = 0
     moves_pods = False
@@ -300,7 +302,7 @@ class Pool:
         return {0}
 
     def may_begin(self, shapes: Sequence[Shape], rows: set[int]) -> list[bool]:
-        """Return for each shape that a pod may fit."""
+        """Return True for each shape, because a pod of any shape may fit."""
         return [True] * len(shapes)
 
 

@@ -41,7 +41,7 @@ class _Growth(FirstFit):
 
 
 class _Later:
-    """The nodes at one time ahead, where running pods that end before it are gone."""
+    """The nodes at one time ahead, without the running pods that end before that time."""
 
     def __init__(self, nodes: GpuNodes, mix: Mix, ahead_s: float) -> None:
         self.nodes = nodes
@@ -52,7 +52,7 @@ class _Later:
         self._ends: list[tuple[float, int, Place]] = []
 
     def until(self, now: float) -> None:
-        """Let the pods leave that end before the time ahead."""
+        """Remove the pods that end before the time ahead of `now`."""
         while self._ends and self._ends[0][0] <= now:
             _, number, place = heapq.heappop(self._ends)
             self.give_back(number, place)
@@ -115,5 +115,5 @@ def _on_devices(at: _Later, row: int, devices: Rows, shape: Shape) -> Floats:
 
 
 def _steps(scores: Floats) -> Floats:
-    """Return scores in whole steps. A tolerance prevents that rounding errors decide."""
+    """Return scores in whole steps. A tolerance keeps rounding errors from deciding."""
     return np.floor(scores / STEP_MILLI + 1e-9)

@@ -14,7 +14,7 @@ LOWEST = 60.0
 
 def picture(lines: Mapping[str, Sequence[float]], bound_pct: float) -> str:
     """Return the SVG. `lines`: for each policy, the percentage of the GPUs in use in each of equal
-    intervals. `bound_pct`: the bound, drawn as a level.
+    intervals. `bound_pct`: the bound, drawn as a horizontal line.
     """
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '

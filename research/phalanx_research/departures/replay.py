@@ -62,7 +62,7 @@ class _Run:
         return min(arrival, end)
 
     def happen(self, now: float) -> None:
-        """End and begin what ends and begins now."""
+        """End the units whose time has come, and begin units that arrive or find room now."""
         freed: set[int] = set()
         while self._ends and self._ends[0][0] <= now:
             end_s, number = heapq.heappop(self._ends)

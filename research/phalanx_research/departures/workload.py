@@ -127,8 +127,8 @@ def draw_replay(
 
 
 def _busy_since(jobs: Sequence[TraceJob]) -> float:
-    """Return the time since which 98 in 100 of the pods arrived. Before it the trace has hardly any
-    pods.
+    """Return the time since which 98 in 100 of the pods arrived. Before that time, the trace has
+    hardly any pods.
     """
     return jobs[len(jobs) // 50].submitted_s or 0.0
 

@@ -92,8 +92,8 @@ def people(size: Size, draw: random.Random) -> list[Person]:
 
 
 def moment(draw: random.Random, hours: float, first: float = 0.0, last: float = 24.0) -> float:
-    """Draw a time, in seconds, between these hours of the day at which a user submits. A day
-    shorter than 24 hours has the same profile, compressed.
+    """Draw the time at which a user submits, in seconds. It is between these hours of the day. A
+    day shorter than 24 hours has the same profile, compressed.
     """
     while True:
         hour = draw.uniform(first, last)
