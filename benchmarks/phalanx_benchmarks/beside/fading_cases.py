@@ -232,7 +232,7 @@ def _submit(real: SlurmCluster, ours: PhalanxCluster, history: FadingHistory) ->
                 ).strip()
                 short = ShortJob(job.name, history.account, job.user, job.cpus, 0, 0.1)
                 submit(ours, [manifest(short, job.nodes, is_held=is_first)])
-                if job.nice:  # no manifest has it
+                if job.nice:  # manifests have no nice value
                     ours.done(f"scontrol update jobid={job.name} nice={job.nice}")
             else:
                 real.done(f"scontrol release {numbers[job.user]}")

@@ -149,7 +149,7 @@ def use_row(name: str, theirs: Users, ours: Users, counted: Counted, their_total
         for side, line in (("theirs", one), ("ours", mine)):
             if not _is_level(line):
                 faults[side].append(f"{who} LevelFS {line.level:.6f}")
-    kind = DIFFERS if any(faults.values()) else MENDED  # NormUsage was once a part of the queue's
+    kind = DIFFERS if any(faults.values()) else MENDED  # NormUsage was once relative to the queue
     stated = f"{name}: parts differ by up to {seen:.3f}, explained {allowed:.3f}"
     return Row(stated, kind, "\n".join(faults["theirs"]), "\n".join(faults["ours"]))
 

@@ -36,7 +36,7 @@ class PhalanxCluster:
             path.mkdir(mode=0o700)
         numbers = home / ".phalanx"
         numbers.mkdir(mode=0o700)
-        (numbers / "slurm-job-number").write_text("4000\n")  # no such number in texts
+        (numbers / "slurm-job-number").write_text("4000\n")  # texts of cases have no such number
         commands = self._at / "bin"
         here = os.path.dirname(sys.executable)
         self.env = {

@@ -184,7 +184,8 @@ class SlurmCluster:
             f"CREATE USER slurm@'127.0.0.1' IDENTIFIED BY '{password}';\n"
             "GRANT ALL ON *.* TO slurm@'127.0.0.1';\n"
         )
-        # a database that starts removes all temporary tables in this directory, also others'
+        # a database that starts removes all temporary tables in this directory, also those of other
+        # databases
         temporary = self._at / "temporary"
         temporary.mkdir()
         env = {**self.env, "TMPDIR": str(temporary)}
@@ -274,7 +275,7 @@ class SlurmCluster:
         (self._at / "slurm.conf").write_text("\n".join(self._lines) + "\n")
         (self._at / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         if self._gpus:
-            # Slurm counts only devices that have a file; any character device is taken for a GPU
+            # Slurm counts only devices that have a file, and accepts any character device
             devices = f"Name=gpu File=/dev/tty[0-{self._gpus - 1}]\n"
             (self._at / "gres.conf").write_text(devices)
 

@@ -202,7 +202,8 @@ class Cluster:
             self._mark,
             self._lives,
         )
-        # A head that dies before it has written a node's death has given no order that rests on it.
+        # A head that dies before it has written a node's death has given no order that depends on
+        # that death.
         for node in self.running_nodes():
             if self.head.control.nodes.is_alive(node.node_id):
                 self._history.dead_nodes.discard(node.node_id)

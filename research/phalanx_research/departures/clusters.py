@@ -73,7 +73,7 @@ class Cluster:
 
     def _made(self, replay: Replay, policy: str, ways: Sequence[str]) -> NodePolicy:
         if "foreseen" in ways:
-            return FirstFit(self._nodes)  # it only finds the nodes with room
+            return FirstFit(self._nodes)  # used only to find nodes with room
         if "steady" in ways:
             return ScarcityDescent(self._nodes, power=1.0, demand_power=1.0)
         if "demand" in ways:

@@ -117,7 +117,7 @@ class ClientReferences:
     def pin_forever(self, ref: ObjectRef[Any]) -> None:
         """Keep the object for ever, because its reference is pickled by hand."""
         name = (ref._owner, ref._number)
-        if name in self._known:  # others are names alone
+        if name in self._known:  # any other reference is only a name
             self._conversation.tell(m.Pin(name))
 
     def on_ready(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:

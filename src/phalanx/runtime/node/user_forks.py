@@ -288,7 +288,7 @@ class UserForks:
             return
         del self._servers[server.grant.uid]
         self._loop.unregister(server.door.fileno())
-        if self._kept:  # otherwise the end of the connections is order enough
+        if self._kept:  # otherwise the end of the connections ends the work
             server.connection.send(EndKept())
             with contextlib.suppress(OSError):  # it has ended already
                 server.door.send(account_doors.END)

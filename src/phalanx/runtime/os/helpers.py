@@ -100,7 +100,7 @@ def how_ended(pid: int) -> str:
         return f"ended with exit code {ended.si_status}, which is a fault of Phalanx"
     if ended.si_status == signal.SIGKILL:
         return WAS_KILLED
-    from phalanx.runtime.os.commands import signal_name  # only such an end needs it
+    from phalanx.runtime.os.commands import signal_name  # seldom needed
 
     return f"was ended by {signal_name(ended.si_status)}"
 

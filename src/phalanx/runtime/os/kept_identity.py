@@ -69,7 +69,7 @@ def is_waited_for(kept: str) -> bool:
         return True
     if any(is_held(os.path.join(kept, name)) for name in os.listdir(kept)):
         return True
-    # imported here because hardly any command comes so far
+    # imported here because few commands reach this line
     from phalanx.runtime.os.account_doors import has_account_with_work
 
     return has_account_with_work(kept)

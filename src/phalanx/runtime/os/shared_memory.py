@@ -185,7 +185,7 @@ class SharedStore:
         view.release()
         self._lent[extent.name] = extent
         if len(self._lent) > WRITTEN_MAPPINGS:
-            # This is the oldest one. It just cannot be used again.
+            # This unmaps the oldest file, which then cannot be used again.
             self._unmap(next(iter(self._lent)))
         if extent.is_shared:
             self._sealed(extent.name, extent.capacity)

@@ -286,7 +286,7 @@ class Cells:
         cell: Cell | None = self.nodes[node]
         level = self.level_of(owner)
         if level >= self.node_level and -units < self.nodes[node].held.get(owner, 0) > 0:
-            while cell is not None:  # the same cells stay bound
+            while cell is not None:  # no cell becomes bound or free
                 cell.held[owner] += units
                 cell = cell.parent
             self.held_by[owner][node] += units
@@ -297,7 +297,7 @@ class Cells:
         toggled: Cell | None = None
         while cell is not None:
             was_held, was_owned = bool(cell.held), cell.owned
-            passes = cell.number < 0 and was_held and not was_owned  # it gives what its parts give
+            passes = cell.number < 0 and was_held and not was_owned  # its parts decide
             old = {} if passes else dict(self._given(cell))
             self._hold(cell, owner, level, units)
             if passes and (cell.owned or not cell.held):
@@ -318,7 +318,7 @@ class Cells:
         _shift(self._free, come, 1)
         self._name(self.nodes[node])
         if toggled is not None and toggled.number < 0:
-            self._mark(toggled, ())  # what is around it is held already
+            self._mark(toggled, ())  # a group around it is held, so not free
 
     def _hold(self, cell: Cell, owner: str, level: int, units: int) -> None:
         """Change what an owner holds in one cell."""

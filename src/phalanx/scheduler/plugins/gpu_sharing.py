@@ -252,7 +252,7 @@ class GpuSharing:
             moved = self._cluster.node_of[change.tasks[0]] not in (change.nodes[0], -1)
             if not moved:
                 return  # the columns show the change when states are first needed
-            self._nodes()  # the columns do not show a task at a place that it moves to
+            self._nodes()  # the columns show a moving task only at its old place
         at, states, held = self._nodes(), self._states, self._held
         after = states.after(ask)
         places = self._place_of.take(change.tasks).tolist()
