@@ -123,7 +123,9 @@ def _hyperqueue(clock: Clock, count: int, cpus: int) -> float:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Discard what this process and its children print meanwhile, such as a progress bar."""
+    """Until the block ends, discard what this process and its children print, such as a progress
+    bar.
+    """
     sys.stdout.flush()
     kept = [os.dup(fd) for fd in (1, 2)]
     nothing = os.open(os.devnull, os.O_WRONLY)

@@ -472,7 +472,9 @@ def _waits_for_one_at_rest(
 
 
 def _word_of(spec: JobSpec) -> str:
-    """Return the key of the job's `singleton` dependency; empty if it has none."""
+    """Return the key of the job's `singleton` dependency; empty if the job has no such
+    dependency.
+    """
     needs = spec.after.needs if spec.after is not None else ()
     return next((need.job for need in needs if need.kind == SINGLETON), "")
 

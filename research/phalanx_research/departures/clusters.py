@@ -152,8 +152,8 @@ class Cluster:
             self._foreseen.give_back(number, place)
 
     def _fullest(self, shape: Shape, but: int) -> Place | None:
-        """Return a place on the fullest node with room, except the node `but`; None if there is
-        none.
+        """Return a place on the fullest node with room, except the node `but`; None if no other
+        node has room.
         """
         good = self._nodes.fits(self._rows, shape)
         good[but] = False
@@ -164,7 +164,7 @@ class Cluster:
         return row, self._packer.pick_devices(row, shape)
 
     def _one(self, unit: Unit, now: float) -> Place | None:
-        """Return the place of one pod of a unit; None if there is none."""
+        """Return the place of one pod of a unit; None if no node has room."""
         shape = unit.shape
         scores = self._placer.scores(shape)
         if not len(scores) or scores.max() == NEVER:

@@ -85,7 +85,7 @@ def jobs_of(rows: Iterable[Row]) -> list[TraceJob]:
 
 
 def _movable(row: Row) -> str:
-    """Return the terms on which a job may be moved; "" if it may not."""
+    """Return the terms on which a job may be moved; "" if the job may not be moved."""
     said = row.text("movable", "")
     wrong = terms_fault([(MOVABLE, said)]) if said else None
     if wrong is not None:

@@ -48,7 +48,7 @@ class FilePool:
 
     def take(self, size: int) -> str:
         """Remove and return the smallest file that has this number of bytes, and of which at most
-        half would be wasted; "" if there is none.
+        half would be wasted; "" if there is no such file.
         """
         fits = [
             (held, name)

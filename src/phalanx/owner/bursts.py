@@ -194,7 +194,7 @@ class Unfinished(Generic[W, B]):
         del self.records[number]
 
     def pop(self, number: int, default: None = None) -> W | None:
-        """Remove a record, and return it; None if there is none."""
+        """Remove a record, and return it; None if there is no record."""
         return self.records.pop(number, default)
 
     def add(self, burst: B) -> None:
@@ -240,7 +240,7 @@ class Unfinished(Generic[W, B]):
         return [*found, *islice(calls, count)]
 
     def burst_of(self, number: int) -> B | None:
-        """Return the burst that contains this call; None if there is none."""
+        """Return the burst that contains this call; None if the call is in no burst."""
         at = bisect_right(self.bursts, number, key=_first) - 1
         if at < 0 or number - self.bursts[at].first >= len(self.bursts[at].refs):
             return None

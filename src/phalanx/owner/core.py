@@ -113,7 +113,7 @@ class OwnerCore:
         program_numbers: Callable[[], list[Numbers]] | None = None,
     ) -> None:
         """`kind`: driver or worker. `program_numbers` returns the program's own metrics since the
-        last call; None if it has none.
+        last call; None if the program has none.
         """
         self._me = me
         self._kind = kind

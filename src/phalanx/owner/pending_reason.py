@@ -44,7 +44,7 @@ def why_call(call: PendingCall) -> str:
 
 def _tried(actor: ActorClient) -> str:
     """Return a clause that names the call under which the actor ends again and again; "" if there
-    is none.
+    is no such call.
     """
     if actor.ends < 2:
         return ""

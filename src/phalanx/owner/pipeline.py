@@ -71,7 +71,7 @@ class Pipeline(Generic[W, B]):
         return found
 
     def pop(self, number: int, default: None = None) -> W | None:
-        """Remove a task or call, and return its record. Returns None if it is not here."""
+        """Remove a task or call, and return its record. Returns None if the work is not here."""
         found = self._entries.pop(number, None)
         if found is None:
             burst = self._burst_of(number)
@@ -111,7 +111,7 @@ class Pipeline(Generic[W, B]):
 
     @property
     def first(self) -> int | None:
-        """The number of the oldest task or call; None if there is none."""
+        """The number of the oldest task or call; None if nothing is here."""
         return next(iter(self), None)
 
     def take_all(self) -> list[W]:

@@ -25,7 +25,7 @@ class Recipe(Protocol):
     """The value of the option; -1 for any number of times."""
 
     def refusal(self) -> str:
-        """Return in a clause why the work cannot run again now; "" if it can."""
+        """Return in a clause why the work cannot run again now; "" if the work can run again."""
         ...
 
     def renew(self, number: int, args: Payload) -> PendingWork:

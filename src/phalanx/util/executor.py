@@ -38,10 +38,9 @@ OWN_PROCESSES = "PHALANX_EXECUTOR"
 class Executor(concurrent.futures.Executor):
     """An executor that runs its calls as tasks of the cluster.
 
-    `max_workers` is the largest number of tasks in the cluster at the same time. With None there is
-    no such number, and only the tasks' requests for resources limit them. `options` are options of
-    the tasks, such as `num_cpus=2` or `max_retries=0`. References among the arguments arrive as
-    their values.
+    `max_workers` is the largest number of tasks in the cluster at the same time. With None, only
+    the tasks' requests for resources limit this number. `options` are options of the tasks, such as
+    `num_cpus=2` or `max_retries=0`. References among the arguments arrive as their values.
 
     With an `initializer` or `max_tasks_per_child`, calls run in processes that only this executor
     uses: each process runs `initializer(*initargs)` once before its first call, and ends after

@@ -44,7 +44,7 @@ class CallRecipe:
         self._options = replace(call.options, retries=0, backpressure=-1)
 
     def refusal(self) -> str:
-        """Return why the call cannot run again; "" if it can."""
+        """Return why the call cannot run again; "" if the call can run again."""
         return "cannot run again: its actor is dead." if self._actor.state == DEAD else ""
 
     def renew(self, number: int, args: Payload) -> PendingCall:

@@ -66,7 +66,9 @@ def _arguments_lost(owner: bytes, number: int) -> Value:
 
 
 def failed_input(inputs: Sequence[ObjectRef[Any]] | None) -> Value | None:
-    """Return the first failure among the values of these references; None if there is none."""
+    """Return the first failure among the values of these references; None if no value is a
+    failure.
+    """
     for ref in inputs or ():
         value = ref._value
         if type(value) is Value and value.kind == FAILED:

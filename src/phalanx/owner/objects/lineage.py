@@ -411,7 +411,7 @@ class Remembered:
                     yield source.record
 
     def why_not(self) -> Unmakeable | None:
-        """Return why the work cannot run again; None if it can."""
+        """Return why the work cannot run again; None if the work can run again."""
         if self.refusal is not None:
             return self.refusal
         refusal = self.recipe.refusal()

@@ -326,8 +326,8 @@ class ObjectTable:
             self._owner_died(ref, unreached)
 
     def node_lost(self, prefix: bytes) -> None:
-        """Mark objects as lost whose files were on a dead node. They are made again when they are
-        needed.
+        """Mark the objects whose files were on a dead node as lost. They are made again when they
+        are needed.
 
         `prefix`: the first bytes of the ids of the node's processes.
         """

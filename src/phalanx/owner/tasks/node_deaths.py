@@ -51,8 +51,8 @@ class NodeDeaths:
         return self._why_over(task)
 
     def parent_killed(self, task: PendingTask, worker: bytes, reason: str) -> str:
-        """Note that a task has killed its worker's parent. Returns why the task is over; "" if it
-        is not.
+        """Note that a task has killed its worker's parent. Returns why the task is over; "" if the
+        task may run again.
         """
         self._known[worker] = (KILLED, reason)
         task.went_with = (*task.went_with, worker)

@@ -96,7 +96,8 @@ class ClassKey(msgspec.Struct, frozen=True):
     whole placement group, a worker must be requested for each task.
     """
     near: bytes = b""
-    """The other node that has most bytes of the arguments; "" if there is none.
+    """The other node that has most bytes of the arguments; "" if no other node has more than this
+    one.
 
     Workers on any other node are returned once nothing is queued, because the next task may be able
     to run near its arguments.

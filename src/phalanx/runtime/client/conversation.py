@@ -74,7 +74,7 @@ class Conversation:
         self.heard: dict[type, Callable[[Any], None]] = {}
         """The functions that handle messages, by type. They run one after another."""
         self.lost_because = ""
-        """Why the driver is lost; "" while it is not."""
+        """Why the driver is lost; "" until the driver is lost."""
         self.on_lost: Callable[[str], None] = lambda reason: None
         self._tokens = itertools.count(1)
         self._expected: dict[int, Expected] = {}

@@ -38,7 +38,7 @@ class HeldReferences:
             self._held[name] = ref, count + 1
 
     def drop(self, owner: bytes, number: int, count: int) -> None:
-        """Forget a reference, unless its name went to the client again meanwhile."""
+        """Forget a reference, unless its name is on its way to the client again."""
         with self._lock:
             ref, had = self._held.get((owner, number), (None, 0))
             if ref is not None and had > count:

@@ -25,7 +25,9 @@ class Tool(NamedTuple):
 
 
 def find_tool(variables: Mapping[str, str] = os.environ) -> Tool | None:
-    """Return the tool that runs containers here; None if there is none. Nothing is started."""
+    """Return the tool that runs containers here; None if there is no such tool. Nothing is
+    started.
+    """
     chosen = variables.get(CHOSEN, "")
     names = (chosen,) if chosen else TOOLS
     for name in names:
@@ -37,8 +39,8 @@ def find_tool(variables: Mapping[str, str] = os.environ) -> Tool | None:
 
 
 def _which(name: str, variables: Mapping[str, str]) -> str | None:
-    """Return the path of a program; None if it is not here. (The module shutil takes long to
-    import.)
+    """Return the path of a program; None if the program is not here. `shutil.which` is not used,
+    because its module takes long to import.
     """
     if os.sep in name:
         return name if _is_program(name) else None

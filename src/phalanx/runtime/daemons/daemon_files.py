@@ -81,8 +81,8 @@ def announce(session: Session, ready_fd: int, what: Announcement | Failure) -> N
 
 
 def announced(directory: str) -> Announcement | None:
-    """Return the daemon, living or dead, whose session is in this directory; None if there is
-    none.
+    """Return the daemon, living or dead, whose session is in this directory; None if the directory
+    has no session.
     """
     try:
         with open(os.path.join(directory, _NAME)) as file:

@@ -67,7 +67,9 @@ class Logins(msgspec.Struct, frozen=True, kw_only=True):
         return next((one for one in self.logins if one.name == name), None)
 
     def at(self, address: str) -> Login | None:
-        """Return a login at this address: the current login if it is one of them."""
+        """Return a login at this address, the current login first; None if no login has this
+        address.
+        """
         there = [one for one in self.logins if one.address == address]
         there.sort(key=lambda one: one.name != self.current)
         return there[0] if there else None
@@ -134,8 +136,8 @@ def save(logins: Logins) -> None:
 
 
 def known_port(host: str) -> str:
-    """Return the address, HOST:PORT, of a login at this host: that of the current login if it is
-    one of them; "" if there is none.
+    """Return the address, HOST:PORT, of a login at this host: that of the current login if several
+    have this host; "" if no login has this host.
     """
     logins = read()
     there = [one for one in logins.logins if one.address.rpartition(":")[0] == host]

@@ -54,7 +54,7 @@ def own_token() -> PersonalToken | None:
 
 
 def parse(text: str) -> PersonalToken | None:
-    """Return the token that a text represents; None if it represents none."""
+    """Return the token that a text represents; None if the text represents no token."""
     form = _FORM.fullmatch(text.strip())
     if form is None:
         return None

@@ -33,8 +33,8 @@ class JobSettings:
     ) -> None:
         self._requests = requests
         self.ask_head: Callable[[PutPackage], int] | None = None
-        """Sends a part of a package to the head; None in a runtime of one program on one machine,
-        whose workers use directories and modules where they are.
+        """Sends a part of a package to the head. None in a runtime of one program on one machine,
+        whose workers use directories and modules in place.
         """
         self.namespace = namespace
         self.queue = queue

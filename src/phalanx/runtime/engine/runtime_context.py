@@ -252,8 +252,8 @@ class RuntimeContext:
         return None if lease is None else lease.gang
 
     def get_placement_group_id(self) -> str | None:
-        """Return the id of the placement group in which the task or actor runs; None if there is
-        none.
+        """Return the id of the placement group in which the task or actor runs; None outside
+        placement groups.
         """
         lease = placing_lease()
         return None if lease is None or lease.group is None else lease.group.hex()

@@ -77,7 +77,9 @@ class Cache:
         return os.path.join(self._root, key)
 
     def has(self, key: str) -> bool:
-        """Whether an environment is ready. If it is, this call counts as a use of it."""
+        """Whether an environment is ready. If the environment is ready, this call counts as a use
+        of the environment.
+        """
         place = self.place(key)
         if not os.path.exists(os.path.join(place, READY)):
             return False

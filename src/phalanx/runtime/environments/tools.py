@@ -48,7 +48,7 @@ def steps(
 
 
 def find_tool(name: str) -> str | None:
-    """Return the path of a tool; None if it is not here. pip is a module of this Python."""
+    """Return the path of a tool; None if the tool is not here. pip is a module of this Python."""
     if name == "pip":
         return sys.executable
     beside = os.path.dirname(sys.executable)

@@ -52,7 +52,7 @@ class ObjectFiles:
                 self.discard(leftover.removesuffix(_PART))
 
     def open_again(self) -> None:
-        """Open each directory again that was removed and made again. Its descriptor keeps its
+        """If a directory was removed and made again, open the new one. The descriptor keeps its
         number.
         """
         places = ((self._shared, self._session.shared), (self._spill, self._session.spill))

@@ -92,7 +92,9 @@ class Transfers:
         self._lock = threading.Lock()
 
     def pull(self, command: Pull) -> None:
-        """Begin a transfer. If one for the object runs already, add the nodes to it."""
+        """Begin a transfer. If a transfer of the object runs already, add the nodes to that
+        transfer.
+        """
         refusal = self._refusal(command)
         with self._lock:
             running = self._transfers.get(command.name)

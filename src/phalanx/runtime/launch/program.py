@@ -133,7 +133,7 @@ def is_same(one: Point, other: Point) -> bool:
 
 
 def point_of(data: bytes) -> Point | None:
-    """Return the point that 32 bytes represent; None if they represent none."""
+    """Return the point that 32 bytes represent; None if they represent no point."""
     y = int.from_bytes(data, "little")
     sign, y = y >> 255, y & (1 << 255) - 1
     if y >= P:

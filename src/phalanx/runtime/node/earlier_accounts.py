@@ -188,7 +188,8 @@ def _of_account(uid: int, found: Reached, account_of: Mapping[bytes, int]) -> Re
 
 
 def _answer(connection: Connection) -> Commands | bool | None:
-    """Return the answer of a fork server; None if it has not come yet, False if none will come.
+    """Return the answer of a fork server; None if the answer has not come yet, False if no answer
+    will come.
 
     The answer contains everything that the fork server has sent before.
     """

@@ -30,7 +30,7 @@ class SessionFiles:
 
     def stat(self, name: str) -> tuple[float, int] | None:
         """Return, for a file in memory, when it was written (in seconds since the epoch) and its
-        size in bytes; None if it does not exist.
+        size in bytes; None if the file does not exist.
         """
         try:
             found = os.stat(os.path.join(self._shared, name))
@@ -81,7 +81,7 @@ class ThreadedSpill:
         self._call(lambda: copied(failures))
 
     def copy_one(self, name: str) -> OSError | None:
-        """Copy a file. Returns the error; None if there was none."""
+        """Copy a file. Returns the error, or None after success."""
         try:
             shutil.copyfile(os.path.join(self._shared, name), self._part(name))
         except OSError as error:

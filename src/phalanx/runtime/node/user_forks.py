@@ -381,8 +381,8 @@ class UserForks:
 
 
 def _believable(message: Exited) -> Exited:
-    """Return the report of an account's fork server that one of its processes has ended, without
-    what the account may not say.
+    """Return an account's report of the end of a process, without the facts that the account may
+    not report.
     """
     message.is_shortage = False
     is_time = 0 <= message.cpu_s < MOST_CPU_S and message.memory >= 0

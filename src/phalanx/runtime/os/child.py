@@ -28,12 +28,12 @@ class Child:
         self.pid = pid
         self.shield = shield
         self.group = group
-        """The control group of the process and of everything that it starts; None if there is
-        none.
+        """The control group of the process and of everything that it starts; None if it has no
+        group.
         """
         self.socket = socket
         """The path of the socket at which other processes connect to the process's streams; "" if
-        there is none.
+        its streams are not offered.
         """
         self.exit_file = exit_file
         """The exit file of a kept command, whose shield outlives it (see `shields`); "" for a

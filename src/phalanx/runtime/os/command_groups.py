@@ -48,7 +48,7 @@ class CommandGroup(Protocol):
         ...
 
     def why_killed(self) -> str:
-        """Return why the kernel has killed processes of the group so far; "" if it has not."""
+        """Return why the kernel has killed processes of the group so far; "" if none was killed."""
         ...
 
 
@@ -68,12 +68,12 @@ class CommandGroups(Protocol):
         ...
 
     def find(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
-        """Return the group that was made for a command; None if there is none."""
+        """Return the group that was made for a command; None if the command has no group."""
         ...
 
     def find_of_earlier(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
-        """Return the group that an earlier process of the node made for a command; None if there is
-        none.
+        """Return the group that an earlier process of the node made for a command; None if the
+        command has no group.
         """
         ...
 
@@ -131,13 +131,13 @@ class Cgroups:
         return Cgroup(path, memory_bytes)
 
     def find(self, process: bytes, memory_bytes: int) -> Cgroup | None:
-        """Return the group that was made for a command; None if there is none."""
+        """Return the group that was made for a command; None if the command has no group."""
         path = self._prefix + process.hex()
         return Cgroup(path, memory_bytes) if os.path.isdir(path) else None
 
     def find_of_earlier(self, process: bytes, memory_bytes: int) -> Cgroup | None:
-        """Return the group that an earlier process of the node made for a command; None if there is
-        none.
+        """Return the group that an earlier process of the node made for a command; None if the
+        command has no group.
         """
         for name in _groups_in(self._directory):
             if name.endswith(f"-{process.hex()}"):
@@ -193,7 +193,7 @@ class Cgroup:
         return True
 
     def why_killed(self) -> str:
-        """Return why the kernel has killed processes of the group so far; "" if it has not."""
+        """Return why the kernel has killed processes of the group so far; "" if none was killed."""
         if not _fields(f"{self._path}/memory.events").get("oom_kill", 0):
             return ""
         try:

@@ -72,8 +72,8 @@ def write_ending(fd: int, pid: int, code: int, cpu_s: float, memory: int) -> Non
 
 
 def read_exit_file(path: str) -> Ending | None:
-    """Return the contents of an exit file; None if it does not exist, or if the command has not
-    begun.
+    """Return the contents of an exit file; None if the file does not exist, or if the command has
+    not begun.
     """
     try:
         with open(path, "rb") as file:

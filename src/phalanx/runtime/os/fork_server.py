@@ -156,8 +156,8 @@ class ForkServer(ChildKeeper):
         )
 
     def _adopt_command(self, child: Child) -> bool:
-        """Watch a command that has begun, and report that it has. If it cannot be watched, end it
-        and return False.
+        """Watch a command that has begun, and report its beginning. If the command cannot be
+        watched, end it and return False.
         """
         try:
             self.adopt(child)

@@ -1,4 +1,4 @@
-"""The own time of this process, for everything in it that waits for other processes.
+"""The own time of this process, for all of its code that waits for other processes.
 
 See `phalanx.model.own_time`. One clock serves the process, so that its threads and machines can
 compare their times.

@@ -33,7 +33,9 @@ class PackageDirectory:
         return os.path.join(self._root, sha256 + _SUFFIX)
 
     def has(self, sha256: str) -> bool:
-        """Whether the whole package is here. If it is, this call counts as a use of it."""
+        """Whether the whole package is here. If the package is here, this call counts as a use of
+        the package.
+        """
         with contextlib.suppress(OSError):
             os.utime(self.path(sha256))
             return True

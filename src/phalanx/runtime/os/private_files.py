@@ -7,7 +7,7 @@ import stat
 
 
 class NotPrivateError(Exception):
-    """Others may have made the file, or may know what is in it."""
+    """Raised because others may have made the file, or may know its content."""
 
     def __init__(self, mode: int | None) -> None:
         """`mode`: the permissions of a file that is open to others; None if the file is not a

@@ -94,7 +94,7 @@ class ActorHost:
         self._methods = ActorMethods(None)
         self.setup_error: RuntimeEnvSetupError | None = None
         """The error of the job's setup hook, because of which the actor is not constructed; None if
-        there was none.
+        the hook raised no error.
         """
 
     def path_of(self, method: str) -> str:
@@ -340,7 +340,7 @@ class ActorHost:
         return self._results.failure(call.number, error, context.name, started, actor_repr)
 
     def _leaving(self, call: Call, error: SystemExit, started: Began) -> Message | None:
-        """Return the answer to a call that raised SystemExit; None if there is none.
+        """Return the answer to a call that raised SystemExit; None if the call has no answer.
 
         As in Ray, exit_actor and an exit with code 0 are intended, and any other exit is a crash. A
         call that ends by a crash has no answer: its caller notices the end of the process, and

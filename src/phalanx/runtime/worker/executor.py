@@ -85,7 +85,7 @@ class WorkerExecutor:
         self._job = job
         self._setup_error = RuntimeEnvSetupError(setup_failure) if setup_failure else None
         """The error of the environment or of the job's setup hook, because of which no work runs
-        here; None if there was none.
+        here; None if work can run.
         """
         self._references = references
         self._task_references = task_references = TaskReferences(me, references, GIVE_UP_S)

@@ -293,7 +293,7 @@ class WorkerForkServer(ForkServer):
         self._unfinished.discard(pipe)
 
     def patience_s(self) -> float | None:
-        """Return the seconds until the server must look again; None if it need not."""
+        """Return the seconds until the server must look again; None if no look is due."""
         patience_s = super().patience_s()
         if not self._unfinished:
             return patience_s

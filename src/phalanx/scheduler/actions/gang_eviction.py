@@ -227,8 +227,8 @@ class GangEviction:
         return places
 
     def _place_part(self, attempt: Statement, sub: SubJob, tasks: Tasks, within: str) -> str | None:
-        """Place the part in the first domain in which it fits, and return that domain; None if it
-        fits in none. The placed tasks are removed from `tasks`.
+        """Place the part in the first domain in which it fits, and return that domain; None if the
+        part fits in no domain. The placed tasks are removed from `tasks`.
         """
         session = self._session
         hard = sub.job.is_hard()

@@ -110,8 +110,8 @@ def promised_to(cluster: Cluster, job: Job) -> Amount:
 
 
 def limitless(limit: Amount) -> Amount:
-    """Return a capability whose cpu and memory are infinite where it names none or zero of them,
-    because users then mean no limit.
+    """Return a capability in which cpu and memory are infinite unless the given one names an amount
+    above zero, because users mean no limit then.
     """
     out = limit.copy()
     for r in (0, 1):

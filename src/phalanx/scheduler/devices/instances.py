@@ -90,7 +90,7 @@ class NodeResources:
         return Allocation(resources=request, instances=instances)
 
     def retake(self, allocation: Allocation) -> bool:
-        """Take the exact amounts and devices again that a holder had when an earlier process of
+        """Take again the exact amounts and devices that a holder had when an earlier process of
         this node ran.
 
         Returns False, and takes nothing, if an amount is not free or a device does not exist here.

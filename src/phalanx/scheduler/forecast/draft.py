@@ -181,8 +181,8 @@ class Draft:
         return Foreseen(self.snapshot, self.table, demands)
 
     def _earliest(self, demand: Demand, end: int | None = None) -> Taking | None:
-        """Return the earliest room for a demand before the time `end`; None if there is none. Times
-        that are known to have no room are skipped: room only shrinks while a plan grows, so a
+        """Return the earliest room for a demand before the time `end`; None if there is no room.
+        Times that are known to have no room are skipped: room only shrinks while a plan grows, so a
         demand need not try a time at which a smaller demand failed.
         """
         key = (demand.quotas, *((part.eq_class, id(part.nodes)) for part in demand.parts))

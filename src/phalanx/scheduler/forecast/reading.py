@@ -266,7 +266,7 @@ class ClusterSnapshot:
 
     def demand(self, job: Job, length: Length) -> Demand | None:
         """Return the resources that a job needs to start; if it has its minimum, to continue to
-        grow. None if it needs none.
+        grow. None if the job needs nothing.
         """
         session, cluster = self.session, self.session.cluster
         least = to_start(job)

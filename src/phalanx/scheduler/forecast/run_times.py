@@ -79,7 +79,7 @@ class LearntRunTimes:
             del self._runs[next(iter(self._runs))]
 
     def of(self, group: PodGroupSpec) -> PastRuns | None:
-        """Return the past runs of this kind of work; None if there were none."""
+        """Return the past runs of this kind of work; None if no such run has ended."""
         kind = self._kind_of(group)
         return None if kind is None else self._runs.get(kind)
 

@@ -88,8 +88,8 @@ class WithFallbacks:
 
 
 def random_flagged(flags: Flags, excluded: list[int], rng: RandomSource) -> int | None:
-    """Return the index of a random row that is flagged and not excluded; None if there is none.
-    Each such row is equally likely.
+    """Return the index of a random row that is flagged and not excluded; None if there is no such
+    row. Each such row is equally likely.
     """
     rows = np.flatnonzero(flags)
     if excluded:

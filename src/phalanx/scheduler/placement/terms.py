@@ -28,9 +28,9 @@ class Terms:
 def terms_of(wire: Mapping[str, Any], place: ResourceSet, otherwise: Strategy) -> Terms:
     """Return a task's terms, which are in the keys node_id, soft and labels. Raises ValueError.
 
-    A task that must not wait for a busy node is sent to that node all the same, and the node
-    refuses it. `otherwise`: the strategy that decides if the named node is not possible and the
-    task is not bound to it.
+    A task that must not wait is sent to its node even if the node is busy. The node then refuses
+    the task. `otherwise`: the strategy that decides if the named node is not possible and the task
+    is not bound to it.
     """
     first, *fallbacks = selectors_of(wire)
     return Terms(
@@ -41,8 +41,9 @@ def terms_of(wire: Mapping[str, Any], place: ResourceSet, otherwise: Strategy) -
 
 
 def affinity_of(wire: Mapping[str, Any], otherwise: Strategy) -> NodeAffinity | None:
-    """Return the affinity to the node that the strategy names; None if it names none. `otherwise`:
-    the strategy that decides if that node is not possible and the task is not bound to it.
+    """Return the affinity to the node that the strategy names; None if the strategy names no node.
+    `otherwise`: the strategy that decides if that node is not possible and the task is not bound to
+    it.
     """
     target = wire.get("node_id")
     if not target:

@@ -203,14 +203,18 @@ class Cells:
                 whole[level][part] += times * count
 
     def fault(self, owner: str, node: int, units: int) -> str | None:
-        """Return why an owner may not take this many units of a node's cards; None if it may."""
+        """Return why an owner may not take this many units of a node's cards; None if the owner may
+        take them.
+        """
         found = self.try_to_take(owner, node, units)
         if found is None:
             self.take(owner, node, -units)
         return found
 
     def try_to_take(self, owner: str, node: int, units: int) -> str | None:
-        """Take units of a node's cards for an owner, if it may. Returns the fault otherwise."""
+        """Take units of a node's cards for an owner, if no fault forbids that. Otherwise, return
+        the fault.
+        """
         promise = self.promises.get(owner)
         if promise is None or not self.nodes[node].shape:
             return OUTSIDE
@@ -236,7 +240,9 @@ class Cells:
     def _fault_of_taken(
         self, owner: str, node: int, promise: Promise, before: int, lacked: list[int]
     ) -> str | None:
-        """Return why the promises do not allow what was taken last; None if they allow it."""
+        """Return why the promises do not allow what was taken last; None if the promises allow
+        it.
+        """
         if self._bound[owner] == before:
             return None
         if self._bound[owner] > promise.number:

@@ -111,7 +111,9 @@ class CalendarPlugin:
                     self._left[first:, node] += load
 
     def _begun(self, job: Job) -> Kept | None:
-        """Return the reservation inside which a job may run now; None if there is none."""
+        """Return the reservation inside which a job may run now; None if there is no such
+        reservation.
+        """
         kept = self._calendar.host(job)
         return kept if kept is not None and kept.window_at(self._session.now) else None
 

@@ -54,7 +54,7 @@ class Need:
 
 
 class Card:
-    """A card: its memory in MiB, and the amounts of it that are taken."""
+    """A card: its memory in MiB, and how much of the card is taken."""
 
     __slots__ = ("cores", "memory", "taken", "tasks")
 

@@ -348,9 +348,9 @@ def _kinds(nodes: Sequence[NodeSpec]) -> tuple[list[tuple[int, Cards]], Counts]:
 
 
 def _ask(eq_class: EquivalenceClass) -> CardAsk | None:
-    """Return the cards that a class requests; None if it requests none. The profile of a part of a
-    split card is left out, because a node's capacity has the number of parts with each profile, but
-    not which cards they are.
+    """Return the cards that a class requests; None if the class requests no cards. The profile of a
+    part of a split card is left out, because a node's capacity has the number of parts with each
+    profile, but not which cards they are.
     """
     request = {
         GPU if name in (GPUS, "gpu") else name: to_units(x)

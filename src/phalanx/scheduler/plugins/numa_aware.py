@@ -148,8 +148,8 @@ def _sets(size: int) -> Counts:
 
 
 def _fullest(free: Counts, need: Counts) -> tuple[int, ...]:
-    """Return NUMA nodes that cover the need. They are chosen one after another, each time the one
-    that covers most of what is still missing.
+    """Return NUMA nodes that cover the need. They are chosen one after another: each covers most of
+    the amount that is still missing.
     """
     left = need.astype(np.float64)
     chosen: list[int] = []

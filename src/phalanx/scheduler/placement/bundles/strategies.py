@@ -91,7 +91,7 @@ class _Choice:
         """The chosen nodes' ids, by the bundle's index."""
 
     def known(self, bundle: int) -> RequestClass:
-        """Return what is known about all nodes for a request like the bundle's."""
+        """Return the known facts about all nodes for a request like the bundle's."""
         return self._view.of(self._request(bundle))
 
     def no(self, reason: Reason, bundle: int | None = None, detail: str = "") -> BundleRejection:

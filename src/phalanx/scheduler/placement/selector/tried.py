@@ -1,5 +1,5 @@
-"""Remembers which nodes lately did not give an asker what it requested. For a while, they are not
-asked for as much again.
+"""Remembers which nodes lately did not give an asker what it requested. For a while, the requested
+amounts count as taken on these nodes.
 
 The amounts that a node shows as free may be kept for other work, or may be outdated. An asker that
 got nothing tries other nodes first, so that it does not return to the same node forever.
