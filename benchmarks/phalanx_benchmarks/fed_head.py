@@ -137,7 +137,7 @@ class FedHead:
 
     def _turn(self) -> bool:
         """Let one turn of time pass, in which nodes carry out orders. Returns whether they received
-        any.
+        any orders.
         """
         self.time.now += _TURN_S
         self.control.on_tick(self.time.now)

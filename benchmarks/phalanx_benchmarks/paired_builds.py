@@ -3,7 +3,7 @@ phalanx_benchmarks.paired_builds PYTHON`, where PYTHON is the interpreter of the
 
 The speed of a shared machine can change by a factor of two within seconds. So both builds live at
 once, a batch of one follows a batch of the other, and each pair of batches gives one ratio. The
-median of many ratios is steady where times are not.
+median of many ratios is steady even if times are not.
 """
 
 from __future__ import annotations

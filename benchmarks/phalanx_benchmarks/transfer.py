@@ -103,7 +103,7 @@ class _Node:
 
     def pull_from(self, other: _Node, size: int, clock: Clock, is_kept: bool = False) -> float:
         """Return the seconds from the start of a transfer to its report, and drop the copy. With
-        `is_kept`, the copy's file is kept for the next transfer, as a node does.
+        `is_kept`, the copy's file is kept for the next transfer, as on a real node.
         """
         self._count += 1
         name = f"{other.prefix.hex():0<32}-{self._count}"

@@ -55,7 +55,9 @@ class WaitingJob(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the job takes whole nodes. Then Slurm's size factor is the part of all CPUs."""
+        """Whether the job takes whole nodes. Then Slurm's size factor is the job's part of all
+        CPUs.
+        """
         return self.cpus == CPUS
 
 

@@ -437,7 +437,7 @@ class JobPromises:
                 )
 
     def _check_array(self, job: JobRecord) -> None:
-        """Check that an array that has ended has run all the tasks that it counts."""
+        """Check that an ended array has run all the tasks that it counts."""
         assert job.spec.array is not None
         indices = Indices(job.spec.array.ranges)
         done = sum(bool(self._succeeded.get(array_task_uid(job.uid, i))) for i in indices)

@@ -1,6 +1,6 @@
-"""Checks the promises of the cluster by observations from outside. Where possible, it observes the
-simulated processes instead of the state of a machine: which work runs, with which devices and for
-which owner, and which values readers get.
+"""Checks the promises of the cluster by observations from outside. Where possible, the checks
+observe the simulated processes and not the state of a machine: the work that runs, its devices and
+its owner, and the values that readers get.
 """
 
 from __future__ import annotations

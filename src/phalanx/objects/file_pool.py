@@ -9,8 +9,8 @@ module is pure.
 from __future__ import annotations
 
 MIN_BYTES = 1 << 20
-"""The smallest size of a pooled file in bytes. New pages for a smaller file cost less than the pool
-does.
+"""The smallest size of a pooled file in bytes. New pages for a smaller file cost less than the
+pool.
 """
 MAX_FILES = 32
 """The largest number of files in the pool."""

@@ -120,7 +120,7 @@ def serialize(value: Any) -> bytes | Pickled:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is one that pickles without buffers, references and other modules."""
+    """Whether a value can be pickled without buffers, references and other modules."""
     kind = type(value)
     return kind in _PLAIN or ((kind is str or kind is bytes) and len(value) < _SMALL_TEXT)
 

@@ -193,7 +193,7 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
     _stream_exhausted = is_finished  # Ray Data uses this name
 
     def completed(self) -> ObjectRef[Any]:
-        """Return a reference that completes when the task ends, and fails when the task does."""
+        """Return a reference that completes when the task ends, and fails if the task fails."""
         assert self._stream.completion is not None
         return self._stream.completion
 

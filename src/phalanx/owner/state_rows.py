@@ -194,7 +194,8 @@ class StateRows:
             }
 
     def _argument_rows(self, ip: str) -> Iterator[Row]:
-        """Yield a row for each argument that was sent by value to a worker which runs the work now.
+        """Yield a row for each argument that was sent by value to the worker that runs the work
+        now.
 
         Such a worker has a copy of the value, but no reference to the object.
         """

@@ -66,7 +66,7 @@ class PendingWork:
     retries: int
     attempt: int
     cancelled: str
-    """Why the work must end: CANCELLED, FORCED or TIMED_OUT; "" if it need not."""
+    """Why the work must end: CANCELLED, FORCED or TIMED_OUT; "" if the work need not end."""
     missing: int
     """The number of inputs that are not here yet."""
     on_ready: Callable[[Any], None] | None

@@ -99,7 +99,7 @@ class OfProcess:
         self.lease: LeaseInfo | None = None
         """The lease of the work that this process runs or ran last; None in a driver."""
         self.actor: LeaseInfo | None = None
-        """The lease of the actor, if this process is one."""
+        """The lease of the actor, if this process is an actor."""
 
 
 of_process = OfProcess()

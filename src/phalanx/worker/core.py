@@ -284,7 +284,7 @@ class WorkerCore:
         return True
 
     def refuse_tasks(self) -> None:
-        """Return tasks that came although the process will end, and tell their owners so.
+        """Return tasks that came although the process will end, and tell their owners that it ends.
 
         The process may have been lent to another owner before the previous owner knew of the end.
         """

@@ -48,7 +48,7 @@ class CallRecipe:
         return "cannot run again: its actor is dead." if self._actor.state == DEAD else ""
 
     def renew(self, number: int, args: Payload) -> PendingCall:
-        """Return the call as a new one. Its stream has no backpressure, because nobody takes the
+        """Return the call as a new call. Its stream has no backpressure, because nobody takes the
         items one after another.
         """
         return PendingCall(number, self._actor, self._method, args, None, None, [], self._options)

@@ -15,9 +15,9 @@ Two kinds of arguments have no lineage here. The first are large objects of this
 be made again, because they were put or their task may not run twice. They are kept as they are, as
 in Ray, but only the newest, up to a limit of bytes: otherwise a loop that puts an object at each
 step would fill the store. A result whose argument was dropped cannot be made again, and the error
-says so. The second are objects of other processes: they are kept as they are, because their owners
-do not know this process's lineage. The bytes of kept arguments count against the limit, too; when
-it is exceeded, the oldest tasks are forgotten.
+says that. The second are objects of other processes: they are kept as they are, because their
+owners do not know this process's lineage. The bytes of kept arguments count against the limit, too;
+when it is exceeded, the oldest tasks are forgotten.
 
 Finalizers only append to a deque, which the next call empties.
 """

@@ -60,6 +60,6 @@ class Syncs:
                 connection.post(Sync(token))
 
     def process_gone(self, process: bytes) -> None:
-        """Count a process that has ended as having answered, because it never will."""
+        """Count a process that has ended as having answered, because it will never answer."""
         for token in [t for t, (asked, _) in self._open.items() if asked == process]:
             self.answered(token)

@@ -390,7 +390,7 @@ class Submission:
         return len(burst)
 
     def failed(self, connection: Connection, message: Failed, now: float) -> None:
-        """Handle a task that raised an error, or that stopped because it was asked to."""
+        """Handle a task that raised an error, or that stopped on request."""
         task = self.workers.finished(connection, message.number, now)
         if task is not None and task.deadline is not None:
             self._timeouts.forget(message.number)

@@ -190,8 +190,8 @@ class Channel:
         return isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
 
     def _read(self, sock: socket.socket, reader: FrameReader) -> bool:
-        """Handle the bytes that have arrived. Returns whether there were any. Raises OSError at the
-        end of the socket.
+        """Handle the bytes that have arrived. Returns whether any have arrived. Raises OSError at
+        the end of the socket.
         """
         is_anything = False
         for _ in range(_READS):

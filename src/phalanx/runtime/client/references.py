@@ -92,7 +92,7 @@ class ClientReferences:
     # ---- values ------------------------------------------------------------------------------
 
     def read(self, value: Payload, inner: list[ObjectRef[Any]]) -> Any:
-        """Return a value that has arrived. Raises the error if it is one."""
+        """Return a value that has arrived. Raises an error that has arrived as a value."""
         if type(value) is bytes:
             return deserialize(value)
         assert type(value) is Value

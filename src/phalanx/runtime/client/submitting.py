@@ -75,7 +75,9 @@ class Submitting:
         )
 
     def task(self, message: SubmitTask) -> Stream | None:
-        """Run a task. Returns the stream of its results that the client reads, if there is one."""
+        """Run a task. Returns the stream of results that the client reads; None if the results are
+        no stream.
+        """
         template = self._templates[message.template]
         try:
             task = self._new_task(message.number, template, message)
@@ -118,8 +120,8 @@ class Submitting:
     # ---- actors ------------------------------------------------------------------------------
 
     def call(self, message: SubmitCall) -> Stream | None:
-        """Call a method. Returns the stream of its results that the client reads, if there is
-        one.
+        """Call a method. Returns the stream of results that the client reads; None if the results
+        are no stream.
         """
         try:
             args, inputs, pins = self._arguments(message.args, message.inputs)

@@ -65,7 +65,9 @@ def wait_for_end(watched: Sequence[Watched]) -> int | None:
 
 
 def notify(news: str) -> None:
-    """Send news to the service manager that started this process. Do nothing if there is none."""
+    """Send news to the service manager that started this process. Do nothing if there is no service
+    manager.
+    """
     address = os.environ.get(NOTIFY, "")
     if address[:1] not in ("/", "@"):
         return

@@ -1,8 +1,8 @@
 """The socket of a head for other users of its machine, and the search for such sockets.
 
 The head makes ROOT/PORT/s/control. ROOT is the directory in PHALANX_SHARED_DIR, if that is set.
-Otherwise it is /run/phalanx for a head that root has started, and a directory of the head's user
-below /tmp for any other. Commands find the sockets below /run/phalanx and PHALANX_SHARED_DIR
+Otherwise it is /run/phalanx for a head that root has started. For any other head, it is a directory
+of the head's user below /tmp. Commands find the sockets below /run/phalanx and PHALANX_SHARED_DIR
 without an address. Any other socket must be named as `unix:ROOT/PORT`: anybody may make directories
 in /tmp, so a head there is trusted only if its user is named.
 """

@@ -48,7 +48,7 @@ class Trust(NamedTuple):
     def binding(self, certificate: bytes, where: str) -> bytes:
         """Return the channel binding of the certificate in DER that a head has shown.
 
-        Raises AuthenticationError if it is not the pinned one.
+        Raises AuthenticationError if the certificate is not the pinned one.
         """
         # Slow to import, and most commands ask no head on another machine.
         import hashlib

@@ -12,7 +12,7 @@ class NoDevicesError(Exception):
 
 
 class DeviceReader(Protocol):
-    """Reads the devices of one machine. Any call may hang for as long as the GPU driver does."""
+    """Reads the devices of one machine. Any call may hang for as long as the GPU driver hangs."""
 
     def read(self) -> list[DeviceSample]:
         """Return a sample of every device, with the critical errors since the last call.

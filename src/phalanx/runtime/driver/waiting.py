@@ -33,7 +33,7 @@ may take this long to answer for a ready object.
 
 
 class WaitingTask(Protocol):
-    """The task of the calling thread, if the thread runs one."""
+    """The task that the calling thread runs."""
 
     interrupt_due: bool
     """Whether the task must be interrupted before it sees the objects for which it waited."""

@@ -74,7 +74,7 @@ class Dialect(Protocol):
         ...
 
     def max_retries(self) -> int | None:
-        """Return the number of retries of a task whose options give none; None for Phalanx's
+        """Return the number of retries of a task whose options give none; None stands for Phalanx's
         default.
         """
         ...

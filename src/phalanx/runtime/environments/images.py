@@ -56,7 +56,7 @@ def prepare_files(tool: Tool, place: str) -> None:
 
 def image_in(environment: Environment, place: str) -> str:
     """Return the file that was made from an image in this directory; the name of the image if there
-    is none.
+    is no such file.
     """
     found = (os.path.join(place, name) for name in (_SIF, _SQUASHED))
     return next(filter(os.path.exists, found), environment.named)

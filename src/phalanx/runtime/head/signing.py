@@ -45,7 +45,7 @@ class SignedGrants:
     def grant(
         self, user: str, job: JobId, attempt: int, node: str, devices: Sequence[int]
     ) -> Grant:
-        """Return the grant. Raises an error with the reason if there is none."""
+        """Return the grant. Raises an error with the reason if no grant can be given."""
         try:
             uid = pwd.getpwnam(user).pw_uid
         except (KeyError, ValueError):

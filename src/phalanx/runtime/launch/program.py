@@ -561,7 +561,7 @@ def check_python(python: str, seen: set[str]) -> None:
 
 def files_of(python: str) -> list[str]:
     """Return the files from which a Python loads the program that it starts. Raises OSError if the
-    account nobody cannot run the Python: every account must be able to.
+    account nobody cannot run the Python: every account must be able to run it.
     """
     who: dict[str, Any] = (
         {"user": NOBODY, "group": NOBODY, "extra_groups": ()} if os.getuid() == 0 else {}

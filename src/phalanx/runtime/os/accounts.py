@@ -19,7 +19,7 @@ def user_name() -> str:
 def current_umask() -> int:
     """Return the file mode creation mask of this process, without changing it.
 
-    Other threads may be making files, and the system call for the mask can only set another one. So
+    Other threads may be making files, and the system call that returns the mask also changes it. So
     the mask is read from /proc.
     """
     try:

@@ -72,7 +72,7 @@ def stand_for(order: RunCommand, listening: socket.socket, path: str) -> NoRetur
 
 def _end_by(number: int) -> None:
     """End this process by the signal that ended the program. It leaves no core file, because the
-    program has left one.
+    program itself has left one.
     """
     if number:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

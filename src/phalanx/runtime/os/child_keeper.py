@@ -56,7 +56,7 @@ told of the stop, for example a fork server that was killed at that moment.
 """
 PASSED_OVER = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that do not end this process. It is the parent of the work here, and programs send some
-of these signals to their parents. The process ends when its node does.
+of these signals to their parents. The process ends when its node ends.
 """
 
 

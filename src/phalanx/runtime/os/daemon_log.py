@@ -93,7 +93,7 @@ class DaemonLog:
 
 
 def time_text(at: datetime) -> str:
-    """Return a time of the zone UTC in the form that LogRecord.time has."""
+    """Return a time in UTC in the form of LogRecord.time."""
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

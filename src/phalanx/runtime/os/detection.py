@@ -150,8 +150,8 @@ def visible_parts(nvml: Any, visible: str | None) -> list[tuple[str, Any]]:
     """Return the UUIDs and handles of the parts of split GPUs (MIG) that `visible`
     (CUDA_VISIBLE_DEVICES) lists, in its order.
 
-    As in CUDA, the list ends at the first entry that names none. Raises ValueError for a part that
-    is listed twice.
+    As in CUDA, the list ends at the first entry that names no part. Raises ValueError for a part
+    that is listed twice.
     """
     found: dict[str, Any] = {}
     for entry in (part.strip() for part in (visible or "").split(",")):

@@ -179,7 +179,7 @@ class ForkServer(ChildKeeper):
         self._unreported.clear()
 
     def before_end(self, child: Child) -> None:
-        """Report that the child has begun before its end is reported."""
+        """Report the child's beginning before its end is reported."""
         now = time.monotonic()
         if now - child.began_at < TOGETHER_S:
             self._is_brisk_until = now + BRISK_S

@@ -126,8 +126,8 @@ def device_limits(variables: Mapping[str, str]) -> dict[str, int]:
 
 
 def _beneath(resource: str) -> tuple[str, ...]:
-    """Return the variables that limit the devices which the variables of `variables_of` can
-    select.
+    """Return the variables of a lower level: the variables of `variables_of` can select only
+    devices that these show.
     """
     return (AMD_RUNTIME,) if resource == "GPU" else ()
 

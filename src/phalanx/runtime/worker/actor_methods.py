@@ -1,4 +1,4 @@
-"""The methods of an actor, by the names by which its callers call them."""
+"""The methods of an actor, by the names that its callers use."""
 
 from __future__ import annotations
 

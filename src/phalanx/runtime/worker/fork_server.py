@@ -44,7 +44,9 @@ UNFINISHED_S = 0.25
 BAR_S = 2.0
 """Seconds between displayed states of a line that is overwritten, such as a progress bar."""
 NAME_MARK = "\x1e"
-"""The first character of a line that gives the name under which the next lines were printed."""
+"""The first character of a line that gives a name to the lines after it: the name of the task that
+printed them.
+"""
 
 
 def run(

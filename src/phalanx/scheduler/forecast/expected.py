@@ -56,8 +56,8 @@ def starts(
 ) -> Iterator[PlannedStart]:
     """Yield the start of every planned podgroup.
 
-    `earliest`: the time at which a podgroup could start if nothing else waited, for the podgroups
-    for which this time is known.
+    `earliest`: for each podgroup, the time at which it could start if nothing else waited;
+    podgroups without a known time are missing.
     """
     cluster, grid = draft.session.cluster, draft.snapshot.grid
     is_kept = Reservation.name in draft.session.config.plugin_names()

@@ -27,7 +27,8 @@ def why_nothing_is_taken_back(
 ) -> list[Rejection]:
     """Return, for each resource that nodes lack, why reclaim makes no room for `count` more tasks:
     either the job's queue deserves no more of it, or all other queues are entitled to what they
-    hold of it. If another queue holds too much of a resource, there is no reason for this resource.
+    hold of it. If another queue holds too much of a resource, no reason is returned for this
+    resource.
     """
     out = []
     for name in resources:

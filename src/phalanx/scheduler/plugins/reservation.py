@@ -86,7 +86,7 @@ class Reservation:
         self._before: Counts = session.cluster.future
         """The amounts that were free when the plan was made."""
         self._begun: Counts = session.cluster.future
-        """The amounts that podgroups which the plan starts now have taken since."""
+        """The amounts that have been taken since then by podgroups that the plan starts now."""
         session.add("held_back", self.name, self._held_back)
         session.add("changed", self.name, self._changed)
         session.add(

@@ -1,14 +1,14 @@
 """The plugin virtual-clusters: each queue is promised cells of the topology, such as two racks.
 
-The rules follow HiveD. Jobs with GPUs whose priority is 0 or more and whose queue has cells are
-guaranteed: they stay inside cells of their queue, which are bound to places when they are needed
-(`plugin_parts.cells`). The plugin binds the cells for a whole job at once, and so gives the job its
-places (`cycle.places`). All other work is opportunistic: it runs on any free GPU, and is evicted by
-`reclaim` only when a guaranteed job needs the place. Guaranteed work that exceeds the cells of its
-queue, for example because the queue lost cells, continues as opportunistic work. Work that cannot
-be evicted (tasks and actors outside of jobs) reduces the cells that can be promised. Inside a
-queue, a guaranteed job may evict guaranteed jobs of lower priority, if it finds no room in the
-queue's cells otherwise.
+The rules follow HiveD. A job is guaranteed if it requests GPUs, its priority is 0 or more, and its
+queue has cells. Guaranteed jobs stay inside cells of their queue, which are bound to places when
+they are needed (`plugin_parts.cells`). The plugin binds the cells for a whole job at once, and so
+gives the job its places (`cycle.places`). All other work is opportunistic: it runs on any free GPU,
+and is evicted by `reclaim` only when a guaranteed job needs the place. Guaranteed work that exceeds
+the cells of its queue, for example because the queue lost cells, continues as opportunistic work.
+Work that cannot be evicted (tasks and actors outside of jobs) reduces the cells that can be
+promised. Inside a queue, a guaranteed job may evict guaranteed jobs of lower priority, if it finds
+no room in the queue's cells otherwise.
 """
 
 from __future__ import annotations
