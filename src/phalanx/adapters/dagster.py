@@ -29,7 +29,7 @@ from dagster._serdes import deserialize_value, serialize_value
 import phalanx
 
 TAG = "phalanx/remote_args"
-"""The tag of an op or asset with the options of its task, as a dictionary or as JSON."""
+"""The tag of an op or asset that holds the options of its task, as a dictionary or as JSON."""
 
 LOOK_EVERY_S = 0.2
 

@@ -80,8 +80,8 @@ def command(version: str, mpirun: str, hosts: Path, size: int) -> tuple[list[str
 
 def agent_variables(agent: str) -> dict[str, str]:
     """Return the environment variables that make Open MPI and MPICH start processes with the
-    program `agent` instead of ssh. Open MPI's daemons stay children of the agent, because daemons
-    that detach from it would end with it.
+    program `agent` instead of ssh. Open MPI's daemons stay children of the agent, because detached
+    daemons would end with the agent.
     """
     return {
         "OMPI_MCA_orte_leave_session_attached": "1",

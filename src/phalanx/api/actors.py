@@ -188,7 +188,7 @@ class ActorClass(Generic[T, P]):
         return GangedActorClass(self._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
-        """Return a node for a graph (see `objects.dag`), in which it represents an actor."""
+        """Return a graph node that represents an actor (see `objects.dag`)."""
         return ClassNode(self, args, kwargs)
 
     def _create(
@@ -244,7 +244,7 @@ class OptionedActorClass(Generic[T, P]):
         return GangedActorClass(self._actor_class._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
-        """Return a node for a graph (see `objects.dag`), in which it represents an actor."""
+        """Return a graph node that represents an actor (see `objects.dag`)."""
         return ClassNode(self, args, kwargs)
 
 

@@ -35,11 +35,11 @@ from phalanx.runtime.engine.interface import Engine, EngineOptions, Output, chec
 R = TypeVar("R")
 
 PORT = 6380
-"""The port of a head that an address does not name."""
+"""The port of a head if an address names none."""
 RECONNECT_S = 60.0
 """Seconds for which a client and its driver wait for each other after a cut."""
 RECONNECT = "RAY_CLIENT_RECONNECT_GRACE_PERIOD"
-"""Ray's variable for the same time, in seconds."""
+"""The environment variable of Ray that replaces RECONNECT_S, in seconds."""
 _COMMAND = 'exec "$PHALANX_PYTHON" -m phalanx.runtime.client.driver'
 _KEPT_S = 3600.0
 """Seconds for which the job of a driver stays in listings after its end."""

@@ -447,8 +447,8 @@ def _name_for(words: Sequence[str]) -> str:
 
 
 def _random_end() -> str:
-    """Return a random end for a job's name. Even among millions of jobs, most likely no other job
-    has the same.
+    """Return a random end for a job's name. Even among millions of jobs, a second job with the same
+    end is unlikely.
     """
     import secrets
 

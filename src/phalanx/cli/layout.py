@@ -24,8 +24,8 @@ class Column(NamedTuple):
     cell: Callable[[Any], str]
     """The function that returns the column's cell for a row."""
     rank: int = 0
-    """When a narrow terminal leaves out this column: the column with the highest rank is left out
-    first, and a column with rank 0 never.
+    """The rank that decides when a narrow terminal leaves out this column. The column with the
+    highest rank is left out first. A column with rank 0 always stays.
     """
     is_right: bool = False
     """Whether the cells are aligned to the right."""

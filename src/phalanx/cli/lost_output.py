@@ -26,7 +26,7 @@ def is_lost(error: BaseException | None) -> bool:
 
 def lose_output(error: OSError, prefix: str = "") -> None:
     """Send all further output to /dev/null. Unless the reader of the output has gone, print a line
-    that says why. `prefix` is printed before it.
+    that says why. `prefix` is printed before that line.
     """
     if not isinstance(error, BrokenPipeError):
         global _exit_code

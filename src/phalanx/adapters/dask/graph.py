@@ -56,12 +56,13 @@ def get(
 ) -> Any:
     """Compute the values of `keys` in the graph `dsk`, as a scheduler for Dask. `keys` is a key, or
     nested lists of keys. `remote_args` are options of all tasks, such as `{"num_cpus": 2}`.
-    `dask.annotate(phalanx=...)` sets options for the nodes that are created inside its block.
-    Around this call, it sets options for all nodes without options. `num_workers` is the number of
-    submitted tasks at a time, by default twice the cluster's number of CPUs. With `keep`, values
-    stay in the store, and the result consists of nodes that read the values. So
-    `persist(scheduler="phalanx", keep=True)` keeps a collection. Errors have the classes that tasks
-    raise. A task whose worker dies is retried. `hooks` are called around tasks.
+    `dask.annotate(phalanx=...)` sets options for the nodes that are created inside its block. If
+    this call is inside the block, the options apply to all nodes without options of their own.
+    `num_workers` is the number of submitted tasks at a time, by default twice the cluster's number
+    of CPUs. With `keep`, values stay in the store, and the result consists of nodes that read the
+    values. So `persist(scheduler="phalanx", keep=True)` keeps a collection in the store. Errors
+    have the classes that tasks raise. A task whose worker dies is retried. `hooks` are called
+    around tasks.
     """
     if not phalanx.is_initialized():
         phalanx.init()
@@ -87,9 +88,9 @@ def _options(annotations: Mapping[str, Any]) -> dict[Any, Any]:
 
 
 def enable(**more: Any) -> Any:
-    """Make this Dask's default scheduler, permanently or, as a context manager, inside its block.
-    Shuffles then pass data from task to task, because nodes do not share a disk. `more` are further
-    settings of `dask.config.set`.
+    """Make Phalanx's scheduler Dask's default: permanently or, as a context manager, inside its
+    block. Shuffles then pass data from task to task, because nodes do not share a disk. `more` are
+    further settings of `dask.config.set`.
     """
     return dask.config.set({"scheduler": get, "dataframe.shuffle.method": "tasks", **more})
 

@@ -284,7 +284,9 @@ def end(daemon: dict[str, Any]) -> None:
 
 
 def started_at(pid: int) -> str | None:
-    """Return the start time of a living process, as the kernel writes it; None for a dead one."""
+    """Return the start time of a living process, as the kernel writes it; None for a dead
+    process.
+    """
     try:
         with open(f"/proc/{pid}/stat") as file:
             fields = file.read().rsplit(")", 1)[1].split()

@@ -27,11 +27,15 @@ class Running(NamedTuple):
     name: str
     """The name of a node; empty for other kinds."""
     addresses: frozenset[str]
-    """HOST:PORT of the heads of its cluster."""
+    """HOST:PORT of the heads of the daemon's cluster."""
     package: str = ""
-    """The mark of the software that it runs; empty if `phalanx up` did not start it."""
+    """The mark of the software that the daemon runs; empty if `phalanx up` did not start the
+    daemon.
+    """
     options: str = ""
-    """The mark of the options that it was started with; empty as above."""
+    """The mark of the options of the daemon's start; empty if `phalanx up` did not start the
+    daemon.
+    """
 
 
 class Found(NamedTuple):
@@ -44,7 +48,7 @@ class Found(NamedTuple):
     installed: frozenset[str] = frozenset()
     """The marks of all software that is installed there, and can be used at once."""
     protocols: Mapping[str, int] = {}
-    """The version of the protocol of each of these, by its mark."""
+    """The protocol versions of the installed software, by the software's marks."""
     token: str = ""
     """The mark of the cluster's token there; empty if there is none."""
     own_token: str = ""

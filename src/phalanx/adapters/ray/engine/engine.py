@@ -289,7 +289,9 @@ class RayEngine:
         return dict(ray.available_resources())
 
     def named_actors(self, namespace: str | None) -> list[tuple[str, str]]:
-        """Return (namespace, name) of each named actor. `namespace` None: of all namespaces."""
+        """Return (namespace, name) of each named actor. If `namespace` is None, the actors of all
+        namespaces are returned.
+        """
         found = [(row["namespace"], row["name"]) for row in list_named_actors(all_namespaces=True)]
         return [one for one in found if namespace in (None, one[0])]
 

@@ -109,7 +109,7 @@ class GangHub:
         return await crew.call(index, turn, method, options, *inputs)
 
     async def dismiss(self, group: GangId, index: int) -> None:
-        """End an actor of a gang that was killed or whose last handle was dropped."""
+        """End an actor of a gang, because the program has killed it or dropped its last handle."""
         (await self._crew(group)).dismiss(index)
 
     def _live(self) -> None:

@@ -125,8 +125,8 @@ class TaskBatches:
         self._callbacks.call(lambda: ray.cancel(ref, force=force, recursive=recursive))
 
     def _open(self, kind: _Kind) -> _Batch:
-        """Open a new batch. If no other batch of its kind waits, it has a single task and is
-        reported at once, so that tasks submitted one at a time do not wait for others.
+        """Open a new batch. If no other batch of this kind waits, the new batch has a single task
+        and is reported at once, so that tasks submitted one at a time do not wait for others.
         """
         queue, priority, needs = kind
         is_alone = not any(_waits(one) for one in reversed(self._batches) if one.kind == kind)

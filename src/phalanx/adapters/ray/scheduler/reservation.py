@@ -29,8 +29,8 @@ class ReservationEffects(Protocol):
     """
 
     def whole(self, key: AttemptId) -> Whole | None:
-        """Return an attempt for which some nodes have not prepared their bundles yet; None if all
-        nodes have, or if the attempt is over.
+        """Return an attempt if some nodes have not prepared their bundles yet. Return None if all
+        bundles are prepared, or if the attempt is over.
         """
         ...
 
@@ -79,7 +79,7 @@ class Row(msgspec.Struct, kw_only=True):
 
 
 class _Asked(msgspec.Struct, kw_only=True, eq=False):
-    """An attempt about which Ray was asked, and has not answered yet."""
+    """An attempt whose request to Ray is not answered yet."""
 
     bundles: dict[bytes, dict[int, Amounts]]
     row: Row

@@ -23,7 +23,7 @@ _REFUSED = {
     "power_down": "`phalanx provision` starts and ends machines",
     "power_up": "`phalanx provision` starts and ends machines",
 }
-"""Other states of nodes in Slurm, each with the command that does the same here."""
+"""Other states of nodes in Slurm, each with Phalanx's command for the same purpose."""
 
 
 class Change(NamedTuple):
