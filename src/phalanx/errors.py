@@ -232,7 +232,9 @@ class ActorError(PhalanxError):
         self.error_msg = error_msg
         self.actor_id = actor_id
         self.actor_init_failed = actor_init_failed
-        """Whether the actor died because its constructor raised an error, or had no arguments."""
+        """Whether the actor died because its constructor raised an error or did not get its
+        arguments.
+        """
 
     def __str__(self) -> str:
         return self.error_msg
@@ -242,7 +244,7 @@ class ActorError(PhalanxError):
         """Whether it was known in advance that the actor's node would end; always False, because
         Phalanx does not record this.
 
-        Ray's Tune asks for it before it counts a failure of a trial.
+        Ray's Tune reads this property before it counts a failure of a trial.
         """
         return False
 
@@ -331,7 +333,7 @@ class ObjectFreedError(ObjectLostError):
 
 
 class OwnerDiedError(ObjectLostError):
-    """The process that owned the object died, so its value is unknown."""
+    """The process that owned the object died, so the object's value is unknown."""
 
 
 class ObjectReconstructionFailedError(ObjectLostError):
@@ -430,7 +432,9 @@ class AuthenticationError(PhalanxError):
 
 
 class NotAllowedError(PhalanxError, PermissionError):
-    """The asker has no right to do this. The text names the rule, and says what would allow it."""
+    """The asker has no right to make this request. The error's text names the rule, and says what
+    would allow the request.
+    """
 
     __str__ = Exception.__str__
 
@@ -448,8 +452,8 @@ class WorkerExit(SystemExit):
 
 
 class JobCommandError(PhalanxError, ValueError):
-    """A command does not fit the state of the job or queue. The text says why, and which command
-    would.
+    """A command does not fit the state of the job or queue. The error's text gives the reason, and
+    names the command that would fit.
     """
 
 

@@ -49,8 +49,8 @@ open.
 FAILED_S = 1.0
 """Seconds by which the answer to a wrong code is delayed."""
 PATIENCE_S = 0.15
-"""The seconds for which a browser gets nothing while the cluster answers. Then it gets a page that
-says so.
+"""The seconds for which a browser gets nothing while the cluster answers. After that time it gets a
+page that waits for the answers.
 """
 LATE_S = 5.0
 """The seconds for which a page that was late is kept for the browser that waits for it."""

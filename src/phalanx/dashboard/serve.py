@@ -130,8 +130,8 @@ def listen(options: Options) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """A server that closes open streams when it ends. Otherwise it would wait for their end
-    forever.
+    """A server that closes open streams when it ends. Otherwise the server would wait forever for
+    the end of the streams.
     """
 
     on_exit: Callable[[], Awaitable[None]]

@@ -288,7 +288,9 @@ class Views:
         return View("task.html", page.function, f"phalanx get tasks {task}", page, more)
 
     async def _why_actor(self, actor: str, snapshot: ClusterSnapshot) -> Explanation | None:
-        """Ask why an actor waits. The head knows this; only its own program knows it of a task."""
+        """Ask why an actor waits. The head knows why an actor waits, but only a task's own program
+        knows why the task waits.
+        """
         try:
             why = await self._watch.shared(ExplainActor(actor), snapshot.version)
         except PhalanxError:  # it has just ended, or a record is shown

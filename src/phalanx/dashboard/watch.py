@@ -79,7 +79,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     waits: dict[str, str] = {}
     """The code of the first reason why a job waits, by NAMESPACE/NAME."""
     refusers: dict[str, str] = {}
-    """The plugin that gives this reason, by NAMESPACE/NAME."""
+    """The plugin that gives the first reason why a job waits, by NAMESPACE/NAME."""
 
 
 class Watch:

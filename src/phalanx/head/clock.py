@@ -98,7 +98,7 @@ class WatchedClock:
 
     def _look(self) -> tuple[float, float]:
         """Return two values: the wall-clock time without steps that were not accepted yet, and the
-        seconds by which the machine's wall clock is ahead of it.
+        seconds by which the machine's wall clock is ahead of that time.
         """
         for _ in range(_READINGS):
             seen = self.monotonic()

@@ -36,7 +36,7 @@ class Outbox:
         self._heard: dict[bytes, int] = {}
         """The number of the latest report of each connected node."""
         self._told: dict[bytes, int] = {}
-        """The number that each connected node was told last."""
+        """The number that was last sent to each connected node."""
 
     # ---- connected nodes --------------------------------------------------------------------
 

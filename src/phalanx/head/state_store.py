@@ -124,7 +124,7 @@ class StateStore:
         self.address = address
         """The store's address, for display."""
         self._reads: dict[int, Callable[[], None]] = {}
-        """Answers to queries. Each leaves once everything that it mentions is written."""
+        """Answers to queries. Each answer is sent once everything that it mentions is written."""
         self._read_numbers = itertools.count()
 
     @property

@@ -18,16 +18,16 @@ from phalanx.observe.plan_range import ALL, RANGES_S, length_of, usual_range
 NODES = 60
 STARTS = 100
 _SLOT_PX, _FEW_PX, _ALONE_PX = 7, 13, 16
-"""Heights of bars in pixels: for each device that a bar holds, in a drawing of many lanes; the same
-in a drawing of at most FEW lanes; and the height of a bar that holds a whole lane.
+"""Heights of bars in pixels: for each device that a bar holds, in a drawing of many lanes; for each
+device, in a drawing of at most FEW lanes; and for a bar that holds a whole lane.
 """
 FEW = 8
 _NAMED_PX = 12
-"""The least height of a bar with a name on it, in pixels; the height of a name."""
+"""The height of a name in pixels. A lower bar has no name on it."""
 _LETTER = 0.65
 """The width of a letter of a name in hundredths of the axis, on a window of 1,600 pixels."""
 _LETTER_ON_PHONES = 2.4
-"""The same on a phone."""
+"""The width of a letter of a name in hundredths of the axis, on a phone."""
 _CUT = 0.001
 
 

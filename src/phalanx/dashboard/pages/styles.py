@@ -1,6 +1,6 @@
 """The looks of jobs and queues on maps: colours with textures. No two jobs (or queues) have the
-same look, unless there are more of them than looks. The colours are in `static/page.css` (`--j0` to
-`--j11`).
+same look, unless there are more jobs (or queues) than looks. The colours are in `static/page.css`
+(`--j0` to `--j11`).
 """
 
 from __future__ import annotations

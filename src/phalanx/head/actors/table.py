@@ -85,19 +85,21 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     """The value that get_actor returns: the pickled description of its methods, opaque here."""
     watchers: list[bytes] = []
     ending_reason: str = msgspec.field(default="", name="is_ending")
-    """Why the actor is being ended on purpose, while its process still runs; empty if it is not.
-    The store has it under the name of earlier versions.
+    """Why the actor is being ended on purpose, while its process still runs; otherwise empty. The
+    store keeps this field under the name that earlier versions used.
     """
     node_deaths: list[float] = []
     """The times when nodes died while the actor ran there, in seconds since the epoch. Only deaths
     that count against the actor are kept.
     """
     began: float = 0.0
-    """When the constructor returned in the current life, in seconds since the epoch; 0 if it has
-    not, or if unknown.
+    """When the constructor returned in the current life, in seconds since the epoch; 0 if the
+    constructor has not returned, or if the time is unknown.
     """
     ended: float = 0.0
-    """When the actor died, in seconds since the epoch; 0 if it has not, or if unknown."""
+    """When the actor died, in seconds since the epoch; 0 if the actor is not dead, or if the time
+    is unknown.
+    """
 
 
 class ActorEffects(Protocol):

@@ -99,7 +99,7 @@ class Explanations:
         self._reasons = KeptReasons(clock, self._work_out, changes)
         self._changes = changes
         self._here: tuple[int, set[str]] | None = None
-        """The number of changes so far, and the gangs that waited then."""
+        """A number of changes, and the gangs that waited after these changes."""
         self._planning = Share(clock, PLANNING_SHORT_S)
         self._planned: dict[str, ExpectedStart | None] = {}
         """The gang for which a single expected start was last computed, and that start."""

@@ -56,8 +56,8 @@ class Member(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     index: int = 0
     attempt: int = 0
     ahead: int = 0
-    """The number by which `attempt` exceeds the job's own count. It is not 0 if other tasks of the
-    job's array had the place before.
+    """The number by which `attempt` exceeds the job's own count. It is above 0 if other tasks of
+    the job's array had the place before.
     """
 
     @property

@@ -23,8 +23,8 @@ from phalanx.scheduler.cycle.specs import HyperNodeSpec
 RACK = "rack"
 """The node label that names the node's rack. The tier of racks has the same name."""
 NODE, NVLINK = "node", "nvlink"
-"""Two names of the tier of single nodes. NVLINK names it because the devices of a node are wired
-together.
+"""Two names of the tier of single nodes. NVLINK is one of them because the devices of a node are
+wired together.
 """
 NODE_TIER, RACK_TIER = 1, 2
 """The numbers of the tiers of nodes and racks if no HyperNode is declared."""

@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from phalanx.head.gangs.gang import Gang
 
 Fails = Callable[[Sequence[Gang]], bool]
-"""Whether a cycle over these gangs raises an error."""
+"""The function that runs a cycle over these gangs, and returns whether the cycle raised an
+error.
+"""
 
 
 class Quarantine:

@@ -80,7 +80,7 @@ class ClusterSource(Protocol):
         ...
 
     def podgroup(self, gang: Gang) -> PodGroupSpec:
-        """Return the task of a member that waits for its place."""
+        """Return the gang's podgroup, without ended members."""
         ...
 
     def task(self, gang: Gang, index: int) -> TaskSpec:

@@ -82,8 +82,8 @@ class GiveBacks:
                 self._send(node, group, attempt, list(one.indexes), one.ending)
 
     def is_asked(self, node: str, group: GroupId, attempt: int, index: int) -> bool:
-        """Whether the node was asked to end this bundle of that attempt and has not confirmed it
-        yet.
+        """Whether the node was asked to end this bundle of that attempt and has not confirmed the
+        end yet.
         """
         return any(
             at == node and number >= attempt and index in one.indexes

@@ -251,8 +251,8 @@ def nodes_of(group: KnownGroup, index: int) -> list[str]:
 
 
 def refusal(group: KnownGroup, index: int, request: ResourceSet) -> tuple[str, str] | None:
-    """Return why work cannot run in this bundle, as (reason, code of an error); None if it can.
-    Index -1 means any bundle. If the work may wait, the code is "".
+    """Return why work cannot run in this bundle, as (reason, code of an error); None if the work
+    can run. Index -1 means any bundle. If the work may wait, the code is "".
     """
     if index >= len(group.bundles):
         count = len(group.bundles)

@@ -202,7 +202,7 @@ class GroupTable:
 
     def refusal(self, place: BundleId, request: ResourceSet) -> tuple[str, str] | None:
         """Return why tasks in this place cannot run, as (reason, code of an error); None if they
-        can. If they may wait, the code is "".
+        can run. If the tasks may wait, the code is "".
         """
         group_id, index = place
         group = self.get(group_id)
@@ -219,8 +219,8 @@ class GroupTable:
         self._pinned[group.group] = group
 
     def hide(self, group_id: GroupId) -> None:
-        """Note that such a group was removed (see `show`). Like other removed groups, it stays
-        visible for a while.
+        """Note that a group that `show` made visible was removed. Like other removed groups, it
+        stays visible for a while.
         """
         self._remember_removed(group_id)
 

@@ -171,9 +171,9 @@ class Arrays:
             self._windows[job.uid] = min(2 * self._windows[job.uid], WINDOW)
 
     def thin_out(self, job: JobRecord, before: float, has_none: Callable[[JobId], bool]) -> None:
-        """Put tasks back into the array that have waited for places since before this wall-clock
-        time. The first of them stays. `has_none`: whether a task has no place, and no attempt to
-        place it is in progress.
+        """Put back into the array the tasks that have waited for places since before this
+        wall-clock time, except for the first such task. `has_none`: whether a task has no place,
+        and no attempt to place it is in progress.
         """
         live = self._live[job.uid]
         pending = [uid for uid, counted in live.items() if counted == st.PENDING]
@@ -297,7 +297,7 @@ class Arrays:
     # ---- tasks that wait for tasks of other arrays -------------------------------------------
 
     def ended_of(self, task: JobRecord) -> None:
-        """Notify those tasks of other arrays that wait for this task that the task has ended."""
+        """Note that a task has ended, and notify the tasks of other arrays that wait for it."""
         assert task.spec.element is not None
         job = self._job_of(task.spec.element.array)
         if job is not None and job.uid in self._arrays:

@@ -28,8 +28,8 @@ from phalanx.protocol.requests.request import Asker
 Jobs = Sequence[JobRecord]
 _NONE: dict[str, int] = {}
 _AT_ONCE = 256
-"""The number of jobs whose columns are made together. The processor's cache holds the records of so
-many while each column reads them again.
+"""The number of jobs whose columns are made together. The processor's cache holds the records of
+this number of jobs while each column reads them again.
 """
 _NO_NOTES: dict[str, str] = {}
 _NOWHERE: list[str] = []

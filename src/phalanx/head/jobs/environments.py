@@ -106,7 +106,9 @@ def cleaning(job: JobSpec, group: Template) -> Command | None:
 
 
 def environment_for(job: JobSpec, process: Process) -> Environment | None:
-    """Return the environment in which a process of a job runs; None for that of the node."""
+    """Return the environment in which a process of a job runs; None for the node's own
+    environment.
+    """
     if job.environment is not None or not process.image:
         return job.environment
     return image_named(process.image, is_optional=True)

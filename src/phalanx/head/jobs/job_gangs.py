@@ -152,7 +152,7 @@ class JobGangs:
         self.work_off()
 
     def keep_time(self, job: JobRecord) -> None:
-        """Update the time in a job's record for which its gang has run."""
+        """Update, in a job's record, the time for which the job's gang has run."""
         self.table.clocks.keep(job, self._clock.now())
 
     def work_off(self) -> None:

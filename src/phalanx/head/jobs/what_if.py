@@ -47,7 +47,7 @@ class Supposition(msgspec.Struct, frozen=True, kw_only=True):
     """Manifests to add, each as (name for errors, text). Their jobs wait with the cluster's jobs.
     """
     consolidates: bool = False
-    """Whether running work is moved as the action consolidate does it."""
+    """Whether running work is moved, as by the action consolidate."""
 
     @property
     def is_empty(self) -> bool:

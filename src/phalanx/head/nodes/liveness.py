@@ -65,8 +65,8 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lease(self) -> BeginLease:
-        """How long a node may rely on it that the head has not given it up. These times are shorter
-        than the limits, because the clocks of machines differ.
+        """The times for which a node may assume that the head has not declared it dead. These times
+        are shorter than the limits, because the clocks of machines differ.
         """
         least_s = min(self.silence_s, max(self.reconnect_s, LEAST_RECONNECT_S))
         return BeginLease(SHARE * least_s, SHARE * self.silence_s)

@@ -112,7 +112,8 @@ def _parts(
     active: Sequence[_Level], name: str, amount: float, busy: Collection[str]
 ) -> dict[_Level, float]:
     """Return each level's part of one resource: the amount that is promised to the level, or more
-    by its weight. A queue that declares only other resources shares this one by its weight, too.
+    by its weight. A queue that declares only other resources shares this resource by its weight,
+    too.
     """
     parts = {level: level.promised(name, busy) for level in active}
     sharing = [level for level in active if not level.declares(name)]

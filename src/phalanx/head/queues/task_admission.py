@@ -67,7 +67,7 @@ class AdmissionTable:
         self._arrivals: dict[bytes, int] = {}
         self._count = 0
         self._busy: Counter[str] = Counter()
-        """For each queue that has batches: how many."""
+        """The number of batches of each queue that has any."""
         self._had: dict[str, float] = {}
         """For each queue: the integral over time of the share of the cluster that it used, in
         seconds, divided by its weight.
@@ -182,8 +182,8 @@ class AdmissionTable:
         return max(parts, default=0.0) / self.shares.get(queue, _PLAIN).weight
 
     def _has_room(self, batch: Batch) -> bool:
-        """Whether a batch may be admitted now. A resource that no node has does not prevent it,
-        because the engine may start a node for it.
+        """Whether a batch may be admitted now. A resource that no node has does not prevent the
+        admission, because the engine may start a node for it.
         """
         limits = self.shares.get(batch.queue, _PLAIN).capability
         own = self._used.get(batch.queue, {})

@@ -36,7 +36,7 @@ from phalanx.protocol.requests.request import Asker, Entry
 from phalanx.protocol.requests.user_limits import ListLimits, SetLimits
 
 BURST_S = 10.0
-"""Seconds: a user may submit at once as many jobs as the limit allows in this time."""
+"""Seconds: a user may submit at once the number of jobs that the limit allows in this time."""
 MOST_BUCKETS = 100_000
 Key = tuple[str, str]
 """A queue and a user."""

@@ -238,7 +238,9 @@ class Book:
         return [run for run in runs if run.until > begin]
 
     def _why_not(self, spec: Reservation, node: NodeRecord, windows: Sequence[Window]) -> str:
-        """Return why the reservation cannot have the whole node; "" if it can have it."""
+        """Return why the reservation cannot have the whole node; "" if the reservation can have the
+        node.
+        """
         name = self._name(node)
         for one, _ in self._meeting(spec, node.node_id, windows):
             return f"{name} is kept by reservation {one.name} at that time"

@@ -103,7 +103,7 @@ class Allowed(msgspec.Struct, frozen=True):
 
 
 class Denied(msgspec.Struct, frozen=True):
-    """The decision that the request is refused. `rule` names the right that it needs."""
+    """The decision that the request is refused. `rule` names the right that the request needs."""
 
     rule: str
 
