@@ -74,7 +74,9 @@ def job_faults(job: JobSpec) -> list[Fault]:
 
 
 def _move_faults(job: JobSpec) -> list[Fault]:
-    """Return the fault of the annotations that allow moves of the job; None if they are valid."""
+    """Return the fault of the annotations that allow moves of the job; an empty list if they are
+    valid.
+    """
     wrong = terms_fault(job.annotations)
     if wrong is None:
         return []

@@ -130,7 +130,7 @@ def role_fault(name: str, arguments: tuple[str, ...], groups: Collection[str]) -
 
 
 def complete(plugins: Plugins) -> Plugins:
-    """Return the plugins together with those on which they depend."""
+    """Return the plugins together with the plugins on which they depend."""
     out = dict(plugins)
     for name, _ in plugins:
         for other in BRINGS.get(name, ()):

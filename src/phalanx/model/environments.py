@@ -71,7 +71,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     timeout_s: int = SETUP_TIMEOUT_S
     """Seconds that the preparation may take; 0: without limit."""
     is_optional: bool = False
-    """Whether commands run with the node's programs where no tool for containers is."""
+    """Whether commands run with the node's own programs on a node without a tool for containers."""
 
     @property
     def key(self) -> str:

@@ -79,8 +79,9 @@ class NodeActors:
         may_begin: Callable[[], bool] = always_sure,
     ) -> None:
         """`report_needed` is called before each message to the head that depends on this node's
-        free resources. `gpus`: the shares of GPUs that actors may use. `may_begin`: whether the
-        head is known to count on this node; if it is not, `begin_waiting` follows once it is.
+        free resources. `gpus`: the shares of GPUs that actors may use. `may_begin` returns whether
+        the head is known to count on this node. If not, `begin_waiting` is called as soon as that
+        is known.
         """
         self._may_begin = may_begin
         self._waiting: list[Lease] = []

@@ -107,8 +107,8 @@ def holder_of(
     is_member: bool = False,
     is_limited: bool = True,
 ) -> Holder:
-    """Return the holder of these resources, with its shares of GPUs. `is_limited`: whether it may
-    use only its share of a GPU's memory.
+    """Return the holder of these resources, with its shares of GPUs. `is_limited`: whether the
+    holder may use only its share of a GPU's memory.
     """
     return Holder(
         name=name,

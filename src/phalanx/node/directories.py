@@ -84,7 +84,7 @@ class Directories:
         self._full_at = float("-inf")
         """The time when the directory for output was last full."""
         self.trouble = ""
-        """Why the node takes no new work, for display; "" if it does."""
+        """Why the node takes no new work, for display; "" if it takes work."""
 
     def tick(self, now: float) -> None:
         """Read the directories if it is time."""

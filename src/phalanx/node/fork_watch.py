@@ -1,4 +1,5 @@
-"""Watches whether the fork server answers, because a stopped one neither starts nor ends anything.
+"""Watches whether the fork server answers, because a stopped fork server neither starts nor ends
+anything.
 
 A signal to a command goes through the fork server. If the fork server is stopped, the signal waits
 in its socket, and a cancelled job would outlive its grace period. Therefore a fork server that

@@ -76,7 +76,7 @@ class JobMembers:
         """`devices` returns the latest reading of the GPUs, by number. `report` reports the node's
         health to the head at once, before the head gets the report that a member could not begin
         here. `gpus`: the shares of GPUs that members may use. `may_begin` returns whether the head
-        is known to count on this node; if it is not, `begin_waiting` follows once it is.
+        is known to count on this node. If not, `begin_waiting` is called as soon as that is known.
         """
         self._may_begin = may_begin
         self._waiting: list[Member | StartStep] = []

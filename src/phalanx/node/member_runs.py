@@ -17,8 +17,8 @@ from phalanx.model.ids import MemberId
 from phalanx.protocol.bundle_messages import ExtendRun, RunEnd, RunNews, RunTask, StartMember
 
 REPORT_S = 0.1
-"""Seconds for which ends of tasks that ended well are collected before they are reported, if the
-run has more tasks.
+"""Seconds for which the ends of successful tasks are collected before they are reported, if the run
+has more tasks.
 """
 SHOWN_S = 0.5
 """Seconds after which the head gets a report that a task of a run is running."""
@@ -75,8 +75,8 @@ class MemberRuns:
         run.last = max(run.last, attempt)
 
     def is_outdated(self, order: ExtendRun) -> bool:
-        """Whether the head gave the order before it got a report after which the head, and not this
-        node, decides about the next task.
+        """Whether an order is out of date: the head gave it before it got a report after which the
+        head, and not this node, decides about the next task.
         """
         run = self._runs.get((order.like.group, order.like.index))
         return run is not None and order.behind < run.last_reported
@@ -113,7 +113,7 @@ class MemberRuns:
         return run is not None and bool(run.waiting)
 
     def put_back(self, order: StartMember) -> None:
-        """Put a task that could not begin back before the other waiting tasks."""
+        """Put back a task that could not begin, before the other waiting tasks."""
         self._runs[order.group, order.index].waiting.appendleft(order)
 
     def ended(self, order: StartMember, log: str, used: Used, now: float) -> None:

@@ -98,8 +98,8 @@ class OtherNodes:
         self._effects.sweep()
 
     def connection_lost(self, connection: Peer, refusal: str) -> None:
-        """Handle the end of the connection to or from a node. `refusal`: why it could not be made,
-        if it could not.
+        """Handle the end of the connection to or from a node. `refusal`: why the connection could
+        not be made, if it was never made.
         """
         if self._links.is_current(connection):
             reason = refusal or "the connection to its node was lost"

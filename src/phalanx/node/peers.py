@@ -13,8 +13,8 @@ DRIVER, WORKER, NODE, HEAD, REMOTE = "driver", "worker", "node", "head", "remote
 REMOTE: a process of another node; that node passes messages on.
 """
 ACCOUNT = "account"
-"""The tag of a connection to the fork server of an account. The connection keeps it after its end,
-because messages that arrived before the end may still be unread.
+"""The tag of a connection to the fork server of an account. The connection keeps the tag after its
+end, because messages that arrived before the end may still be unread.
 """
 
 

@@ -53,8 +53,8 @@ class Refusals:
         self._other_nodes = other_nodes
 
     def of(self, demand: Demand, now: float, is_draining: bool) -> Refusal | None:
-        """Return why a demand is refused; None if it is not. Also notes in the demand whether it
-        can run here.
+        """Return why a demand is refused; None if it is not refused. Also notes in the demand
+        whether it can run here.
         """
         if demand.group is not None:
             refusal = self._groups.refusal(demand.group, demand.place)

@@ -135,7 +135,7 @@ class Spillback:
         return self._is_planned(strategy) and not self.is_alone
 
     def why_closed(self, node_id: str) -> str:
-        """Return why a node accepts no new work; "" if it does."""
+        """Return why a node accepts no new work; "" if it accepts work."""
         nodes = self.view.nodes
         row = nodes.row_of.get(node_id)
         if row is None:
@@ -375,7 +375,9 @@ class Spillback:
         return count if is_patient else 0
 
     def _places_of(self, owner: bytes) -> frozenset[str]:
-        """Return the nodes that have granted workers to this owner, or were asked to."""
+        """Return the nodes that have granted workers to this owner, or that were asked for workers
+        for it.
+        """
         given = {node_id for node_id, key in self._seen if key[0] == owner}
         asked = (nodes for key, nodes in self._asked.items() if key[0] == owner)
         return frozenset(given.union(*asked))

@@ -117,7 +117,7 @@ class SpillbackPlanner:
             self._requests.request()
 
     def round(self) -> bool:
-        """Make a plan if one was requested. Returns whether it was."""
+        """Make a plan if one was requested. Returns whether one was requested."""
         if not self._requests.take():
             return False
         now = self._clock()

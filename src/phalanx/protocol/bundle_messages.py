@@ -118,8 +118,8 @@ class Streams(msgspec.Struct, array_like=True, frozen=True):
     process: bytes
     is_terminal: bool = False
     port: int = 0
-    """If not 0, the streams are those of a connection to this port of the node, instead of a
-    program's.
+    """If not 0, the streams belong to a connection to this port of the node, and not to a
+    program.
     """
 
 
@@ -337,7 +337,7 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
     `ran_s`: the seconds for which the commands have run. `log`: the file with their output. `used`:
     their usage, known when they have ended. `is_nodes_fault`: the commands have not begun because
     the node is unhealthy; the member waits again. `signal`: the signal that ended the commands; 0
-    if none did.
+    if no signal did.
     """
 
     group: GangId
@@ -418,7 +418,7 @@ class StepEnded(msgspec.Struct, array_like=True, tag=125):
     """Node to head: a task of a step has ended, with its usage.
 
     `is_cut`: the task was ended because its member ended. The message comes before the news of the
-    member's end; a repeated one counts once.
+    member's end; a repeated message counts once.
     """
 
     group: GangId
@@ -430,7 +430,7 @@ class StepEnded(msgspec.Struct, array_like=True, tag=125):
     is_cut: bool
     used: Used
     signal: int = 0
-    """The signal that ended the task; 0 if none did."""
+    """The signal that ended the task; 0 if no signal did."""
 
 
 class StepStarted(msgspec.Struct, array_like=True, tag=117):

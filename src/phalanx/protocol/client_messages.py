@@ -27,7 +27,9 @@ from phalanx.protocol.wire_errors import WireError
 CLIENT_VERSION = 1
 """The version of these messages. A client and its driver have the same."""
 FIRST_NUMBER = 1 << 30
-"""The first number of a client's work. Smaller ones are those of its driver's own work."""
+"""The first number of a client's work. Smaller numbers belong to the work of the client's
+driver.
+"""
 GREETING_BYTES = 1 << 12
 """The largest size in bytes of the frame with a greeting. Nothing else is read before it."""
 PACKET_FRAME_BYTES = 4 << 20

@@ -133,7 +133,9 @@ class CreateActor(msgspec.Struct, array_like=True, tag=41):
     capture: bool = False
     gang: EncodedView = NO_VIEW
     lived_before: bool = False
-    """Whether the actor existed before and now restarts. Its program may ask for this."""
+    """Whether the actor existed before and now restarts. A program can ask the runtime context for
+    this.
+    """
     variables: dict[str, str] = {}
     """The environment variables, as in Granted."""
 

@@ -138,7 +138,7 @@ class Journal:
 
     def flush(self) -> None:
         """Let the thread write the recorded changes. Returns at once. If none of the changes has a
-        function `durable`, they wait for a moment for one that has.
+        function `durable`, they wait for a moment for a change that has one.
         """
         self._raise_failure()
         lingered_s = time.monotonic() - self._recorded_s

@@ -58,7 +58,7 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     not the node.
     """
     signal: int = 0
-    """The signal that ended the member; 0 if none did, or if unknown."""
+    """The signal that ended the member; 0 if no signal did, or if unknown."""
     asked_s: float = 0.0
     """The time on the gangs' clock at which the member was requested, which is never after its
     start.
@@ -118,7 +118,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     """
     retired: dict[str, int] = {}
     """By group, the number of the last attempt of any retired member. A later member with the same
-    name counts its attempts from there.
+    name counts its attempts from that number.
     """
     due: list[DueAction] = []
     history: list[Transition] = []

@@ -55,7 +55,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ports: tuple[Port, ...] = ()
     image: str = ""
     """The image in which the process runs on nodes that have a tool for containers; "": none. An
-    image in the job's `environment` comes before it.
+    image in the job's `environment` takes precedence.
     """
     streams: Literal["", "pipes", "terminal"] = ""
     """How the submitter reads the process's output and writes its input; "" if it does neither,
@@ -212,8 +212,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     licenses: tuple[tuple[str, int], ...] = ()
     """The number of licenses of each kind that the job holds while it runs."""
     environment: Environment | None = None
-    """The software that is prepared on each node before a member begins there; None: that of the
-    node.
+    """The software that is prepared on each node before a member begins there; None: the node's own
+    software.
     """
     packages: tuple[Package, ...] = ()
     """The directories and modules that the submitter has uploaded. A member runs in a directory of

@@ -49,7 +49,7 @@ class AlikeTasks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
-    """The expected start of a podgroup, which is right only if the assumed run times are.
+    """The expected start of a podgroup. It depends on assumed run times.
 
     The fields are the wall-clock time in seconds, the seconds until then, the number of tasks that
     end before it, and the basis of the estimate. `earliest_s` is as in PlannedStart.
@@ -67,8 +67,8 @@ class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """A podgroup that holds resources for which another one waits. `ends_in_s`: the seconds until
-    it ends at the latest; None if unknown.
+    """A podgroup that holds resources for which another podgroup waits. `ends_in_s`: the seconds
+    until the holder ends at the latest; None if unknown.
     """
 
     podgroup: str

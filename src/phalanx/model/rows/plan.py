@@ -64,8 +64,8 @@ class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The number of tasks that must end before this start. They run now, or start earlier."""
     basis: Basis
     is_promised: bool
-    """Whether the scheduler keeps the places for the podgroup. It does if the podgroup is one of
-    the first in its queue and the cluster keeps promises.
+    """Whether the scheduler keeps the places for the podgroup. It keeps them if the podgroup is one
+    of the first in its queue and the cluster keeps promises.
     """
     fills: bool
     """Whether the podgroup starts before another podgroup that is ahead of it in the queue, on

@@ -22,7 +22,7 @@ class ReservationInfo(Row, frozen=True):
     users: list[str]
     queues: list[str]
     """The users and queues whose jobs may run in the reservation. If there are none, any job that
-    names it may.
+    names the reservation may run in it.
     """
     nodes: dict[str, dict[str, float]]
     """The reserved amounts of each node by id, with the resource names of leases; no amounts for a

@@ -207,7 +207,7 @@ class MemberInfo(Row, frozen=True):
     listed.
     """
     signal: int = 0
-    """The signal that ended the member; 0 if none did, or if unknown."""
+    """The signal that ended the member; 0 if no signal did, or if unknown."""
 
 
 class RoleInfo(Row, frozen=True):

@@ -142,8 +142,8 @@ class LeaseMachine:
         return next(demands, None)
 
     def hold_starts(self, now: float, until: float) -> bool:
-        """Start no process before the time `until`, because one could not be started. Returns False
-        if starts were delayed already.
+        """Start no process before the time `until`, because the start of a process has failed.
+        Returns False if starts were delayed already.
         """
         is_news = now >= self._starts_held_until
         self._starts_held_until = until

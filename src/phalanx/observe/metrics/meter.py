@@ -102,8 +102,8 @@ class Meter:
 
 
 def merge(family: Family, more: Sample, *, adds_gauges: bool = False) -> None:
-    """Add another process's sample to a counter or histogram, or put its value in place of a
-    gauge's.
+    """Add another process's sample to a counter or histogram, or replace a gauge's value by the
+    sample's value.
 
     With `adds_gauges`, gauges are added up, too. A sample that does not fit the metric is ignored.
     """

@@ -161,7 +161,7 @@ class Selection:
             self.offer(row)
 
     def count_unseen(self, count: int) -> None:
-        """Count rows that match the query, without showing them to it one by one."""
+        """Count rows that match the query but are not offered one by one."""
         self._total += count
         self._matched += count
 

@@ -134,7 +134,9 @@ class KillActor(Request[None]):
 
 
 KILLED = "The actor is dead because it was killed by `ray.kill` (phalanx.kill)."
-"""The reason for the end of a killed actor, in Ray's words, because programs search for these."""
+"""The reason for the end of a killed actor, in Ray's words, because programs search for these
+words.
+"""
 
 
 class ListActors(Request[list[ActorInfo]]):
@@ -148,7 +150,7 @@ class ListActors(Request[list[ActorInfo]]):
 
 class ListNamedActors(Request[list[tuple[str, str]]]):
     """List the living actors with names in a namespace, each as (namespace, name). The namespace
-    None stands for all.
+    None stands for all namespaces.
     """
 
     kind: ClassVar[int] = 46

@@ -280,7 +280,7 @@ class ReadJobLog(Request[LogPart]):
     attempt: int = -1
     offset: int = 0
     limit: int | None = None
-    """The largest number of bytes to read; None for as many as fit into one answer."""
+    """The largest number of bytes to read; None for the number that fits into one answer."""
     is_followed: bool = False
     """Whether the reader has read everything before the offset, and wants all output that follows.
     The members of a job with `JobSpec.is_followed` wait for this reader.

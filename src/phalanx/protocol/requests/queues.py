@@ -29,11 +29,11 @@ class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
     for no limit.
     """
     idle_gpus: str | None = None
+    """The rule by which GPUs of a job count as idle, as `manifests.idle_rules` reads it."""
     submit: str | None = None
     """The people who may submit, in the form of `manifests.people_lists`; "" for no list."""
     admin: str | None = None
     """The people who administer the queue and the queues below it."""
-    """When GPUs of its jobs count as idle, as `manifests.idle_rules` reads it."""
 
 
 class CreateQueue(Request[QueueInfo]):

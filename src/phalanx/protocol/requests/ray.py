@@ -26,7 +26,7 @@ class GangPlace(msgspec.Struct, array_like=True):
 
 
 class ListGangPlaces(Request[dict[int, GangPlace]]):
-    """Return the place of each placed member of a gang, by the member's index; nothing for an
+    """Return the place of each placed member of a gang, by the member's index; an empty dict for an
     unknown gang.
     """
 

@@ -201,8 +201,8 @@ class Asker(Generic[R]):
             send(NOTHING, to_wire(error))
 
     def _take_send(self) -> Send | None:
-        """A request has one answer. The function that sends it may refer to this asker, so that
-        only the garbage collector could free both.
+        """Return the function that sends the answer, and forget it: a request has one answer. The
+        function may refer to this asker, so that only the garbage collector could free both.
         """
         send, self._send = self._send, None
         return send
