@@ -210,9 +210,9 @@ class WorkerCrashedError(PhalanxError):
 
 
 class TaskKilledError(WorkerCrashedError, TaskCancelledError):
-    """The task was cancelled with `force=True`, and its worker was ended for that.
+    """The task was cancelled with `force=True`, so its worker was ended.
 
-    It is a WorkerCrashedError too, which is what Ray raises.
+    This error is a WorkerCrashedError too, because Ray raises a WorkerCrashedError.
     """
 
     def __str__(self) -> str:
@@ -241,8 +241,8 @@ class ActorError(PhalanxError):
 
     @property
     def preempted(self) -> bool:
-        """Whether it was known in advance that the actor's node would end; always False, because
-        Phalanx does not record this.
+        """Whether the end of the actor's node was known in advance; always False, because Phalanx
+        does not record such announcements.
 
         Ray's Tune reads this property before it counts a failure of a trial.
         """
@@ -464,7 +464,7 @@ class JobNotFoundError(PhalanxError, KeyError):
 
 
 class QueueUnavailableError(PhalanxError, ValueError):
-    """There is no such queue, or it takes no jobs now."""
+    """No queue has this name, or the queue takes no jobs now."""
 
 
 class StateQueryError(PhalanxError, ValueError):

@@ -59,8 +59,8 @@ class PhalanxStepHandler(StepHandler):
         yield from ()
 
     def check_step_health(self, step_handler_context: StepHandlerContext) -> CheckStepHealthResult:
-        """Return the health of a step. It is unhealthy if its task failed, for example because its
-        worker died.
+        """Return the health of a step. A step is unhealthy if its task failed, for example because
+        its worker died.
         """
         ref = self._running.get(_key(step_handler_context))
         if ref is None:

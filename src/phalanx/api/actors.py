@@ -126,8 +126,8 @@ class ActorClass(Generic[T, P]):
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
         """Start an actor and return its handle at once.
 
-        The arguments go to the constructor. Raises TypeError when they do not fit it, and
-        QueueUnavailableError when the options name a queue that takes no work.
+        The arguments go to the constructor. Raises TypeError when the arguments do not fit the
+        constructor, and QueueUnavailableError when the options name a queue that takes no work.
         """
         return self._create(self._options, args, kwargs)
 

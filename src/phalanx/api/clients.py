@@ -54,9 +54,10 @@ def connect(where: str, options: EngineOptions, output: Output) -> Engine:
     """Start a driver on the cluster at `where`, and connect with it.
 
     In the mode *system* the driver's job holds the CPUs and GPUs that `options` names, by default
-    one CPU, and the program's work runs on them. Raises ValueError if `options` names amounts for a
-    cluster in another mode, ConnectionError and AuthenticationError if the head cannot be reached
-    with a login or token of this user, and SystemFailureError if the driver ends before it serves.
+    one CPU. The program's work runs on these CPUs and GPUs. Raises ValueError if `options` names
+    amounts for a cluster in another mode, ConnectionError and AuthenticationError if the head
+    cannot be reached with a login or token of this user, and SystemFailureError if the driver ends
+    before it serves.
     """
     address, token, trust = way_to(where)
 

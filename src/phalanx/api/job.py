@@ -107,7 +107,7 @@ class Job:
     """
     gpu_memory: float | str | None = None
     """Memory that a member holds on each of its GPUs, such as "20GiB"; other work may use the rest
-    of their memory. Without `num_gpus`, the member has one GPU.
+    of the GPUs' memory. Without `num_gpus`, the member has one GPU.
     """
     gpu_memory_limit: float | str | None = None
     """The memory on a GPU above which a member is ended; by default `gpu_memory`."""

@@ -192,7 +192,7 @@ class JobOutput:
                 return
 
     def _print_part(self, member: str, reading: _Reading, is_alone: bool) -> bool:
-        """Print the next part of a log. Returns whether it was the last part."""
+        """Print the next part of a log. Returns whether this part was the last."""
         part = ask(
             self._address,
             ReadJobLog(

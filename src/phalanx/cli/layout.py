@@ -136,8 +136,8 @@ def fitted(
 def table_lines(
     columns: Sequence[Column], rows: Sequence[Any], width: int | None, safe: Callable[[str], str]
 ) -> list[str]:
-    """Return the lines of a table. It differs from a listing (`fitted`) in two ways: the heads are
-    the columns' names unchanged, and the texts of the last column take several lines instead of
+    """Return the lines of a table. A table differs from a listing (`fitted`) in two ways. The heads
+    are the columns' names unchanged. The texts of the last column take several lines instead of
     being cut.
     """
     names = [column.name for column in columns]

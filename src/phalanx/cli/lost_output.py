@@ -18,8 +18,8 @@ _exit_code = 0
 
 
 def is_lost(error: BaseException | None) -> bool:
-    """Whether this error says that the output cannot be written. An error of a file that the
-    command opened by its name is another error.
+    """Whether this error means that the output cannot be written. Errors of files that the command
+    itself opened do not count.
     """
     return isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None
 

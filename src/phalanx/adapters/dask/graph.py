@@ -1,5 +1,5 @@
 """A scheduler that computes Dask's graphs by tasks whose results stay in the object store. Dask
-walks the graph as for its own local schedulers, in the same order and with the same callbacks. It
+walks the graph as for its own local schedulers, in the same order and with the same callbacks. Dask
 holds only a reference to each piece, and releases the reference when the last task that needs the
 piece is done. Pieces are passed from task to task, and not through the caller, which gets only the
 pieces that it asked for.
@@ -81,8 +81,8 @@ def get(
 
 
 def _options(annotations: Mapping[str, Any]) -> dict[Any, Any]:
-    """Return the options of tasks in the annotations. They may be under Phalanx's name or under
-    Ray's.
+    """Return the options of tasks in the annotations. The options may be under Phalanx's name or
+    under Ray's.
     """
     return {**annotations.get("ray_remote_args", {}), **annotations.get(OPTIONS, {})}
 

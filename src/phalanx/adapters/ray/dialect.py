@@ -37,7 +37,7 @@ class RaysDialect:
     limits_gpu_memory = False  # in Ray a share of a GPU only counts
 
     def installation(self) -> Callable[[], None]:
-        """Return the function that gives a worker the same names, with the same libraries."""
+        """Return the function that gives a worker this process's names and libraries."""
         from phalanx.adapters.ray.alias import installation
 
         return installation()
@@ -103,7 +103,7 @@ class RaysDialect:
         return f"{OF_CLIENT}{where}"
 
     def person_token(self) -> str:
-        """Return the token in Ray's variables; "" if there is none. Raises AuthenticationError."""
+        """Return the token in Ray's variables; "" without a token. Raises AuthenticationError."""
         return needed_token()
 
 

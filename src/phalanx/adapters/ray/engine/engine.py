@@ -326,8 +326,8 @@ class RayEngine:
         return RayContext()
 
     def gpu_ids(self) -> list[Any]:
-        """Return the ids of this process's GPUs. They are assigned by the scheduler to a member of
-        a gang, and by Ray to any other process.
+        """Return the ids of this process's GPUs. The scheduler assigns the GPUs of a gang's member,
+        and Ray the GPUs of any other process.
         """
         view = gang_member.view
         return list(ray.get_gpu_ids()) if view is None else list(view.devices)

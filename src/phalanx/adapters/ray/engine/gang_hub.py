@@ -31,7 +31,9 @@ class _Gang:
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def note_failure(self, error: BaseException) -> None:
-        """Note that a member failed. If too few members are left, all end with the same error."""
+        """Note that a member failed. If too few members are left, all members end with this
+        error.
+        """
         self.failed += 1
         if self.members - self.failed < self.least and not self.failure.done():
             self.failure.set_exception(error)

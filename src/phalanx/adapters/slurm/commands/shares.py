@@ -69,8 +69,9 @@ def sshare(words: Sequence[str]) -> None:
 
 
 def share_rows(shares: Sequence[ShareInfo]) -> list[dict[str, str]]:
-    """Return the rows of all users. FairShare is a rank among all users of a queue, and NormUsage a
-    part of the use of all queues, so the rows of all users are needed, even if not all are listed.
+    """Return the rows of all users. The rows of all users are needed, even if only some are listed:
+    FairShare is a rank among all users of a queue, and NormUsage is a part of the use of all
+    queues.
     """
     ranks: dict[str, int] = {}
     for row in shares:
