@@ -87,8 +87,8 @@ def scrape_token_file() -> str:
 
 
 def start(options: Options) -> serving.Serving:
-    """Start a server in the background. It ends with its cluster. Raises SystemFailureError if the
-    server cannot start.
+    """Start a server in the background. The server ends with its cluster. Raises SystemFailureError
+    if the server cannot start.
     """
     words = msgspec.json.encode(options).decode()
     return serving.start(place(), "phalanx.dashboard.serve", [words])

@@ -42,8 +42,8 @@ and TimeoutError.
 
 WATCHED_S = 1.0
 UNWATCHED_S = 10.0
-"""Seconds between two requests while nobody views a page. They keep the snapshot fresh, so that the
-next viewer sees a page at once.
+"""Seconds between two requests while nobody views a page. The requests keep the snapshot fresh, so
+that the next viewer sees a page at once.
 """
 COUNTED_S = 10.0
 """Seconds between two requests for numbers over time. The head takes a sample of them equally

@@ -1,8 +1,8 @@
 """Lets clients on other machines reach their drivers.
 
-A client submits a job whose command is its driver. The driver joins its node as any other does, so
-the head knows where it is and in which job it runs. The client then asks the head for its driver,
-and the head tells its gateway to admit one connection with the client's token.
+A client submits a job whose command is its driver. The driver joins its node like any other driver,
+so the head knows the driver's node and job. The client then asks the head for its driver, and the
+head tells its gateway to admit one connection with the client's token.
 
 Where jobs run as their submitters (mode *system*), the driver cannot join a node. Its job makes a
 cluster of its own, whose head listens at the rendezvous of the job and knows the secret of the

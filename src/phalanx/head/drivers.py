@@ -174,7 +174,7 @@ class Drivers:
             self._described.pop(oldest, None)
 
     def actor_gone(self, job: bytes) -> None:
-        """End the rest of an ended job once its last detached actor has died."""
+        """End the other work of an ended job once the job's last detached actor has died."""
         known = self._known.get(job)
         if job in self._ended and known is not None and not self._effects.detached_actors(job):
             self._end(job, known.driver, [])

@@ -146,7 +146,7 @@ class Joining:
         return False
 
     def join(self, prefix: bytes, message: Join, now: float) -> None:
-        """Handle a node's request to join the cluster, whether its first or a later one."""
+        """Handle a node's request to join the cluster, for the first time or again."""
         head = self._head
         row = message.row
         if self._cluster and message.cluster not in ("", self._cluster):

@@ -88,7 +88,7 @@ class Packages:
         return [PutPackage.handled_by(self._put), ReadPackage.handled_by(self._read)]
 
     def missing(self, wanted: Collection[str]) -> list[str]:
-        """Return those of these packages that are not here."""
+        """Return the wanted packages that are not here."""
         return [one for one in wanted if not self._files.has(one)]
 
     def _put(self, asker: Asker[int], request: PutPackage) -> int:

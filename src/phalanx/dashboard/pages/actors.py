@@ -38,7 +38,7 @@ class ActorLine(msgspec.Struct, frozen=True, kw_only=True):
 
     actor: str
     name: str
-    """The actor's name; "" if it has none."""
+    """The actor's name; "" for an actor without a name."""
     class_name: str
     state: str
     node: str

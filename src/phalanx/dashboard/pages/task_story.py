@@ -54,7 +54,7 @@ class TaskStory(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     actor: str
     parent: str
-    """The id of the task that submitted this one; empty if a driver submitted it."""
+    """The id of the task that submitted this task; empty if a driver submitted it."""
     resources: dict[str, float]
     attempts: list[Attempt]
     children: dict[str, dict[str, int]]

@@ -34,7 +34,7 @@ Totals = dict[str, float]
 
 class _Wholes(Sequence[Totals]):
     """The totals of each node, computed on access. Most gangs find room on the first nodes, so the
-    rest is not computed.
+    totals of other nodes are not computed.
     """
 
     def __init__(self, records: Sequence[NodeRecord]) -> None:

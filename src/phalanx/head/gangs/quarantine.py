@@ -17,7 +17,7 @@ error.
 class Quarantine:
     """The gangs that are set aside, each with its error.
 
-    They keep the places that they have, and get no others until the head restarts.
+    These gangs keep their places, and get no other places until the head restarts.
     """
 
     def __init__(self, on_defect: Callable[[Exception, Gang], None]) -> None:

@@ -84,9 +84,7 @@ class RoomClaims:
     def _choose(
         self, yields: Mapping[str, Mapping[str, float]]
     ) -> dict[tuple[GangId, str], tuple[Gang, ResourceSet]]:
-        """Return the place that each gang would get if all ordinary tasks yielded and no gang
-        did.
-        """
+        """Return the place that each gang would get if all ordinary tasks yielded, but no gang."""
         truth = self._truth()
         config = msgspec.structs.replace(truth.config, actions=("allocate",))
         snapshot = msgspec.structs.replace(truth, config=config)

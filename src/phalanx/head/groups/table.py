@@ -3,7 +3,7 @@ placed again when their nodes die.
 
 A group is placed by attempts (`two_phase_commit`, which gangs use, too) on the nodes that its
 strategy picks; when an attempt is settled, the group is created. A group without room never blocks
-the groups after it; in Ray it does, because Ray places one group at a time.
+the groups after it, unlike in Ray, which places one group at a time.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class RunEffects(Protocol):
 
     def extend(self, gang: Gang, first: int, tasks: Sequence[JobSpec]) -> None:
         """Order the node of a place to run these tasks. The attempt number of the first task is
-        `first`; the numbers of the others follow.
+        `first`. The next tasks have the next numbers.
         """
         ...
 

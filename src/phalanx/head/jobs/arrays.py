@@ -91,8 +91,8 @@ class Arrays:
     # ---- beginning and ending ----------------------------------------------------------------
 
     def want(self, job: JobRecord, now: float) -> None:
-        """Make as many tasks live as allowed: up to the array's limit, and with at most WINDOW
-        tasks waiting for places.
+        """Make tasks live: up to the array's limit, and with at most WINDOW tasks waiting for
+        places.
         """
         tasks, array = self._tasks(job), job.spec.array
         assert array is not None
@@ -162,7 +162,7 @@ class Arrays:
         self._windows.setdefault(uid, 1)
 
     def reset_window(self, uid: str) -> None:
-        """Let as many tasks wait for places as before the array had runs."""
+        """Let the usual number of tasks wait for places, as before the array had runs."""
         self._windows.pop(uid, None)
 
     def placed(self, job: JobRecord) -> None:
@@ -453,8 +453,8 @@ class Arrays:
         return True
 
     def _count_again(self, job: JobRecord, tasks: ArrayTasks) -> None:
-        """Count an array's tasks again. A task that is marked as live but has no stored job never
-        started on any node, so it waits.
+        """Count an array's tasks again. A task that is marked as live but has no stored job has not
+        started on any node, so the task waits.
         """
         live = self._live[job.uid]
         counts = tasks.counts()

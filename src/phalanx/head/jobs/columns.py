@@ -172,7 +172,7 @@ class _View:
         self._rows: list[JobInfo] | None = None
 
     def column(self, field: str) -> list[Any]:
-        """Return the values of a field. Raises ValueError for an unknown one."""
+        """Return the values of a field. Raises ValueError for an unknown field."""
         jobs, now = self._jobs, self._now
         if field in _QUICK:
             return _QUICK[field](jobs)

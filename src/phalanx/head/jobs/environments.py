@@ -83,7 +83,9 @@ def description(job: JobSpec) -> str:
 
 
 def keys_of(job: JobSpec, group: Template) -> str:
-    """Return the keys of the environments of a group's members; "" if they have none."""
+    """Return the keys of the environments of a group's members; "" for members without
+    environments.
+    """
     found = _images(job, group) if job.environment is None else [job.environment]
     return " ".join(one.key for one in found)
 

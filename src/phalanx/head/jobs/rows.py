@@ -101,7 +101,7 @@ def _gpus(spec: JobSpec) -> float:
 
 
 def _may_need_gpus(template: Template) -> bool:
-    """Whether members of this template may need GPUs. This is quicker to compute than the
+    """Whether members of this template may need GPUs. The answer is quicker to compute than the
     template's needs.
     """
     if template.annotations:

@@ -182,8 +182,8 @@ class Starter:
 
 
 def _run_order(gang: Gang, member: Member, place: MemberPlace, spec: JobSpec) -> StartMember:
-    """Return the order for one array task of a run. It equals the order for a task that has a job
-    of its own.
+    """Return the order for one array task of a run. The order equals the order for a task that has
+    a job of its own.
     """
     name, index = member.of_group, member.index
     placed = PlacedGang(

@@ -212,7 +212,7 @@ class NodeDirectory:
 
     def latest(self, node_id: str) -> str:
         """Return the id of the latest process of a node. That process has the files of the earlier
-        ones.
+        processes.
         """
         while (record := self._records.get(node_id)) is not None and record.next_id:
             node_id = record.next_id
@@ -368,7 +368,7 @@ class NodeDirectory:
         return [text for record, report in living for text in closed_devices(record, report)]
 
     def living(self) -> list[NodeRecord]:
-        """Return every node that is not dead, including draining ones."""
+        """Return every node that is not dead, including draining nodes."""
         return [record for record in self._records.values() if record.state != DEAD]
 
     def possible(self) -> list[NodeRecord]:

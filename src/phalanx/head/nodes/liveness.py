@@ -27,8 +27,8 @@ may then still be unread.
 class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits after which a silent node counts as dead: `misses` periods. Raises ValueError if
     this time is infinite, or below MIN_SILENCE_S, because healthy nodes would then be declared dead
-    between two reports. The defaults are those of Ray's health checks: 3 s, 5 misses, and 5 s more
-    for a node that starts.
+    between two reports. The defaults equal Ray's health checks: 3 s, 5 misses, and 5 s more for a
+    node that starts.
     """
 
     period_s: float = 3.0

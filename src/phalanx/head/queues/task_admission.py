@@ -2,13 +2,13 @@
 
 Tasks come in batches of equal tasks. Waiting batches are ordered by priority, then by what their
 queue has had in relation to its weight (the smallest first), then by age. The amount that a queue
-has had is the sum of its share of the cluster over time, where its share is the largest of its
-shares of single resources. A queue that was idle continues at the level of the others, as in
-start-time fair queueing.
+has had is the sum of the queue's share of the cluster over time. This share is the largest of the
+queue's shares of single resources. A queue that was idle continues at the level of the other
+queues, as in start-time fair queueing.
 
 Batches are admitted while the admitted tasks request less than twice the cluster's resources. So
-the engine does not run out of work while ends of tasks are being reported, and an urgent task does
-not wait behind a long backlog.
+the engine still has work while ends of tasks are being reported, and an urgent task does not wait
+behind a long backlog.
 """
 
 from __future__ import annotations

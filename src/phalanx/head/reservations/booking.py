@@ -1,9 +1,9 @@
 """Picks the nodes of a reservation: the nodes that it names, or enough of the nodes that are free
 at its times.
 
-This is pure arithmetic on other reservations, and on running work and the times by which it must
-end. A part of a node includes the same share of all resources of the node, so that jobs find CPUs
-for their GPUs.
+This module is pure arithmetic on other reservations, and on running work and the times by which it
+must end. A part of a node includes the same share of all resources of the node, so that jobs find
+CPUs for their GPUs.
 """
 
 from __future__ import annotations

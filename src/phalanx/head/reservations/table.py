@@ -72,7 +72,7 @@ class ReservationTable:
         return [self._records[name] for name in sorted(self._records)]
 
     def need(self, name: str) -> ReservationRecord:
-        """Return the reservation with this name. Raises JobCommandError if there is none."""
+        """Return the reservation with this name. Raises JobCommandError for an unknown name."""
         record = self._records.get(name)
         if record is None:
             raise JobCommandError(
