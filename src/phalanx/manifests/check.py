@@ -34,8 +34,8 @@ LIKENESSES = 1_000
 commands count as one job.
 """
 LIKENESS_BYTES = 10_000
-"""The size in bytes from which on a job is not remembered, but checked again each time. This limits
-the memory for remembered jobs.
+"""The size in bytes from which on a job is not remembered, but checked again each time. This size
+limits the memory for remembered jobs.
 """
 Operation = Literal["create", "update", "delete"]
 
@@ -121,8 +121,8 @@ def _as_job(manifest: Manifest) -> Manifest:
 
 
 def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
-    """Add to the report the faults for which Phalanx refuses a job, but Volcano does not, such as a
-    job that would run nothing.
+    """Add to the report the faults for which only Phalanx, and not Volcano, refuses a job, such as
+    a job that would run nothing.
 
     Volcano accepts such a job, because its image may have a command.
     """

@@ -34,7 +34,7 @@ def update_faults(old: JobSpec, new: JobSpec) -> list[Fault]:
 
 def job_faults(job: JobSpec) -> list[Fault]:
     """Return the faults of a new job: invalid names, amounts that no node can have, and task groups
-    without a command, which would complete without running anything.
+    without a command. Such a group would complete without running anything.
     """
     faults = []
     if (fault := object_fault("Job", job.name, job.namespace)) is not None:

@@ -96,7 +96,7 @@ def plugin_fault(name: str) -> str:
 
 
 def argument_fault(key: str, value: str) -> str:
-    """Return why an option of a plugin cannot have this value; "" if it can."""
+    """Return why an option of a plugin cannot have this value; "" for an allowed value."""
     if not key.lower().endswith("port") or value.isdecimal():
         return ""
     return f"{key} must be a port's number, not {value!r}"

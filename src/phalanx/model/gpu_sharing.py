@@ -183,7 +183,7 @@ def with_devices_of_profiles(amounts: Mapping[str, float]) -> dict[str, float]:
 
 
 def profiles_in(names: Iterable[str]) -> list[str]:
-    """Return those of the names that count parts of split GPUs (MIG), sorted."""
+    """Return the names among these that count parts of split GPUs (MIG), sorted."""
     return sorted(name for name in names if name.startswith(PROFILE))
 
 

@@ -1,4 +1,4 @@
-"""The search for the known word that is most similar to a mistyped one."""
+"""The search for the known word that is most similar to a mistyped word."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     labels. If `amounts` is given, it keeps that total amount of one resource, and the same part of
     all other resources of its nodes.
 
-    It begins once, at `start`, or at each time of `schedule` (a cron schedule, in `time_zone`). It
-    lasts for `length_s`, or until `end`, or until it is deleted.
+    The reservation begins once, at `start`, or at each time of `schedule` (a cron schedule, in
+    `time_zone`). It lasts for `length_s`, or until `end`, or until it is deleted.
     """
 
     name: str

@@ -87,9 +87,7 @@ class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
 
 
 class StepRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False, tag=2):
-    """The record of a step that has ended, under a key that is always the same for the same
-    step.
-    """
+    """The record of a step that has ended, under a key that never changes."""
 
     key: bytes
     step: Step

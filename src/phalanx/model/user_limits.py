@@ -65,7 +65,7 @@ def read_user_limits(text: str) -> Mapping[str, UserLimits]:
 
 
 def written_user_limits(limits: Mapping[str, UserLimits]) -> str:
-    """Return the text of the annotation for these limits; "" if there are none."""
+    """Return the text of the annotation for these limits; "" without limits."""
     kept = {user: one for user, one in sorted(limits.items()) if one != NO_LIMITS}
     return msgspec.json.encode(kept).decode() if kept else ""
 

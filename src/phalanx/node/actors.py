@@ -115,8 +115,8 @@ class NodeActors:
         from_processes.on(ActorUnreferenced, self._pass_to_head)
 
     def _ready(self, peer: Peer, message: ActorReady) -> None:
-        """Report that the actor is ready, after a report of free resources: a process that hears of
-        the actor may place work at once that depends on the free resources.
+        """Report that the actor is ready, after a report of free resources. A process that hears of
+        the actor may at once place work that depends on these resources.
         """
         self._report_needed()
         self._pass_to_head(peer, message)
@@ -264,8 +264,8 @@ class NodeActors:
         """Do nothing: leases of actors never become due."""
 
     def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """Report to the head that this node cannot run the actor: not now or, with the `code` of an
-        error, never.
+        """Report to the head that this node cannot run the actor now. With the `code` of an error,
+        the node can never run the actor.
         """
         if code:
             self._orders.pop(demand.actor, None)

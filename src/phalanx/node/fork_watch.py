@@ -49,8 +49,8 @@ class ForkWatch:
         needed.
         """
         self._silent_since: float | None = None
-        """The time of the question that the fork server has not answered yet; None if there is
-        none.
+        """The time of the oldest question that the fork server has not answered; None if every
+        question is answered.
         """
         self._rouse_at = 0.0
         self._has_begun = False
@@ -74,7 +74,7 @@ class ForkWatch:
             self._note("the process that starts others answers again")
 
     def restarted(self) -> None:
-        """Note that another fork server has replaced a killed one."""
+        """Note that another fork server has replaced a killed fork server."""
         self._ask_at = self._silent_since = None
         self._has_begun = False
         self.trouble = ""

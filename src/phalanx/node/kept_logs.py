@@ -69,7 +69,7 @@ class KeptLogs:
         self._uncount([one for one in self._kept if _is_of(one.job, job)])
 
     def drop_oldest(self) -> bool:
-        """Drop the oldest log. Returns False if there is none."""
+        """Drop the oldest log. Returns False if no log is left."""
         if not self._kept:
             return False
         oldest = self._kept.popleft()

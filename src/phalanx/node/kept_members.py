@@ -71,7 +71,7 @@ class Keeping(Protocol):
         ...
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
-        """Start a command of a member that has a record, as `CommandEffects.run` does."""
+        """Start a command of a member that has a record, like `CommandEffects.run`."""
         ...
 
 
@@ -96,7 +96,7 @@ class NotKeeping:
 # ---- what the next node does ---------------------------------------------------------------------
 
 UNBEGUN: Final = "unbegun"
-"""The state of a command whose process never began, and never will."""
+"""The state of a command whose process never began, and never will begin."""
 RUNS: Final = "runs"
 ENDED: Final = "ended"
 

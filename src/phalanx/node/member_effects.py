@@ -175,7 +175,7 @@ class MemberEffects:
     files: JobFiles
     memory: MemoryMeter
     make_unique: Callable[[int], bytes]
-    """Returns the requested number of bytes, never the same twice."""
+    """Returns the requested number of bytes. No two calls return the same bytes."""
     usage: UsageMeter
     note: Note
     keeping: Keeping = _NOT_KEEPING

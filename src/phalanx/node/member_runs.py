@@ -2,7 +2,7 @@
 not reported yet.
 
 This module is pure. The tasks of a run are members like all others. This module keeps the tasks
-that have not begun, and those that ended well and were not reported to the head yet.
+that have not begun, and the successful tasks that were not reported to the head yet.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class MemberRuns:
         self._unreported: dict[MemberId, None] = {}
         """The places with ends that were collected and are not reported yet."""
         self._report_at: float | None = None
-        """The time when the collected ends must be reported; None if there are none."""
+        """The time when the collected ends must be reported; None if no ends are collected."""
 
     def extend(self, order: ExtendRun) -> MemberId:
         """Add the new tasks of an order to the run of their place. Returns the place."""
@@ -127,7 +127,9 @@ class MemberRuns:
             self._report_at = now + REPORT_S
 
     def flushed(self, key: MemberId, now: float) -> RunNews | None:
-        """Return the report of the ends that were collected in a place; None if there are none."""
+        """Return the report of the ends that were collected in a place; None if none were
+        collected.
+        """
         run = self._runs.get(key)
         if run is None or not run.ended:
             return None

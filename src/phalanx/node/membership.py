@@ -346,7 +346,7 @@ class ClusterMembership:
             self._dial()
 
     def _patience_s(self) -> float:
-        """Return for how many seconds the node waits for a head. This depends on what the node
+        """Return for how many seconds the node waits for a head. The time depends on what the node
         holds now.
         """
         if self._node.has_work():

@@ -34,7 +34,9 @@ class Peer(Protocol):
         ...
 
     def post(self, message: Any) -> None:
-        """Queue a message. It is sent at the end of this round, together with all others."""
+        """Queue a message. The message is sent at the end of this round, together with all other
+        messages.
+        """
         ...
 
     def send(self, message: Any) -> None:
@@ -72,7 +74,7 @@ class Peers:
             peer.post(message)
 
     def processes(self) -> list[bytes]:
-        """Return the ids of all processes, including those of other nodes."""
+        """Return the ids of all processes, including processes of other nodes."""
         return list(self._peers)
 
     def of_node(self, prefix: bytes) -> list[bytes]:

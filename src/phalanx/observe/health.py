@@ -76,7 +76,7 @@ def health(
     """Return the health of a head, judged by its report.
 
     `refused` has the events of refused scheduler configurations, the oldest first. `now` is in
-    seconds since the epoch. `version` and `protocol` are those of the asking program.
+    seconds since the epoch. `version` and `protocol` belong to the asking program.
     """
     numbers = {one.name: one for one in report.numbers}
     findings = [

@@ -1,4 +1,4 @@
-"""The range of a plan's time axis, which is the same on the page and in the terminal."""
+"""The range of a plan's time axis, which is equal on the page and in the terminal."""
 
 from __future__ import annotations
 

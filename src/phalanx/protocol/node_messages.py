@@ -18,8 +18,8 @@ from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.protocol.asking import Ask, Reply
 
 PREEMPTED = "preempted"
-"""The kind of end of a worker that was ended to make room for other work; it costs the task or
-actor no retry.
+"""The kind of end of a worker that was ended to make room for other work; such an end costs the
+task or actor no retry.
 """
 
 
@@ -337,7 +337,7 @@ class ProcessNumbers(msgspec.Struct, array_like=True, tag=121):
     """Process to node: the sender's counts since its last such message, and the values of the
     gauges that were set since.
 
-    They are a list of `observe.metrics.definitions.Numbers`, as msgpack.
+    Counts and values are a list of `observe.metrics.definitions.Numbers`, as msgpack.
     """
 
     numbers: bytes

@@ -97,8 +97,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def needs(self) -> dict[str, float]:
         """The amounts that one member holds, for each resource.
 
-        It is the sum over its processes or, if that is larger, the largest request of a process in
-        `before`.
+        The amount of a resource is the sum over the member's processes or, if that is larger, the
+        largest request of a process in `before`.
         """
         total: dict[str, float] = {}
         for process in self.processes:
@@ -242,7 +242,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return sum(group.replicas for group in self.groups)
 
     def group(self, name: str) -> TaskGroup | None:
-        """Return the group of that name; None if there is none."""
+        """Return the group of that name; None if the job has no such group."""
         return next((g for g in self.groups if g.name == name), None)
 
     def plugin(self, name: str) -> tuple[str, ...] | None:

@@ -89,7 +89,9 @@ class Meter:
         self.families.pop(name, None)
 
     def numbers(self) -> list[Numbers]:
-        """Return all numbers, as the meter's own objects: they change when more is counted."""
+        """Return all numbers, as the meter's own objects: the objects change when more is
+        counted.
+        """
         return [Numbers(name, list(one.samples.values())) for name, one in self.families.items()]
 
     def drain(self) -> list[Numbers]:

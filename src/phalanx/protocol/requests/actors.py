@@ -92,7 +92,7 @@ class AnnounceActor(Request[None]):
 
 
 class GetActor(Request[KnownActor]):
-    """Return the living actor with a name. Raises ValueError when there is none."""
+    """Return the living actor with a name. Raises ValueError when no living actor has the name."""
 
     kind: ClassVar[int] = 42
     verb: ClassVar[Verb] = Verb.USE
@@ -140,7 +140,7 @@ words.
 
 
 class ListActors(Request[list[ActorInfo]]):
-    """List all actors, the oldest first, including recently dead ones."""
+    """List all actors, the oldest first, including recently dead actors."""
 
     kind: ClassVar[int] = 48
     verb: ClassVar[Verb] = Verb.SEE

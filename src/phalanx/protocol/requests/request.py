@@ -80,8 +80,8 @@ class Request(msgspec.Struct, Generic[R], array_like=True):
 
 
 class Later(enum.Enum):
-    """The return value of a handler that does not answer at once: it calls `Asker.reply` or
-    `Asker.fail` later.
+    """The return value of a handler that does not answer at once. Such a handler calls
+    `Asker.reply` or `Asker.fail` later.
     """
 
     LATER = 0
@@ -133,7 +133,7 @@ def reply_type(request_type: type[Request[Any]]) -> Any:
 
 
 def _decoders_of(request_type: type[Request[Any]]) -> tuple[msgspec.msgpack.Decoder[Any], ...]:
-    """Return the decoders of a request and its reply. They are made at first use, because most
+    """Return the decoders of a request and its reply. Decoders are made at first use, because most
     processes need few of them.
     """
     found = _decoders.get(request_type)
