@@ -104,7 +104,7 @@ def connect(where: str, options: EngineOptions, output: Output) -> Engine:
     try:
         return _wait(client, options, output)
     except BaseException:
-        # If that fails, the driver ends by itself, as nobody comes.
+        # If the request fails, the driver ends by itself, because no client comes.
         with contextlib.suppress(OSError, PhalanxError):
             ask(CommandJob(spec.uid, "cancel"))
         raise
@@ -128,7 +128,7 @@ def _wait(client: ClientOf, options: EngineOptions, output: Output) -> Engine:
     while True:
         try:
             return join(client, client.reach(), options, output)
-        except Refused:  # another try would not change that
+        except Refused:  # another try would be refused, too
             raise
         except (ConnectionError, TimeoutError):
             why = client.check_job()

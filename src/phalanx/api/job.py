@@ -233,7 +233,7 @@ class Job:
         environment = environment_of(given)
         variables = {**(given.get("env_vars") or {}), **(self.env or {})}
         if environment is not None and environment.tool != IMAGE:
-            # The tasks of a driver that is this job have the environment, too.
+            # If this job is a driver, its tasks have the environment, too.
             import json  # few jobs have an environment
 
             of_job = json.dumps({"runtime_env": reference(environment)})

@@ -302,7 +302,7 @@ class JobOutput:
             if not is_file and not wait_for(fd, select.POLLOUT, _BEAT_S):
                 self._beat()
                 continue
-            # a pipe that is ready takes so much without waiting
+            # a pipe that is ready takes this many bytes without waiting
             left = left[os.write(fd, left if is_file else left[: select.PIPE_BUF]) :]
 
     def _beat(self) -> None:

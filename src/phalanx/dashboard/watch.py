@@ -162,8 +162,8 @@ class Watch:
                     self.snapshot, version=self.snapshot.version + 1, trouble=self.trouble
                 )
             return
-        self._take_numbers()  # on the event loop, where pages read them
-        if not was_first:  # the first answer holds everything and is no measure
+        self._take_numbers()  # on the event loop, where pages read the numbers
+        if not was_first:  # the first answer holds everything, so it takes longer
             self._pace.heard(time.monotonic() - begun - self._waits_took)
         self.trouble = ""
         self.snapshot = ClusterSnapshot(

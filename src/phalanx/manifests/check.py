@@ -131,7 +131,7 @@ def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
         spec = manifest.spec
         if isinstance(spec, JobSpec):
             faults = job_faults(spec)
-            if manifest.kind == "Pod":  # which has no tasks
+            if manifest.kind == "Pod":  # a Pod has no tasks
                 faults = [Fault(("spec",), fault.code, fault.reason) for fault in faults]
             found += [_located(fault, manifest) for fault in faults]
         elif isinstance(spec, CronSpec):
@@ -235,7 +235,7 @@ def _faults(
     if isinstance(spec, CronSpec):
         return [_inside(f) for f in submit_faults(spec.job.queue, tree)]
     if isinstance(spec, PodGroupSpec):
-        # Its tasks are not in this file, and may well be below that queue.
+        # The group's tasks are not in this file. They may be in a queue below the group's queue.
         return [f for f in submit_faults(spec.queue, tree) if f.code != "queue_not_leaf"]
     return []
 

@@ -198,7 +198,7 @@ class JobMembers:
         place = (order.group, order.index)
         pool = self._admission.pool(place)
         if pool is None:
-            return  # the head is taking the member's place away, so it knows
+            return  # the head is taking the place away, so it knows that the member did not begin
         is_taken = place in self._members
         member = TAKEN if is_taken else self._admission.admit(order, pool, is_quiet)
         if isinstance(member, Refused):

@@ -195,7 +195,7 @@ def single_node(
     link = LocalHeadLink()
 
     def membership(node: Node[SingleNodeMembership]) -> SingleNodeMembership:
-        node.standing.joined(None, asked_at=0.0)  # its head cannot give it up
+        node.standing.joined(None, asked_at=0.0)  # the node's own head cannot give the node up
         return SingleNodeMembership(
             node.prefix,
             effects.clock,

@@ -220,7 +220,7 @@ class Failed(msgspec.Struct, array_like=True, tag=11):
     error: bytes
     started: float
     ended: float
-    kind: str = ""  # "", "cancelled", "lost", "exit" (the actor left on its own will)
+    kind: str = ""  # "", "cancelled", "lost", "exit" (the actor ended itself)
     retriable: bool = True
     values: list[bytes | Value] = []
     summary: str = ""

@@ -43,8 +43,8 @@ MARK = ".mark"
 _KEEP_SIZE = 1
 """The mode of fallocate that gives blocks to a file without changing its length."""
 
-# Without WITHOUT ROWID, because there each comparison of keys would read the whole row, with
-# perhaps megabytes.
+# The table has row ids: WITHOUT ROWID, each comparison of keys would read the whole row, which may
+# have megabytes.
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL, layout TEXT);

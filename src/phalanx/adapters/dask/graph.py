@@ -148,7 +148,7 @@ class _Tasks:
                 self._hooks.after_submit(node, key, values, ref)
         if self._is_nested:
             # A task that waits in Dask's loop keeps its CPU, which these tasks may need. Report
-            # them as done at once, so that it waits for their values instead.
+            # these tasks as done at once, so that the waiting task waits for their values instead.
             done.set_result([*known, *_ran(keys, results, None)])
             return done
         started = worker.future()

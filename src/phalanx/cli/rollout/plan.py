@@ -154,7 +154,7 @@ def _one_by_one(
         if name not in absent
         and (name in differ or _has_other_options(cluster, name, found[name], HEAD, STANDBY))
     ]
-    # The one that only stands by comes first: it runs the new software when it takes over.
+    # A head that only stands by comes first: it runs the new software when it takes over.
     changed.sort(key=lambda name: name == serving)
     nodes = [name for name in mine if cluster.machines[name].has_node]
     present = [name for name in nodes if _has(cluster, found[name], NODE)]
@@ -162,7 +162,7 @@ def _one_by_one(
         _each(Do.START_HEAD, first),
         tokens,
         *((Step(Do.RESTART_HEAD, name),) for name in changed),
-        # After these: a new standby would take over from a head that is started again.
+        # Only then do new standbys start: they would take over from a head that is started again.
         *((Step(Do.START_STANDBY, name),) for name in absent if name not in first),
         _each(Do.START_NODE, [name for name in nodes if name not in present]),
         *((Step(Do.RESTART_NODE, name),) for name in present if name in differ),

@@ -53,7 +53,7 @@ class Dependents:
                 line.setdefault(word)
             if job.queued is None:
                 line.setdefault(job.uid)
-            else:  # this job came first already, even if the clock was set back in the meantime
+            else:  # this job was first before, even if the clock was set back in the meantime
                 self._lines[word] = {job.uid: None, **line}
 
     def is_first(self, uid: str, word: str) -> bool:

@@ -386,8 +386,8 @@ class JobGangs:
             place.why_gone = place.gave_way = place.node_death = ""
             if member is None or member.attempt == attempt or member.state != st.PENDING:
                 dismissed += [index] if gang.members[index].state == WAITING else []
-                # Its next attempt may have been ordered for this place, and then did not begin
-                # there.
+                # The member's next attempt may have been ordered for this place, and then did not
+                # begin there.
                 attempt = member.attempt if member is not None else attempt
             if job is not None:
                 self.later(

@@ -35,7 +35,7 @@ class MemberEvents:
                 member.started = now
                 self._actions.move(job, member, st.RUNNING, "")
             elif member.state in (st.RUNNING, st.TERMINATING):
-                member.node = event.node  # the next process of its node may continue it
+                member.node = event.node  # the next process of the node may continue the member
         elif member.state == st.TERMINATING:
             self._gone(job, member, now)
         elif member.state not in (st.PENDING, st.RUNNING):

@@ -76,7 +76,7 @@ class MemberPlaces:
                 self._new_gang(job, wanted)
             return
         if gang.revision != job.revision:
-            self._reservations.end(gang, gang.among(WAITING))  # its queue or priority has changed
+            self._reservations.end(gang, gang.among(WAITING))  # the queue or priority has changed
             return
         if gang.is_removed:
             return  # these members are asked for again when the gang is over

@@ -112,7 +112,7 @@ class MemberReports:
             return  # another job may have this name now
         place = gang.members[message.index]
         if place.node != node_id:
-            return  # it was given another place while its node was away
+            return  # the member got another place while this node was away
         self._runs.shown(gang, message.attempt)
         job = self._table.get(gang.job)
         if place.attempt != message.attempt or (job is None and self._runs.keeps(gang)):

@@ -120,7 +120,7 @@ class Starter:
         order = self.orders(record, gang, [index], ends)[index]
         first = order.commands[0]
         env = {**first.variables, **wanted.variables}
-        # the variable's file reports why the member failed, not why a step did
+        # the variable's file reports why the member failed, not why a step failed
         env.pop("TORCHELASTIC_ERROR_FILE", None)
         directory = wanted.directory or first.directory
         umask = first.umask if wanted.umask < 0 else wanted.umask

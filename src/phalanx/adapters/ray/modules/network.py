@@ -84,4 +84,4 @@ def get_localhost_ip() -> str:
 
 def get_all_interfaces_ip() -> str:
     """Return the address for listening on all interfaces."""
-    return "0.0.0.0"  # only returned, not listened at here
+    return "0.0.0.0"  # nothing listens at this address here

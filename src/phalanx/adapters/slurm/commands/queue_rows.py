@@ -123,7 +123,7 @@ class _Columned(Shown):
         return code
 
     def places(self, job: JobInfo) -> tuple[str, str]:
-        hosts: list[str] = getattr(job, HOSTS)  # as above
+        hosts: list[str] = getattr(job, HOSTS)  # JobInfo lacks this field, too
         return ",".join(dict.fromkeys(hosts)), str(len(hosts) or job.replicas)
 
 

@@ -87,7 +87,7 @@ def _share(row: ShareInfo, most: int, used: float) -> dict[str, str]:
         "user": row.user,
         "shares": f"{row.shares:g}",
         "part": f"{row.part:.6f}",
-        "use": str(int(row.use)),  # as in Slurm, without its fraction
+        "use": str(int(row.use)),  # without a fraction, as in Slurm
         "norm_use": f"{row.use / used if used else 0.0:.6f}",
         "use_part": f"{row.use_part:.6f}",
         "fairshare": f"{row.rank / most:.6f}",
