@@ -136,7 +136,7 @@ class Cluster:
 
     @property
     def head_pid(self) -> int | None:
-        """The pid of the head's process; None when there is none."""
+        """The pid of the head's process; None without a head."""
         return None if self._head is None else self._head.process.pid
 
     @property
@@ -145,7 +145,7 @@ class Cluster:
         return os.path.join(self._directory, "r")
 
     def start_head(self) -> None:
-        """Start the head without a node; after `kill_head`, under the same address as before."""
+        """Start the head without a node. After `kill_head`, the head gets its earlier address."""
         host, port = (_HOST, 0)
         if self._address:
             port = int(self._address.rpartition(":")[2])
@@ -189,7 +189,7 @@ class Cluster:
         the head is started, too.
 
         `_system_config` has the cluster's settings by Ray's names, and is allowed only with the
-        first node (see docs/howto/ray.md). Further options are those of `NodeOptions`. Ray's
+        first node (see docs/howto/ray.md). Further options are fields of `NodeOptions`. Ray's
         private options for its own processes (`_name`), and the options of its dashboard, have no
         effect. Raises SystemFailureError with the reason, and ValueError for a setting that is not
         allowed.

@@ -210,9 +210,9 @@ class WorkerCrashedError(PhalanxError):
 
 
 class TaskKilledError(WorkerCrashedError, TaskCancelledError):
-    """The task was cancelled with `force=True`, and its worker was ended for that.
+    """The task was cancelled with `force=True`, so its worker was ended.
 
-    It is a WorkerCrashedError too, which is what Ray raises.
+    This error is a WorkerCrashedError too, because Ray raises a WorkerCrashedError.
     """
 
     def __str__(self) -> str:
@@ -232,17 +232,19 @@ class ActorError(PhalanxError):
         self.error_msg = error_msg
         self.actor_id = actor_id
         self.actor_init_failed = actor_init_failed
-        """Whether the actor died because its constructor raised an error, or had no arguments."""
+        """Whether the actor died because its constructor raised an error or did not get its
+        arguments.
+        """
 
     def __str__(self) -> str:
         return self.error_msg
 
     @property
     def preempted(self) -> bool:
-        """Whether it was known in advance that the actor's node would end; always False, because
-        Phalanx does not record this.
+        """Whether the end of the actor's node was known in advance; always False, because Phalanx
+        does not record such announcements.
 
-        Ray's Tune asks for it before it counts a failure of a trial.
+        Ray's Tune reads this property before it counts a failure of a trial.
         """
         return False
 
@@ -331,7 +333,7 @@ class ObjectFreedError(ObjectLostError):
 
 
 class OwnerDiedError(ObjectLostError):
-    """The process that owned the object died, so its value is unknown."""
+    """The process that owned the object died, so the object's value is unknown."""
 
 
 class ObjectReconstructionFailedError(ObjectLostError):
@@ -430,7 +432,9 @@ class AuthenticationError(PhalanxError):
 
 
 class NotAllowedError(PhalanxError, PermissionError):
-    """The asker has no right to do this. The text names the rule, and says what would allow it."""
+    """The asker has no right to make this request. The error's text names the rule, and says what
+    would allow the request.
+    """
 
     __str__ = Exception.__str__
 
@@ -448,8 +452,8 @@ class WorkerExit(SystemExit):
 
 
 class JobCommandError(PhalanxError, ValueError):
-    """A command does not fit the state of the job or queue. The text says why, and which command
-    would.
+    """A command does not fit the state of the job or queue. The error's text gives the reason, and
+    names the command that would fit.
     """
 
 
@@ -460,7 +464,7 @@ class JobNotFoundError(PhalanxError, KeyError):
 
 
 class QueueUnavailableError(PhalanxError, ValueError):
-    """There is no such queue, or it takes no jobs now."""
+    """No queue has this name, or the queue takes no jobs now."""
 
 
 class StateQueryError(PhalanxError, ValueError):

@@ -85,7 +85,7 @@ class _Same:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # the import system has replaced it
+        module.__spec__ = self._spec  # the import system has replaced this spec
 
 
 def find_moved_modules() -> None:

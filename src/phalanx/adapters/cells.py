@@ -57,8 +57,8 @@ def _with_last_bound(source: str) -> ast.Module:
 
 
 def failure_lines(error: BaseException) -> list[str]:
-    """Return what a notebook shows of an error: the traceback, from the cell's own code on, if
-    that code raised the error; otherwise only the error.
+    """Return the lines that a notebook shows for an error. If the cell's own code raised the error,
+    they are the traceback from that code on. Otherwise they are only the error.
     """
     if not isinstance(error, TaskError):
         return traceback.format_exception_only(error)

@@ -29,7 +29,7 @@ from dagster._serdes import deserialize_value, serialize_value
 import phalanx
 
 TAG = "phalanx/remote_args"
-"""The tag of an op or asset with the options of its task, as a dictionary or as JSON."""
+"""The tag of an op or asset that holds the options of its task, as a dictionary or as JSON."""
 
 LOOK_EVERY_S = 0.2
 
@@ -59,8 +59,8 @@ class PhalanxStepHandler(StepHandler):
         yield from ()
 
     def check_step_health(self, step_handler_context: StepHandlerContext) -> CheckStepHealthResult:
-        """Return the health of a step. It is unhealthy if its task failed, for example because its
-        worker died.
+        """Return the health of a step. A step is unhealthy if its task failed, for example because
+        its worker died.
         """
         ref = self._running.get(_key(step_handler_context))
         if ref is None:

@@ -65,7 +65,7 @@ class PhalanxMagics(Magics):
         except SyntaxError as error:
             raise UsageError("".join(failure_lines(error)).rstrip()) from None
         except (Exception, KeyboardInterrupt) as error:
-            # IPython calls this instead of showing the traceback, which is of Phalanx's code.
+            # IPython calls this function. Otherwise it would show the traceback of Phalanx's code.
             shown = failure_lines(error)
             error._render_traceback_ = lambda *_: shown  # type: ignore[union-attr]
             raise

@@ -2,9 +2,9 @@
 
     phalanx run --gang 8 -- python -m phalanx.adapters.mpi ./solver input.dat
 
-Rank 0 runs `mpirun` once all members have reported to it, and the other members wait for its end.
-`phalanx.adapters.mpi_agent` starts mpirun's processes on other nodes. They run inside a member on
-the node, with the member's devices. Open MPI and MPICH (Hydra) are supported.
+Rank 0 runs `mpirun` once all members have reported to rank 0. The other members wait for the end of
+`mpirun`. `phalanx.adapters.mpi_agent` starts mpirun's processes on other nodes. These processes run
+inside a member on the node, with the member's devices. Open MPI and MPICH (Hydra) are supported.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def command(version: str, mpirun: str, hosts: Path, size: int) -> tuple[list[str
 
 def agent_variables(agent: str) -> dict[str, str]:
     """Return the environment variables that make Open MPI and MPICH start processes with the
-    program `agent` instead of ssh. Open MPI's daemons stay children of the agent, because daemons
-    that detach from it would end with it.
+    program `agent` instead of ssh. Open MPI's daemons stay children of the agent, because detached
+    daemons would end with the agent.
     """
     return {
         "OMPI_MCA_orte_leave_session_attached": "1",

@@ -136,8 +136,8 @@ class _Needed:
 
 
 class _Annotated:
-    """A placeholder for an annotation, such as `allow_failure(...)`. It is needed because Prefect's
-    own pickle of an annotation wraps the value a second time.
+    """A placeholder for an annotation, such as `allow_failure(...)`. Without the placeholder,
+    Prefect's own pickle of an annotation would wrap the value a second time.
     """
 
     def __init__(self, kind: type[BaseAnnotation], value: Any) -> None:

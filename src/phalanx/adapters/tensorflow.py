@@ -19,8 +19,8 @@ import phalanx
 
 def tf_config() -> str:
     """Return the value of TF_CONFIG: this member's gang as a cluster of workers, and this member's
-    place in it. Raises RuntimeError outside of a gang, and ValueError if the gang has fewer ports
-    than one of its nodes has members.
+    place in it. Raises RuntimeError outside of a gang, and ValueError if a node of the gang has
+    more members than the gang has ports.
     """
     gang = phalanx.get_runtime_context().gang
     if gang is None:

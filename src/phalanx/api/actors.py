@@ -126,8 +126,8 @@ class ActorClass(Generic[T, P]):
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
         """Start an actor and return its handle at once.
 
-        The arguments go to the constructor. Raises TypeError when they do not fit it, and
-        QueueUnavailableError when the options name a queue that takes no work.
+        The arguments go to the constructor. Raises TypeError when the arguments do not fit the
+        constructor, and QueueUnavailableError when the options name a queue that takes no work.
         """
         return self._create(self._options, args, kwargs)
 
@@ -188,7 +188,7 @@ class ActorClass(Generic[T, P]):
         return GangedActorClass(self._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
-        """Return a node for a graph (see `objects.dag`), in which it represents an actor."""
+        """Return a graph node that represents an actor (see `objects.dag`)."""
         return ClassNode(self, args, kwargs)
 
     def _create(
@@ -244,7 +244,7 @@ class OptionedActorClass(Generic[T, P]):
         return GangedActorClass(self._actor_class._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
-        """Return a node for a graph (see `objects.dag`), in which it represents an actor."""
+        """Return a graph node that represents an actor (see `objects.dag`)."""
         return ClassNode(self, args, kwargs)
 
 

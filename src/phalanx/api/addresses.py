@@ -12,11 +12,11 @@ def engine_and_address(address: str | None) -> tuple[str, str | None]:
     reads.
 
     An address that begins with an engine's name and a colon belongs to that engine. For Ray:
-    "ray:auto" is the cluster that runs on this machine, "ray:HOST:PORT" names the control service
-    of another one, "ray:local" is a Ray of this program's own, and "ray://HOST:PORT" is Ray's
-    client server. If `address` is None, the address in PHALANX_ADDRESS is used. With
-    PHALANX_ENGINE=NAME, every address belongs to that engine. Raises ValueError for an engine that
-    no installed package offers.
+    "ray:auto" is the cluster that runs on this machine, "ray:HOST:PORT" is the cluster whose
+    control service has this address, "ray:local" is a Ray of this program's own, and
+    "ray://HOST:PORT" is Ray's client server. If `address` is None, the address in PHALANX_ADDRESS
+    is used. With PHALANX_ENGINE=NAME, every address belongs to that engine. Raises ValueError for
+    an engine that no installed package offers.
     """
     engine = os.environ.get("PHALANX_ENGINE") or engines.EMBEDDED
     if engine != engines.EMBEDDED and engine not in engines.names():

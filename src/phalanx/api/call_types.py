@@ -1,8 +1,8 @@
 """The types of calls, for type checkers: the arguments of a function, and the result of a call.
 
 An argument may be a value or a reference to a value. These types express that for the first five
-positional parameters. They cannot do so for keyword parameters, because Python has no way to split
-a function's parameters by name in a type.
+positional parameters. For keyword parameters no type can express that, because Python has no way to
+split a function's parameters by name in a type.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ class RemoteCall(Protocol[P, R_co]):
 
 
 class Remote(Protocol[P, R_co]):
-    """The attribute `remote` of a function that returns `R_co`; it returns a reference or a
-    generator.
+    """The attribute `remote` of a function that returns `R_co`; a call of `remote` returns a
+    reference or a generator.
 
-    The first overload is for a result of type Any, for which both are possible.
+    The first overload is for a result of type Any, for which a call may return either.
     """
 
     @overload

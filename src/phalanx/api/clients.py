@@ -35,11 +35,11 @@ from phalanx.runtime.engine.interface import Engine, EngineOptions, Output, chec
 R = TypeVar("R")
 
 PORT = 6380
-"""The port of a head that an address does not name."""
+"""The port of a head if an address names none."""
 RECONNECT_S = 60.0
 """Seconds for which a client and its driver wait for each other after a cut."""
 RECONNECT = "RAY_CLIENT_RECONNECT_GRACE_PERIOD"
-"""Ray's variable for the same time, in seconds."""
+"""The environment variable of Ray that replaces RECONNECT_S, in seconds."""
 _COMMAND = 'exec "$PHALANX_PYTHON" -m phalanx.runtime.client.driver'
 _KEPT_S = 3600.0
 """Seconds for which the job of a driver stays in listings after its end."""
@@ -54,9 +54,10 @@ def connect(where: str, options: EngineOptions, output: Output) -> Engine:
     """Start a driver on the cluster at `where`, and connect with it.
 
     In the mode *system* the driver's job holds the CPUs and GPUs that `options` names, by default
-    one CPU, and the program's work runs on them. Raises ValueError if `options` names amounts for a
-    cluster in another mode, ConnectionError and AuthenticationError if the head cannot be reached
-    with a login or token of this user, and SystemFailureError if the driver ends before it serves.
+    one CPU. The program's work runs on these CPUs and GPUs. Raises ValueError if `options` names
+    amounts for a cluster in another mode, ConnectionError and AuthenticationError if the head
+    cannot be reached with a login or token of this user, and SystemFailureError if the driver ends
+    before it serves.
     """
     address, token, trust = way_to(where)
 
@@ -103,7 +104,7 @@ def connect(where: str, options: EngineOptions, output: Output) -> Engine:
     try:
         return _wait(client, options, output)
     except BaseException:
-        # If that fails, the driver ends by itself, as nobody comes.
+        # If the request fails, the driver ends by itself, because no client comes.
         with contextlib.suppress(OSError, PhalanxError):
             ask(CommandJob(spec.uid, "cancel"))
         raise
@@ -127,7 +128,7 @@ def _wait(client: ClientOf, options: EngineOptions, output: Output) -> Engine:
     while True:
         try:
             return join(client, client.reach(), options, output)
-        except Refused:  # another try would not change that
+        except Refused:  # another try would be refused, too
             raise
         except (ConnectionError, TimeoutError):
             why = client.check_job()

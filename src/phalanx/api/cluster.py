@@ -25,7 +25,7 @@ def cluster_status() -> StatusInfo:
     """Return a summary of the whole cluster, as `phalanx status` shows it.
 
     The field `defects` counts the head's internal errors by the kind of thing that they harmed; it
-    is empty if there were none.
+    is empty without internal errors.
 
     Example:
         assert not phalanx.cluster_status().defects
@@ -57,9 +57,9 @@ def cluster_events() -> list[dict[str, Any]]:
     """Return the recent events between nodes: one dict for each event, sorted by the time `at`.
 
     `event` names the event's type, a class of `phalanx.observe.cluster_events` or `gang_events`;
-    that class explains the other fields. Events within one node are left out, except those of
-    members of gangs. Tasks of this program that ran on other nodes appear as `Executed`, at the
-    time when they ended.
+    that class explains the other fields. Events within one node are left out, except for events of
+    gangs' members. Tasks of this program that ran on other nodes appear as `Executed`, at the time
+    when they ended.
 
     Example:
         executed = [row for row in phalanx.cluster_events() if row["event"] == "Executed"]

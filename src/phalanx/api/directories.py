@@ -22,8 +22,7 @@ def current_directory() -> str:
 
 
 def default_directory(address: str | None = None) -> str:
-    """Return the directory in which a job runs that names none: the current directory of this
-    process.
+    """Return the directory for a job that names none: the current directory of this process.
 
     If the head is reached with a login, the result is "": each member then gets a directory of its
     own, because the nodes do not have the directories of this machine. `address`: the address of

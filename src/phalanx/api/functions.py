@@ -137,7 +137,7 @@ class RemoteFunction(Generic[P, R]):
         return GangedFunction(self._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
-        """Return a node for a graph (see `objects.dag`), in which it represents a call."""
+        """Return a graph node that represents a call (see `objects.dag`)."""
         return FunctionNode(self, args, kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -210,5 +210,5 @@ class OptionedFunction(Generic[P, R]):
         return GangedFunction(self._remote_function._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
-        """Return a node for a graph (see `objects.dag`), in which it represents a call."""
+        """Return a graph node that represents a call (see `objects.dag`)."""
         return FunctionNode(self, args, kwargs)

@@ -118,7 +118,7 @@ def _numbers(devices: Mapping[str, list[int]]) -> str:
 
 
 class GangedFunction:
-    """A remote function of which each call starts a gang of tasks."""
+    """A remote function whose calls start gangs of tasks, one gang for each call."""
 
     def __init__(
         self, definition: FunctionDefinition, options: Mapping[str, Any], gang: GangOptions
@@ -185,7 +185,7 @@ class GangedActorClass:
 
 @contextlib.contextmanager
 def _taken_back(engine: Engine, group: GangId, members: int) -> Iterator[None]:
-    """Release the gang's places if the block fails. The block makes the gang's members."""
+    """Run a block that makes the gang's members. If the block fails, release the gang's places."""
     try:
         yield
     except BaseException:

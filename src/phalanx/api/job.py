@@ -107,7 +107,7 @@ class Job:
     """
     gpu_memory: float | str | None = None
     """Memory that a member holds on each of its GPUs, such as "20GiB"; other work may use the rest
-    of their memory. Without `num_gpus`, the member has one GPU.
+    of the GPUs' memory. Without `num_gpus`, the member has one GPU.
     """
     gpu_memory_limit: float | str | None = None
     """The memory on a GPU above which a member is ended; by default `gpu_memory`."""
@@ -233,7 +233,7 @@ class Job:
         environment = environment_of(given)
         variables = {**(given.get("env_vars") or {}), **(self.env or {})}
         if environment is not None and environment.tool != IMAGE:
-            # The tasks of a driver that is this job have the environment, too.
+            # If this job is a driver, its tasks have the environment, too.
             import json  # few jobs have an environment
 
             of_job = json.dumps({"runtime_env": reference(environment)})
@@ -447,8 +447,8 @@ def _name_for(words: Sequence[str]) -> str:
 
 
 def _random_end() -> str:
-    """Return a random end for a job's name. Even among millions of jobs, most likely no other job
-    has the same.
+    """Return a random end for a job's name. Even among millions of jobs, a second job with the same
+    end is unlikely.
     """
     import secrets
 

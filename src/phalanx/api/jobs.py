@@ -122,10 +122,10 @@ class JobHandle:
         which it was sent.
 
         By default the signal goes to the programs that the members' shells have started, and to
-        commands that are not shells; in a member with steps it goes only to the steps. `to`:
-        "command" means only the members' own command or script; "all" means every process of the
-        members. The job ends only if the signal ends its members. Raises ValueError for an unknown
-        signal, and JobCommandError when no member runs.
+        commands that are not shells. In a member with steps, the signal goes only to the steps.
+        `to`: "command" means only the members' own command or script; "all" means every process of
+        the members. The job ends only if the signal ends its members. Raises ValueError for an
+        unknown signal, and JobCommandError when no member runs.
 
         Example:
             job.signal("USR1", member=0)
@@ -186,8 +186,8 @@ class JobHandle:
         """Change the queue, priority, time or reservation of the waiting job. Returns its row.
 
         `time` is like `Job.time`; the reservation "" means none. Raises JobCommandError for a job
-        that does not wait and for more time than its queue allows, QueueUnavailableError when the
-        queue takes no work, and GangInfeasibleError when the queue could never hold the job.
+        that does not wait, or for more time than the job's queue allows, QueueUnavailableError when
+        the queue takes no work, and GangInfeasibleError when the queue could never hold the job.
 
         Example:
             job.update(queue="research", time="4h")
@@ -297,8 +297,8 @@ def _as_text(manifest: Mapping[str, Any]) -> str:
 
 
 def _objects(text: str | bytes, file: str = "") -> list[Manifest]:
-    """Return the objects of a file. Each warning about them names the line of the program that
-    called the public function.
+    """Return the objects of a file. Each warning about these objects names the line of the program
+    that called the public function.
     """
     objects, said = manifest_objects(text, file)
     for sentence in said:
@@ -308,7 +308,7 @@ def _objects(text: str | bytes, file: str = "") -> list[Manifest]:
 
 class AskForLog(Protocol):
     """A function that requests a part of a log from the head; programs and commands have different
-    ones.
+    functions.
     """
 
     def __call__(self, request: ReadJobLog, /) -> LogPart: ...

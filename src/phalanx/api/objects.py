@@ -22,7 +22,7 @@ def get(refs: Sequence[ObjectRef[T]], *, timeout: float | None = None) -> list[T
 def get(refs: Any, *, timeout: float | None = None) -> Any:
     """Return the value of a reference, or the values of a list of references, in order.
 
-    Waits until all values exist, but at most `timeout` seconds (0: it does not wait). Raises the
+    Waits until all values exist, but at most `timeout` seconds (0: without waiting). Raises the
     error of the first task that failed, which is also an instance of the user's own exception
     class. Raises GetTimeoutError after `timeout`, and ValueError or TypeError for an argument that
     is no reference.
@@ -171,7 +171,9 @@ def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
 
 
 def withdraw(ref: Any) -> bool:
-    """Cancel a task of this process if no worker has it. Returns whether it was cancelled."""
+    """Cancel a task of this process if no worker has the task. Returns whether the task was
+    cancelled.
+    """
     return engine_or_start().withdraw(ref)
 
 
@@ -193,9 +195,9 @@ def kill(actor: Any, *, no_restart: bool = True) -> None:
 
 
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
-    """Return the handle of a named actor. Raises ValueError when there is none.
+    """Return the handle of a named actor. Raises ValueError when no living actor has the name.
 
-    The default `namespace` is that of this driver.
+    The default `namespace` is this driver's own.
 
     Example:
         Counter.options(name="hits").remote()

@@ -79,7 +79,7 @@ def update_queue(
     submit: str | None = None,
     admin: str | None = None,
 ) -> QueueInfo:
-    """Change a queue; settings that are None stay as they are. Returns the queue's row.
+    """Change a queue; settings that are None keep their values. Returns the queue's row.
 
     The time "none" removes a limit. Raises QueueUnavailableError when there is no such queue, and
     JobCommandError with all reasons when the head refuses the change.
@@ -102,8 +102,8 @@ def open_queue(name: str) -> QueueInfo:
 
 
 def close_queue(name: str) -> QueueInfo:
-    """Close a queue and the queues below it: they take no more work, but work in them continues.
-    Returns the queue's row.
+    """Close a queue and the queues below it: the queues take no more work, but work in them
+    continues. Returns the queue's row.
 
     The queue's state is Closing until it is empty, and then Closed. Raises QueueUnavailableError
     when there is no such queue, and JobCommandError for the root.

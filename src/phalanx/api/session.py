@@ -136,24 +136,24 @@ def init(
     "phalanx://HOST:PORT" starts a driver on a cluster elsewhere and works through it
     (docs/howto/remote.md); `pid:PID` connects to the runtime that the program with this process id
     started for itself; "auto" connects to a running cluster and raises ConnectionError when there
-    is none; "local" always starts a runtime. With None, the address is that in PHALANX_ADDRESS,
-    else that of the current login (`phalanx login`), else that of the cluster that was started here
-    last. If there is none of these, a runtime is started, which ends with this process.
+    is none; "local" always starts a runtime. With None, the cluster is the one in PHALANX_ADDRESS,
+    else the cluster of the current login (`phalanx login`), else the cluster that was started here
+    last. If no such cluster is known, a runtime is started, which ends with this process.
 
-    `num_cpus`, `num_gpus`, `resources` and `labels` are those of the new runtime; by default, those
-    of the machine. `object_store_memory` is in bytes (default: 30 % of free memory, and at most
-    what shared memory holds). `topology` is the wiring of the GPUs, by which several GPUs of one
-    task are chosen near each other: the name of a machine model such as "dgx_h100", or the text of
-    `nvidia-smi topo -m`. By default, the wiring of real GPUs is read from their driver. `placement`
-    is the policy by which the new runtime chooses nodes: a name, or `{"policy": "selector",
-    "same_rack": "prefer"}` (see docs/explanation/placement.md). `_system_config` has settings of
-    the new runtime, by Ray's names (docs/howto/ray.md).
+    `num_cpus`, `num_gpus`, `resources` and `labels` are the amounts and labels of the new runtime;
+    by default, the amounts of the machine. `object_store_memory` is in bytes (default: 30 % of free
+    memory, and at most what shared memory holds). `topology` is the wiring of the GPUs, by which
+    several GPUs of one task are chosen near each other: the name of a machine model such as
+    "dgx_h100", or the text of `nvidia-smi topo -m`. By default, the wiring of real GPUs is read
+    from their driver. `placement` is the policy by which the new runtime chooses nodes: a name, or
+    `{"policy": "selector", "same_rack": "prefer"}` (see docs/explanation/placement.md).
+    `_system_config` has settings of the new runtime, by Ray's names (docs/howto/ray.md).
 
     `include_dashboard` serves the cluster's web page (docs/howto/dashboard.md) and prints an
     address that logs you in. `queue` and `priority` apply to all work of this driver that names no
     others. Drivers of different queues share the nodes by the weights of their queues. A new
     runtime creates the queue if it does not exist. `job_config` gives a namespace and a runtime
-    environment if the arguments do not. `tracing` records tasks and calls as spans of
+    environment if no argument gives them. `tracing` records tasks and calls as spans of
     OpenTelemetry: True sets OpenTelemetry up from OpenTelemetry's own variables, a function (or
     MODULE:FUNCTION) sets it up itself, and None follows PHALANX_TRACING (docs/howto/tracing.md).
 
@@ -276,8 +276,8 @@ def _serve_page(address: str) -> str:
 
 
 def _merged_with_jobs(runtime_env: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the driver's runtime environment, merged with that of the submitted job to which the
-    driver belongs.
+    """Return the driver's runtime environment, merged with the environment of the submitted job to
+    which the driver belongs.
 
     The driver's own values take precedence.
     """
@@ -384,7 +384,7 @@ def attached_engine() -> Engine | None:
 
 
 def engine_or_start() -> Engine:
-    """Return this process's engine, which is started on this machine if there is none.
+    """Return this process's engine. If this process has no engine, start one on this machine.
 
     Raises SystemFailureError when starting a runtime is switched off (`phalanx.api.auto_init`).
     """
@@ -400,7 +400,7 @@ def engine_or_start() -> Engine:
 
 
 def running_engine() -> Engine:
-    """Return this process's engine. Raises SystemFailureError when there is none."""
+    """Return this process's engine. Raises SystemFailureError when this process has no engine."""
     engine = attached_engine()
     if engine is None:
         raise _not_running()

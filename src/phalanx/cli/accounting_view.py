@@ -57,8 +57,8 @@ _RIGHT = {"attempt", "exit", "cpus", "memory", "gpus", "elapsed", "waited", "cpu
 
 _DROPPED = ("elapsed", "exit", "gpu%", "cpu%", "node", "ended", "mem%", "queue", "user", "member")
 _RANKS = {name: rank for rank, name in enumerate(_DROPPED, start=1)}
-"""The ranks of the usual columns. A narrow terminal leaves out the column with the highest rank
-first, and a column with rank 0 never.
+"""The ranks of the usual columns. A narrow terminal first leaves out the column with the highest
+rank. A column with rank 0 always stays.
 """
 
 

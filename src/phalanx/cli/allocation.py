@@ -36,17 +36,19 @@ holder.
 Streams = Literal["pipes", "terminal"]
 _IGNORED = 'trap "" INT QUIT USR1 USR2 ALRM'
 HOLDER = ("sh", "-c", f'{_IGNORED}; read -r code && exit "$code"')
-"""The command of a member that only holds resources for steps. It uses no CPU. It ends with the
-exit code that it reads from its input, or when its input is closed because the command that holds
-the allocation has ended. It ignores signals to its job, because these are meant for steps.
+"""The command of a member that only holds resources for steps. The command uses no CPU. It ends
+with the exit code that it reads from its input. It also ends when its input is closed, because the
+command that holds the allocation has ended. It ignores signals to its job, because these are meant
+for steps.
 """
 _HUNG_UP_S = 5.0
 """Seconds between SIGHUP and SIGKILL for a command whose allocation has ended."""
 
 
 def need_node(address: str | None, what: str) -> None:
-    """End the command if programs cannot be reached through a node of this machine. This is so on a
-    Ray cluster, whose nodes have no gateways, and with a token, which only reaches the head.
+    """End the command if programs cannot be reached through a node of this machine. No program can
+    be reached in this way on a Ray cluster, whose nodes have no gateways, or with a token, which
+    only reaches the head.
     """
     if is_elsewhere(address):
         fail(f"{what} does not work on a Ray cluster: its nodes have no gateways.", USAGE)
@@ -116,7 +118,9 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def _is_cut_off(error: BaseException | None) -> bool:
-    """Whether this ends a command early: a signal, Ctrl-C, or output that cannot be written."""
+    """Whether the error ends a command early: a signal, Ctrl-C, or output that cannot be
+    written.
+    """
     return isinstance(error, SystemExit | KeyboardInterrupt) or is_lost(error)
 
 

@@ -64,11 +64,12 @@ def follow(
 ) -> list[int]:
     """Pass input and output on until all programs have ended. Returns their exit codes.
 
-    `is_terminal`: the first program has a terminal of the size of this one, and gets each key
-    unchanged, including Ctrl-C and Ctrl-Z. Without a terminal, Ctrl-C sends SIGINT to all programs.
-    This terminal is always restored at the end. `ends_all`: when a program ends with a code other
-    than 0, the others get SIGTERM. `asks_to_end`: a first SIGTERM is passed on to all programs, and
-    this function goes on until they have ended. A second SIGTERM ends this process.
+    `is_terminal`: the first program has a terminal of the size of this process's terminal, and gets
+    each key unchanged, including Ctrl-C and Ctrl-Z. Without a terminal, Ctrl-C sends SIGINT to all
+    programs. This terminal is always restored at the end. `ends_all`: when a program ends with a
+    code other than 0, all other programs get SIGTERM. `asks_to_end`: a first SIGTERM is passed on
+    to all programs, and this function goes on until they have ended. A second SIGTERM ends this
+    process.
     """
     with _raw_terminal(is_terminal), _Signals(asks_to_end) as signals:
         _Following(programs, is_terminal, given, ends_all, signals).run()
@@ -134,7 +135,9 @@ def _raw_terminal(wanted: bool) -> Iterator[None]:
 
 
 def begin_of(is_terminal: bool) -> Begin:
-    """Return the message that starts a program. It has the size and kind of this terminal."""
+    """Return the message that starts a program. The message has the size and kind of this
+    terminal.
+    """
     if not is_terminal:
         return Begin()
     size = shutil.get_terminal_size()

@@ -53,7 +53,7 @@ def status(
             echo(_CLEAR, nl=False)
         elif not json:
             echo("")
-        with contextlib.suppress(Ended):  # the reason is printed; the head may be back soon
+        with contextlib.suppress(Ended):  # the error is printed; the head may be back soon
             say(_shown(ask(address, GetStatus()), json, is_short=True))
 
 

@@ -44,7 +44,7 @@ def after_release(address: str | None, node_id: str, said: str) -> str:
 
 
 def asker() -> str:
-    """Return USER@HOST of this process, which is shown to all users as the author."""
+    """Return USER@HOST of this process, by which all users see who closed a node."""
     from phalanx.runtime.os.accounts import user_name
 
     return f"{user_name() or 'somebody'}@{socket.gethostname()}"

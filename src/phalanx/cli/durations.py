@@ -1,8 +1,8 @@
 """Options that take a duration, such as `90s`, `15m`, `2h30m` or `1-12:00`.
 
-All options read the same forms (`manifests.times`). They differ only in the unit of a number
-without a unit: minutes for limits of jobs and reservations, as in Slurm's `--time`, and seconds for
-the options of this module, as in Slurm's `KillWait` and `squeue --iterate`.
+All options read the same forms (`manifests.times`). Only the unit of a number without a unit
+differs. For limits of jobs and reservations it is minutes, as in Slurm's `--time`. For the options
+of this module it is seconds, as in Slurm's `KillWait` and `squeue --iterate`.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _prefix: ContextVar[str] = ContextVar("prefix", default="")
 
 @contextlib.contextmanager
 def prefixed(prefix: str) -> Iterator[None]:
-    """Print this before the text of each error in the block, such as `sbatch: error: `."""
+    """Print `prefix`, such as `sbatch: error: `, before the text of each error in the block."""
     outer = _prefix.set(prefix)
     try:
         yield
@@ -73,8 +73,8 @@ def exiting(prefix: str = "") -> Iterator[None]:
 
 
 def _leave(code: int) -> None:
-    """End the process with this code. If nothing waits for the interpreter's end, it is left out,
-    because it takes a tenth of a short command's time.
+    """End the process with this code. If nothing waits for the interpreter's own shutdown, the
+    shutdown is left out, because it takes a tenth of a short command's time.
 
     Raises OSError if the output cannot be written.
     """

@@ -47,7 +47,9 @@ def health_(address: Address = None, json: Json = False) -> None:
 
 
 def health_text(found: Health) -> str:
-    """Return a table of findings, then one of the requests that took the head most time."""
+    """Return a table of findings, followed by a table of the requests that took the head most
+    time.
+    """
     rows = [[one.what, one.state, one.said] for one in found.findings]
     took = [
         [name, str(count), f"{1000 * seconds:.1f} ms", f"{1000 * seconds / count:.2f} ms"]

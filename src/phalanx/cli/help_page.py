@@ -1,7 +1,7 @@
 """The page of `phalanx --help`, drawn from the registry without Typer.
 
-It is the same page that Typer would draw, and a test compares the two. Importing Typer, with the
-parts of rich that it needs, takes longer than drawing the page here.
+Typer would draw an equal page, and a test compares both pages. Importing Typer, with the parts of
+rich that it needs, takes longer than drawing the page here.
 """
 
 from __future__ import annotations

@@ -177,7 +177,9 @@ def _machine() -> Machine:
 
 
 def _closed_to_others(path: str) -> str:
-    """Return a folder above this file that other accounts cannot enter; empty if there is none."""
+    """Return a folder above this file that other accounts cannot enter; empty if they can enter all
+    of these folders.
+    """
     folder = os.path.dirname(os.path.abspath(path))
     while True:
         if not os.stat(folder).st_mode & 0o001:

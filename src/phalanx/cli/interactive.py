@@ -106,8 +106,8 @@ class StepWish(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_steps(address: str | None, job: str, wishes: Sequence[StepWish]) -> list[int]:
     """Run programs inside a running job's members at the same time, and return their exit codes.
-    Their input and output go through this command, and they end when this command ends. SIGTERM is
-    passed on to the programs, and this command then waits for their end.
+    The programs' input and output go through this command, and the programs end when it ends.
+    SIGTERM is passed on to the programs, and this command then waits for their end.
     """
     programs = []
     number = ask(address, BeginStep(job, wishes[0].argv, len(wishes)))

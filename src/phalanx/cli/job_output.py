@@ -192,7 +192,7 @@ class JobOutput:
                 return
 
     def _print_part(self, member: str, reading: _Reading, is_alone: bool) -> bool:
-        """Print the next part of a log. Returns whether it was the last part."""
+        """Print the next part of a log. Returns whether this part was the last."""
         part = ask(
             self._address,
             ReadJobLog(
@@ -302,7 +302,7 @@ class JobOutput:
             if not is_file and not wait_for(fd, select.POLLOUT, _BEAT_S):
                 self._beat()
                 continue
-            # a pipe that is ready takes so much without waiting
+            # a pipe that is ready takes this many bytes without waiting
             left = left[os.write(fd, left if is_file else left[: select.PIPE_BUF]) :]
 
     def _beat(self) -> None:

@@ -24,8 +24,8 @@ class Column(NamedTuple):
     cell: Callable[[Any], str]
     """The function that returns the column's cell for a row."""
     rank: int = 0
-    """When a narrow terminal leaves out this column: the column with the highest rank is left out
-    first, and a column with rank 0 never.
+    """The rank that decides when a narrow terminal leaves out this column. The column with the
+    highest rank is left out first. A column with rank 0 always stays.
     """
     is_right: bool = False
     """Whether the cells are aligned to the right."""
@@ -136,8 +136,8 @@ def fitted(
 def table_lines(
     columns: Sequence[Column], rows: Sequence[Any], width: int | None, safe: Callable[[str], str]
 ) -> list[str]:
-    """Return the lines of a table. It differs from a listing (`fitted`) in two ways: the heads are
-    the columns' names unchanged, and the texts of the last column take several lines instead of
+    """Return the lines of a table. A table differs from a listing (`fitted`) in two ways. The heads
+    are the columns' names unchanged. The texts of the last column take several lines instead of
     being cut.
     """
     names = [column.name for column in columns]

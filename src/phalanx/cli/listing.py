@@ -54,7 +54,8 @@ def fitted_table(
 ) -> str:
     """Return a table within the width of the terminal, with one line for each row. `ranks`: when a
     narrow terminal leaves out a column (see `layout.Column`); a column without a rank is always
-    shown. `right`: the columns that are aligned to the right. `texts`: those that may be cut.
+    shown. `right`: the columns that are aligned to the right. `texts`: the columns whose texts may
+    be cut.
     """
     columns = [
         Column(

@@ -145,7 +145,7 @@ def _log_in(known: logins.Logins, made: Login) -> None:
 
 
 def _trusted(address: str, before: Login | None, wanted: str, ca: Path | None) -> Trust:
-    """Return the certificate that the head must show, after the user has confirmed a new one."""
+    """Return the certificate that the head must show. The user has confirmed a new certificate."""
     from phalanx.runtime.daemons.remote import fingerprint_at
 
     if ca is not None:

@@ -18,15 +18,15 @@ _exit_code = 0
 
 
 def is_lost(error: BaseException | None) -> bool:
-    """Whether this error says that the output cannot be written. An error of a file that the
-    command opened by its name is another error.
+    """Whether this error means that the output cannot be written. Errors of files that the command
+    itself opened do not count.
     """
     return isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None
 
 
 def lose_output(error: OSError, prefix: str = "") -> None:
     """Send all further output to /dev/null. Unless the reader of the output has gone, print a line
-    that says why. `prefix` is printed before it.
+    that says why. `prefix` is printed before that line.
     """
     if not isinstance(error, BrokenPipeError):
         global _exit_code

@@ -52,7 +52,7 @@ def node_source(address: str | None, name: str) -> Source:
 
 
 def worker_source(address: str | None, name: str) -> Source:
-    """Return the only worker with this process id or beginning of an id."""
+    """Return the only worker that has this process id, or whose id begins with this text."""
     if name.isdecimal() and len(name) <= _PID_DIGITS:
         rows = _rows(address, "workers", [("pid", "=", int(name))])
         rows = [row for row in rows if row["is_alive"]] or rows

@@ -1,4 +1,4 @@
-"""The command `phalanx provision`: starts machines when work needs them, and ends idle ones."""
+"""The command `phalanx provision`: starts machines when work needs them, and ends idle machines."""
 
 from __future__ import annotations
 

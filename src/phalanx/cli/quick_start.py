@@ -6,8 +6,8 @@ import gc
 import sys
 
 _OBJECTS_BEFORE_COLLECTING = 100_000
-"""The number of new objects after which garbage is collected. By default it is 700, which means
-some twenty collections during a command's imports, and these find nothing.
+"""The number of new objects after which garbage is collected. With Python's default of 700, some
+twenty collections run during a command's imports and find nothing.
 """
 
 

@@ -43,7 +43,7 @@ def json_object(option: str, text: str | None, example: str) -> dict[str, Any] |
 
 
 def read_object(option: str, text: str | None, example: str) -> dict[str, Any] | None:
-    """Return the JSON object in an option's value, as `json_object` does. Raises ValueError for any
+    """Return the JSON object in an option's value, like `json_object`. Raises ValueError for any
     other text.
     """
     if text is None:
@@ -147,7 +147,9 @@ def _engine_of(address: str) -> str | None:
 
 
 def daemons_of(address: str | None, with_programs: bool = False) -> list[tuple[Any, Any]]:
-    """Return the daemons through which a cluster is asked. Ends the command if there are none."""
+    """Return the daemons through which a cluster is asked. Ends the command if no such daemon
+    runs.
+    """
     from phalanx.errors import AuthenticationError
     from phalanx.runtime.daemons.finding import find_daemons
 

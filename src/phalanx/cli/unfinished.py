@@ -32,7 +32,9 @@ def unfinished_jobs() -> list[str]:
 
 
 def report_unfinished(advice: str) -> None:
-    """Print how many jobs have not ended, followed by this advice; nothing if there are none."""
+    """Print how many jobs have not ended, followed by this advice. If all have ended, print
+    nothing.
+    """
     if text := unfinished_text(unfinished_jobs()):
         report(f"{text} {advice}")
 

@@ -49,11 +49,11 @@ open.
 FAILED_S = 1.0
 """Seconds by which the answer to a wrong code is delayed."""
 PATIENCE_S = 0.15
-"""The seconds for which a browser gets nothing while the cluster answers. Then it gets a page that
-says so.
+"""The seconds for which a browser gets nothing while the cluster answers. After that time it gets a
+page that waits for the answers.
 """
 LATE_S = 5.0
-"""The seconds for which a page that was late is kept for the browser that waits for it."""
+"""The seconds for which a late page is kept for the browser that waits for the page."""
 _SENT = 256
 """The number of sent pages whose pieces are remembered."""
 _NO_STORE = {"cache-control": "no-store"}
@@ -79,7 +79,7 @@ class Dashboard:
         """`cookie`: the name of the cookie, which differs between the servers of a host.
         `is_secure`: the server uses TLS. `is_record`: the page shows a recorded run, which does not
         change. `scrape_token`: requests with this token may read the metrics without a session;
-        empty if no token may. `patience_s`: the seconds after which a browser gets a page that
+        empty for no such token. `patience_s`: the seconds after which a browser gets a page that
         waits for the answers.
         """
         self._patience_s = patience_s

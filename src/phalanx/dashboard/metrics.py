@@ -187,8 +187,8 @@ def _put_jobs(meter: Meter, jobs: Iterable[JobInfo], snapshot: ClusterSnapshot) 
 
 
 def _why(job: JobInfo, waits: dict[str, str]) -> str:
-    """Return the code of the reason why a job waits: the scheduler's code or, if there is none, a
-    word.
+    """Return the code of the reason why a job waits: the scheduler's code or, without such a code,
+    a word.
     """
     if job.is_held:
         return "held"

@@ -1,7 +1,7 @@
 """A recorded run: a file with the head's answers to all questions of the pages. The file has a line
-of JSON with its title, then compressed msgpack. This contains numbers over time, and each request
-with its answer, encoded as for the network. A reader sends requests to the file as it would to a
-head.
+of JSON with its title, then compressed msgpack. The msgpack contains numbers over time, and each
+request with its answer, encoded as for the network. A reader sends requests to the file as it would
+to a head.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def write(path: str, title: Title, content: Content) -> None:
 
 
 class Record:
-    """A record that was read from a file. It answers requests as the head did."""
+    """A record that was read from a file. It answers requests with the head's recorded answers."""
 
     def __init__(self, title: Title, content: Content) -> None:
         self.title = title
@@ -229,7 +229,9 @@ class Record:
                 made.add(at, value)
 
     def ask(self, request: Request[Any]) -> Any:
-        """Return the recorded answer to a request. Raises NotRecordedError if there is none."""
+        """Return the recorded answer to a request. Raises NotRecordedError for a request without an
+        answer.
+        """
         if isinstance(request, GetNews) and request.since.head:
             return self._no_news()
         if isinstance(request, GetSeries):  # `series` already has the numbers

@@ -62,7 +62,7 @@ class Pieces(msgspec.Struct):
     order: dict[str, list[str]]
 
     def changes_since(self, before: Pieces) -> dict[str, Any]:
-        """Return the changes from `before` to these pieces; empty when there are none."""
+        """Return the changes from `before` to these pieces; empty when nothing has changed."""
         new = {
             key: html
             for key, html in self.html.items()

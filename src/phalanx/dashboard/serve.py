@@ -87,8 +87,8 @@ def scrape_token_file() -> str:
 
 
 def start(options: Options) -> serving.Serving:
-    """Start a server in the background. It ends with its cluster. Raises SystemFailureError if the
-    server cannot start.
+    """Start a server in the background. The server ends with its cluster. Raises SystemFailureError
+    if the server cannot start.
     """
     words = msgspec.json.encode(options).decode()
     return serving.start(place(), "phalanx.dashboard.serve", [words])
@@ -130,8 +130,8 @@ def listen(options: Options) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """A server that closes open streams when it ends. Otherwise it would wait for their end
-    forever.
+    """A server that closes open streams when it ends. Otherwise the server would wait forever for
+    the end of the streams.
     """
 
     on_exit: Callable[[], Awaitable[None]]

@@ -157,7 +157,7 @@ class Views:
             asked = GetMemberUse(f"{job.namespace}/{job.name}", member.name)
             try:
                 use = await self._watch.shared(asked, snapshot.version)
-            except PhalanxError:  # it has just ended, or a record is shown, which has no usage
+            except PhalanxError:  # the member has just ended, or a record is shown
                 continue
             one = member_use.drawn(member, use, snapshot.at)
             if one is not None:
@@ -177,7 +177,7 @@ class Views:
             size = (await self._watch.shared(end, snapshot.version)).size
             asked = ReadJobLog(name, member.name, -1, max(size - jobs.LAST_BYTES, 0))
             part = await self._watch.shared(asked, snapshot.version)
-        except (OSError, PhalanxError):  # its node is away, or a record is shown
+        except (OSError, PhalanxError):  # the node is away, or a record is shown
             return None
         return jobs.last_lines(member.name, plain_text(part.data))
 
@@ -219,7 +219,7 @@ class Views:
         asked = GetNodeUse(node_id, SPANS_S[span])
         try:
             use = await self._watch.shared(asked, snapshot.version)
-        except (PhalanxError, ValueError):  # it is away, or a record is shown, which has no usage
+        except (PhalanxError, ValueError):  # the node is away, or a record is shown
             return None
         return node_use.node_use(use, snapshot.at, span)
 
@@ -288,10 +288,12 @@ class Views:
         return View("task.html", page.function, f"phalanx get tasks {task}", page, more)
 
     async def _why_actor(self, actor: str, snapshot: ClusterSnapshot) -> Explanation | None:
-        """Ask why an actor waits. The head knows this; only its own program knows it of a task."""
+        """Ask why an actor waits. The head knows why an actor waits, but only a task's own program
+        knows why the task waits.
+        """
         try:
             why = await self._watch.shared(ExplainActor(actor), snapshot.version)
-        except PhalanxError:  # it has just ended, or a record is shown
+        except PhalanxError:  # the actor has just ended, or a record is shown
             return None
         return why if why.waits else None
 

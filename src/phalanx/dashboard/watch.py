@@ -42,8 +42,8 @@ and TimeoutError.
 
 WATCHED_S = 1.0
 UNWATCHED_S = 10.0
-"""Seconds between two requests while nobody views a page. They keep the snapshot fresh, so that the
-next viewer sees a page at once.
+"""Seconds between two requests while nobody views a page. The requests keep the snapshot fresh, so
+that the next viewer sees a page at once.
 """
 COUNTED_S = 10.0
 """Seconds between two requests for numbers over time. The head takes a sample of them equally
@@ -79,7 +79,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     waits: dict[str, str] = {}
     """The code of the first reason why a job waits, by NAMESPACE/NAME."""
     refusers: dict[str, str] = {}
-    """The plugin that gives this reason, by NAMESPACE/NAME."""
+    """The plugin that gives the first reason why a job waits, by NAMESPACE/NAME."""
 
 
 class Watch:
@@ -162,8 +162,8 @@ class Watch:
                     self.snapshot, version=self.snapshot.version + 1, trouble=self.trouble
                 )
             return
-        self._take_numbers()  # on the event loop, where pages read them
-        if not was_first:  # the first answer holds everything and is no measure
+        self._take_numbers()  # on the event loop, where pages read the numbers
+        if not was_first:  # the first answer holds everything, so it takes longer
             self._pace.heard(time.monotonic() - begun - self._waits_took)
         self.trouble = ""
         self.snapshot = ClusterSnapshot(

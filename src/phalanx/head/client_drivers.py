@@ -1,8 +1,8 @@
 """Lets clients on other machines reach their drivers.
 
-A client submits a job whose command is its driver. The driver joins its node as any other does, so
-the head knows where it is and in which job it runs. The client then asks the head for its driver,
-and the head permits its gateway one connection with the client's token.
+A client submits a job whose command is its driver. The driver joins its node like any other driver,
+so the head knows the driver's node and job. The client then asks the head for its driver, and the
+head tells its gateway to admit one connection with the client's token.
 
 Where jobs run as their submitters (mode *system*), the driver cannot join a node. Its job makes a
 cluster of its own, whose head listens at the rendezvous of the job and knows the secret of the
@@ -50,8 +50,8 @@ class ClientDrivers:
     ) -> None:
         """`owner_of` returns the owner of a job by its full name; None for an unknown job. `admit`
         gives a permission to the head's gateway. `own_cluster` returns the cluster of a job by the
-        job's full name, or None while the job does not run. Pass None for it where drivers join
-        nodes.
+        job's full name, or None while the job does not run. Pass None for `own_cluster` where
+        drivers join nodes.
         """
         self._own_cluster = own_cluster
         self._owner_of = owner_of

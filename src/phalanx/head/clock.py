@@ -27,9 +27,9 @@ class MachineClock(Clock, Protocol):
     """The clock that the shell gives to a head."""
 
     def monotonic(self) -> float:
-        """Return seconds of the machine's monotonic clock. This clock keeps running while the
-        process is paused, and `now` does not. With this clock, a pause does not look like a step of
-        the wall-clock time.
+        """Return seconds of the machine's monotonic clock. Unlike `now`, this clock keeps running
+        while the process is paused. With this clock, a pause does not look like a step of the
+        wall-clock time.
         """
         ...
 
@@ -97,8 +97,8 @@ class WatchedClock:
         return ClockAnchor(self._boot, self._offset_s)
 
     def _look(self) -> tuple[float, float]:
-        """Return two values: the wall-clock time without steps that were not accepted yet, and the
-        seconds by which the machine's wall clock is ahead of it.
+        """Return two values: the wall-clock time without pending steps, and the seconds by which
+        the machine's wall clock is ahead of that time.
         """
         for _ in range(_READINGS):
             seen = self.monotonic()

@@ -101,7 +101,7 @@ class Deaths:
             head.drivers.driver_gone(process)
 
     def finish_earlier(self, now: float) -> None:
-        """Handle the deaths of nodes that an earlier head recorded once more, because that head may
+        """Handle once more the deaths of nodes that an earlier head recorded, because that head may
         have ended before it stored all consequences.
         """
         head = self._head

@@ -71,7 +71,7 @@ class Devices:
     # ---- closing and opening devices -----------------------------------------------------------
 
     def cordon(self, asker: Asker[bool], request: Cordon) -> bool:
-        """Close a node or some of its GPUs to new work. Returns whether this changed anything."""
+        """Close a node or some of its GPUs to new work. Returns whether anything has changed."""
         record = self._known(request.node_id, request.devices)
         wall = self._clock.wall()
         hold = Hold(reason=request.reason, by=signed(request.by, asker), since=wall)

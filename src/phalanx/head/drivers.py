@@ -91,7 +91,9 @@ class Drivers:
                 named.update(uri.sha256 for uri in read_uris(text))
 
     def packages(self) -> set[str]:
-        """Return the packages of jobs that are not over. Jobs with detached actors are not."""
+        """Return the packages of jobs that are not over. A job is not over while it has detached
+        actors.
+        """
         return set().union(*self._packages.values())
 
     def principal_of(self, name: str) -> Principal | None:
@@ -103,8 +105,8 @@ class Drivers:
         return None if known is None else known.principal
 
     def in_job(self, job: str) -> bytes | None:
-        """Return the id of the driver that runs in a submitted job; among several, of the driver
-        that came last. None if no driver does.
+        """Return the id of the driver that runs in a submitted job. If several drivers run in the
+        job, return the id of the last to join; if none runs, return None.
         """
         found = [
             known.driver
@@ -172,7 +174,7 @@ class Drivers:
             self._described.pop(oldest, None)
 
     def actor_gone(self, job: bytes) -> None:
-        """End the rest of an ended job once its last detached actor has died."""
+        """End the other work of an ended job once the job's last detached actor has died."""
         known = self._known.get(job)
         if job in self._ended and known is not None and not self._effects.detached_actors(job):
             self._end(job, known.driver, [])

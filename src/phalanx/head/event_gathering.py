@@ -76,8 +76,8 @@ class EventGathering:
 
 
 def _in_order(rows: Rows) -> list[tuple[float, dict[str, Any]]]:
-    """Return these rows with times that never go back, as the wall clock may between two of them:
-    what the head recorded first came first.
+    """Return these rows in the order in which the head recorded them, with times that never
+    decrease. The wall clock may have been set back between two rows.
     """
     times = itertools.accumulate((float(row["at"]) for row in rows), max)
     return list(zip(times, rows, strict=True))

@@ -65,8 +65,8 @@ class FullStore:
             self._actors.refuse(process, decode_request(RegisterActor, body), error)
 
     def _is_new(self, kind: int, body: msgspec.Raw) -> bool:
-        """Whether a request asks for new work. A repeated request does not. Bytes that are not a
-        request do not either: their handler will report the error.
+        """Whether a request asks for new work. A repeated request asks for none. Bytes that are not
+        a request ask for none either: their handler will report the error.
         """
         try:
             return not self._is_repeated(kind, body)

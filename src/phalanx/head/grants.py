@@ -24,7 +24,8 @@ class Grants(Protocol):
 
     def secret(self, user: str, job: JobId, gang: GangId) -> str:
         """Return a secret that only the members of the gang get, in the form of a cluster's token.
-        It is the same at each call. Returns "" where members run under the accounts of their nodes.
+        Each call returns the same secret. Returns "" where members run under the accounts of their
+        nodes.
         """
         ...
 

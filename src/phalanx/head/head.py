@@ -1,7 +1,7 @@
 """The head: composes the machines of nodes, actors, placement groups, gangs and drivers.
 
 The class Head runs in a process of its own or, on a cluster of one machine, in the node's process.
-It communicates with nodes only by messages, and never unpickles.
+The head communicates with nodes only by messages, and never unpickles.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class Head:
         setup: HeadSetup = DEFAULT_SETUP,
         rights: RightsSetup = ONE_PERSON,
     ) -> None:
-        """`state_store` keeps what must survive the process. `stored` is what an earlier head kept
-        there. `rights`: the cluster's people and what each of them may do.
+        """`state_store`: keeps everything that must survive the process. `stored`: the rows that an
+        earlier head kept there. `rights`: the cluster's people and their rights.
         """
         self.outbox = outbox
         self.state_store = state_store
@@ -436,8 +436,8 @@ class Head:
     # ---- nodes -------------------------------------------------------------------------------
 
     def _request_actor_placing(self) -> None:
-        """Place waiting actors at the next tick. They may wait for bundles that were created just
-        now, and the latest reports of nodes do not show these yet.
+        """Place waiting actors at the next tick. The actors may wait for bundles that were created
+        just now, and the latest reports of nodes do not show these yet.
         """
         self._must_place_actors = True
 

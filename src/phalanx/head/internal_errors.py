@@ -67,8 +67,8 @@ class InternalErrors:
 
 
 class KeptApart:
-    """The context that `InternalErrors.kept_apart` returns. It is a class because a generator would
-    be slower, and every change of a job enters such a context.
+    """The context that `InternalErrors.kept_apart` returns. The context is a class because a
+    generator would be slower, and every change of a job enters such a context.
     """
 
     __slots__ = ("_internal_errors", "_kind", "_what")

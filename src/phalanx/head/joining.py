@@ -123,9 +123,9 @@ class Joining:
         return record is not None and not self._head.nodes.is_alive(record.node_id)
 
     def knocked(self, prefix: bytes, version: int, host: str, now: float) -> bool:
-        """Note that a node of another protocol version asks to join. While it repeats this, its
-        work counts as running. Returns whether this head has declared the node dead. The node must
-        then end its work, which may already run elsewhere.
+        """Note that a node of another protocol version asks to join. While the node repeats its
+        request, its work counts as running. Returns whether this head has declared the node dead.
+        The node must then end its work, which may already run elsewhere.
         """
         nodes = self._head.nodes
         record = nodes.of_prefix(prefix)
@@ -146,7 +146,7 @@ class Joining:
         return False
 
     def join(self, prefix: bytes, message: Join, now: float) -> None:
-        """Handle a node's request to join the cluster, whether its first or a later one."""
+        """Handle a node's request to join the cluster, for the first time or again."""
         head = self._head
         row = message.row
         if self._cluster and message.cluster not in ("", self._cluster):

@@ -1,5 +1,5 @@
-"""Bytes that programs store at the head, by namespace and key. They have no owner: they stay after
-the program has ended, until a program deletes them.
+"""Bytes that programs store at the head, by namespace and key. The values have no owner: they stay
+after the program has ended, until a program deletes them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from phalanx.protocol.requests.key_values import DeleteValues, GetValue, ListKey
 from phalanx.protocol.requests.request import Asker, Entry
 
 VALUE_BYTES = 32 << 20
-"""The largest size of a value with its key, in bytes. Both are written as one row."""
+"""The largest size of a value with its key, in bytes. Value and key are written as one row."""
 TABLE_BYTES = 128 << 20
 """The largest total size of all values in bytes. The size of a value includes its key and
 KEY_BYTES.

@@ -17,8 +17,8 @@ from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 PART_BYTES = 1 << 20
 PATIENCE_S = 5.0
 MAX_READING = 256
-"""The largest number of parts that are read at the same time. If it is reached, further requests
-are refused.
+"""The largest number of parts that are read at the same time. If this number is reached, further
+requests are refused.
 """
 ReadOwn = Callable[[int, int, int], LogPiece]
 """Reads a part of the head's own log, by (file, offset, number of bytes)."""
@@ -30,8 +30,8 @@ class LogReading:
     def __init__(
         self, outbox: Outbox, clock: Clock, nodes: NodeDirectory, read_own: ReadOwn | None
     ) -> None:
-        """`read_own`: None if the head has no log of its own because it shares that of its only
-        node.
+        """`read_own`: None if the head has no log of its own, because it writes to the log of its
+        only node.
         """
         self._outbox = outbox
         self._clock = clock

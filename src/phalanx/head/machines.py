@@ -17,7 +17,7 @@ MEMORY = "memory"
 
 
 def name_fault(new: NodeRecord, connected: Iterable[NodeRecord]) -> str | None:
-    """Return why a node cannot join under its given name; None if it can."""
+    """Return why a node cannot join under its given name; None if it can join."""
     for other in connected if new.name else ():
         if other.name == new.name and other.node_id != new.node_id:
             return (
@@ -28,7 +28,7 @@ def name_fault(new: NodeRecord, connected: Iterable[NodeRecord]) -> str | None:
 
 
 def machine_fault(new: NodeRecord, living: Iterable[NodeRecord]) -> str | None:
-    """Return why a node cannot join the other nodes of its machine; None if it can."""
+    """Return why a node cannot join the other nodes of its machine; None if it can join."""
     others = _beside(new, living)
     for name, (words, option) in _WORDS.items() if others else ():
         machine = new.machine

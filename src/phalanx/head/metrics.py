@@ -1,4 +1,4 @@
-"""The head's metrics and those of its nodes.
+"""The metrics of the head and of its nodes.
 
 Nodes send their numbers regularly, and the head keeps them encoded. When a node dies, the head
 decodes the node's last numbers and keeps its counts in the cluster's sums, which must not decrease.
@@ -32,7 +32,9 @@ class HeadMetrics:
     def __init__(
         self, meter: Meter, clock: Clock, nodes: NodeDirectory, look: Callable[[Meter], None]
     ) -> None:
-        """`look` is called before each answer. It sets the numbers that are computed on request."""
+        """`look` is called before each answer. `look` sets the numbers that are computed on
+        request.
+        """
         self._meter = meter
         self._nodes = nodes
         self._look = look

@@ -23,8 +23,8 @@ counts on it.
 
 
 class Outbox:
-    """Sends messages to connected nodes. A message for a node that is not connected is dropped;
-    when the node joins again, it gets the same information.
+    """Sends messages to connected nodes. A message for a node that is not connected is dropped.
+    When the node joins again, it gets the information of the dropped messages.
     """
 
     def __init__(self, send: Send, state_store: StateStore) -> None:
@@ -36,7 +36,7 @@ class Outbox:
         self._heard: dict[bytes, int] = {}
         """The number of the latest report of each connected node."""
         self._told: dict[bytes, int] = {}
-        """The number that each connected node was told last."""
+        """The number that was last sent to each connected node."""
 
     # ---- connected nodes --------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class Outbox:
         self.send(prefix, reply)
 
     def broadcast(self, message: Any, but: bytes = b"") -> None:
-        """Send a message to every node except this one."""
+        """Send a message to every node except the node `but`."""
         for prefix in list(self._connected):
             if prefix != but:
                 self._send(prefix, message)

@@ -22,8 +22,8 @@ class PackageFiles(Protocol):
     """The files of packages."""
 
     def length(self, sha256: str) -> int:
-        """Return how many bytes of a package are here; those of an unfinished upload count. -1 if
-        this head keeps no packages.
+        """Return how many bytes of a package are here, including the bytes of an unfinished upload.
+        Return -1 if this head keeps no packages.
         """
         ...
 
@@ -43,7 +43,7 @@ class PackageFiles(Protocol):
 
     def make_room(self, wanted: int, kept: Collection[str]) -> None:
         """Delete the packages that were used longest ago, but none of `kept`, until there is room
-        for `wanted` bytes. Raises ValueError if there is not.
+        for `wanted` bytes. Raises ValueError if there is too little room.
         """
         ...
 
@@ -88,7 +88,7 @@ class Packages:
         return [PutPackage.handled_by(self._put), ReadPackage.handled_by(self._read)]
 
     def missing(self, wanted: Collection[str]) -> list[str]:
-        """Return those of these packages that are not here."""
+        """Return the wanted packages that are not here."""
         return [one for one in wanted if not self._files.has(one)]
 
     def _put(self, asker: Asker[int], request: PutPackage) -> int:

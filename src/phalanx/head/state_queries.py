@@ -39,8 +39,8 @@ KEEP_S = 0.2
 rows in time if a node does not answer.
 """
 MAX_ROUNDS = 64
-"""The largest number of listings in progress at the same time. If it is reached, further requests
-are refused.
+"""The largest number of listings in progress at the same time. If this number is reached, further
+requests are refused.
 """
 _PREFIX_DIGITS = 2 * PREFIX_BYTES
 _HEADS_NODE = "node:__internal_head__"

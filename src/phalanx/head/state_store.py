@@ -1,8 +1,8 @@
 """The head's side of its store: writes changes, and reads the rows when the head restarts.
 
 Tables: `nodes`, `actors`, `groups`, `jobs`, `counters`, `values`, `events`, `roles`, `tokens`, and
-those of queues, gangs and batch jobs. Values are msgpack. Three kinds of messages are sent only
-when all changes that they mention or depend on are written: answers, confirmations of a node's
+the tables of queues, gangs and batch jobs. Values are msgpack. Three kinds of messages are sent
+only when all changes that they mention or depend on are written: answers, confirmations of a node's
 report, and orders to start or end something.
 """
 
@@ -52,7 +52,7 @@ class Journal(Protocol):
         durable: Callable[[], None] | None = None,
     ) -> None:
         """Write these rows by table and key, all or none. None in place of a row deletes the row.
-        `durable` is called when these changes and all earlier ones are written.
+        `durable` is called when these changes and all earlier changes are written.
         """
         ...
 
@@ -69,7 +69,7 @@ class StoredRows(Protocol):
         ...
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        """Return one value; None if there is none."""
+        """Return one value; None if the key has no value."""
         ...
 
 
@@ -124,7 +124,7 @@ class StateStore:
         self.address = address
         """The store's address, for display."""
         self._reads: dict[int, Callable[[], None]] = {}
-        """Answers to queries. Each leaves once everything that it mentions is written."""
+        """Answers to queries. Each answer is sent once everything that it mentions is written."""
         self._read_numbers = itertools.count()
 
     @property

@@ -43,8 +43,8 @@ class Stranded:
         self._due = clock.now()
 
     def amounts(self) -> dict[str, dict[str, float]]:
-        """Return the stranded amounts by node and resource; nodes without any are left out. The
-        answer may be a few seconds old.
+        """Return the stranded amounts by node and resource; nodes without stranded amounts are left
+        out. The answer may be a few seconds old.
         """
         now = self._clock.now()
         if now >= self._due:

@@ -34,8 +34,8 @@ LIKENESSES = 1_000
 commands count as one job.
 """
 LIKENESS_BYTES = 10_000
-"""The size in bytes from which on a job is not remembered, but checked again each time. This limits
-the memory for remembered jobs.
+"""The size in bytes from which on a job is not remembered, but checked again each time. This size
+limits the memory for remembered jobs.
 """
 Operation = Literal["create", "update", "delete"]
 
@@ -121,8 +121,8 @@ def _as_job(manifest: Manifest) -> Manifest:
 
 
 def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
-    """Add to the report the faults for which Phalanx refuses a job, but Volcano does not, such as a
-    job that would run nothing.
+    """Add to the report the faults for which only Phalanx, and not Volcano, refuses a job, such as
+    a job that would run nothing.
 
     Volcano accepts such a job, because its image may have a command.
     """
@@ -131,7 +131,7 @@ def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
         spec = manifest.spec
         if isinstance(spec, JobSpec):
             faults = job_faults(spec)
-            if manifest.kind == "Pod":  # which has no tasks
+            if manifest.kind == "Pod":  # a Pod has no tasks
                 faults = [Fault(("spec",), fault.code, fault.reason) for fault in faults]
             found += [_located(fault, manifest) for fault in faults]
         elif isinstance(spec, CronSpec):
@@ -235,7 +235,7 @@ def _faults(
     if isinstance(spec, CronSpec):
         return [_inside(f) for f in submit_faults(spec.job.queue, tree)]
     if isinstance(spec, PodGroupSpec):
-        # Its tasks are not in this file, and may well be below that queue.
+        # The group's tasks are not in this file. They may be in a queue below the group's queue.
         return [f for f in submit_faults(spec.queue, tree) if f.code != "queue_not_leaf"]
     return []
 

@@ -92,7 +92,7 @@ class Schedule(msgspec.Struct, frozen=True):
 
 def _doubled(moment: float, tz: tzinfo) -> timedelta:
     """Return the length of the interval around a moment that the zone's clocks show twice; zero if
-    they do not.
+    the clocks show the moment only once.
     """
     if tz is UTC:
         return _NONE

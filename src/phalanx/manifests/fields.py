@@ -31,8 +31,8 @@ def written(path: Path) -> str:
 class Fields:
     """The reader of one mapping of a manifest.
 
-    Each getter reports a value of a wrong type. For this value, as for a missing one, it returns a
-    default.
+    Each getter reports a value of a wrong type. For such a value, and for a missing value, the
+    getter returns a default.
     """
 
     def __init__(self, document: Text, path: Path, value: Any, report: Report) -> None:
@@ -180,7 +180,7 @@ class Fields:
         return ""
 
     def fields(self, key: str) -> Fields:
-        """Return the mapping at `key`; an empty one if the key is missing."""
+        """Return the mapping at `key`; an empty mapping if the key is missing."""
         return Fields(self.document, (*self.path, key), self.raw(key), self.report)
 
     def items(self, key: str) -> list[Fields]:

@@ -8,8 +8,8 @@ Graph = Mapping[str, Sequence[str]]
 
 
 def find_cycle(graph: Graph) -> list[str]:
-    """Return the names of a cycle, with the first one repeated at the end; nothing if there is no
-    cycle.
+    """Return the names of a cycle, with the first one repeated at the end; an empty list if there
+    is no cycle.
     """
     done: set[str] = set()
     for start in graph:

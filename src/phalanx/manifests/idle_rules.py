@@ -11,19 +11,21 @@ from phalanx.model.readable import length_text
 
 ANNOTATION = "phalanx/idle-gpus"
 """The annotation of a queue with its rule; `none` means that the queue has no rule, even if the
-queue above has one.
+queue above has a rule.
 """
 NONE = "none"
 SHORTEST_S = 60.0
-"""The shortest window in seconds; in a shorter one, normal pauses of a job would count as idle."""
+"""The shortest window in seconds; in a shorter window, normal pauses of a job would count as
+idle.
+"""
 _WORDS = re.compile(r"(?:below\s+)?(\d{1,3}(?:\.\d+)?)\s*%\s+for\s+([^,]+?)\s*(,\s*end\s*)?")
 
 
 class IdleRule(msgspec.Struct, frozen=True, kw_only=True):
     """The rule by which the GPUs of a job count as idle.
 
-    They are idle if each was busy for less than the part `below` (0 to 1) of the last `window_s`
-    seconds. The user is then warned; with `ends`, the job is ended.
+    The GPUs are idle if each GPU was busy for less than the part `below` (0 to 1) of the last
+    `window_s` seconds. The user is then warned; with `ends`, the job is ended.
     """
 
     below: float

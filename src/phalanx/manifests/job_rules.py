@@ -34,7 +34,7 @@ def update_faults(old: JobSpec, new: JobSpec) -> list[Fault]:
 
 def job_faults(job: JobSpec) -> list[Fault]:
     """Return the faults of a new job: invalid names, amounts that no node can have, and task groups
-    without a command, which would complete without running anything.
+    without a command. Such a group would complete without running anything.
     """
     faults = []
     if (fault := object_fault("Job", job.name, job.namespace)) is not None:
@@ -74,7 +74,9 @@ def job_faults(job: JobSpec) -> list[Fault]:
 
 
 def _move_faults(job: JobSpec) -> list[Fault]:
-    """Return the fault of the annotations that allow moves of the job; None if they are valid."""
+    """Return the fault of the annotations that allow moves of the job; an empty list if they are
+    valid.
+    """
     wrong = terms_fault(job.annotations)
     if wrong is None:
         return []

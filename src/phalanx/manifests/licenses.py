@@ -69,7 +69,7 @@ def license_faults(licenses: Licenses) -> list[Fault]:
 
 
 def license_fault(name: str, count: int) -> str | None:
-    """Return why a license cannot have this name or count; None if it can."""
+    """Return why a license cannot have this name or count; None if both are allowed."""
     if not NAME.fullmatch(name):
         return f"{name[:40]!a} is not a valid name of a license: up to 63 letters, digits, '-_.@'"
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_COUNT:

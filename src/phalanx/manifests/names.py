@@ -65,7 +65,7 @@ def object_fault(kind: str, name: str, namespace: str = "") -> str | None:
 
 
 def member_fault(job: str, group: str, replicas: int) -> str | None:
-    """Return why the names of a group's members are not valid; None if they are.
+    """Return why the names of a group's members are not valid; None if they are valid.
 
     A member's name is made of the job's name and the group's name.
     """

@@ -1,4 +1,4 @@
-"""The jobs of a flow's steps. Each is a template with the changes that its step gives."""
+"""The jobs of a flow's steps. Each job is a template with the changes that its step gives."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def job_name(flow: FlowSpec, step: str) -> str:
 def step_job(flow: FlowSpec, step: Step, template: JobSpec) -> JobSpec:
     """Return the job of a step, made from the step's template.
 
-    Mappings of the patch are merged into those of the template, and tasks are merged by their
-    names; all other values are replaced. Raises ManifestError.
+    Mappings of the patch are merged into the template's mappings, and tasks are merged by their
+    names. All other values are replaced. Raises ManifestError.
     """
     name = job_name(flow, step.name)
     kept = msgspec.structs.replace(template, name=name, namespace=flow.namespace)

@@ -1,4 +1,4 @@
-"""Lists of people in a queue: those who may submit to it, and those who administer it.
+"""Lists of people in a queue: the people who may submit to it, and the people who administer it.
 
 A list names users (`alice`), groups of accounts (`@ml`), tokens (`token:ci`) or everybody (`*`).
 """

@@ -96,7 +96,7 @@ def plugin_fault(name: str) -> str:
 
 
 def argument_fault(key: str, value: str) -> str:
-    """Return why an option of a plugin cannot have this value; "" if it can."""
+    """Return why an option of a plugin cannot have this value; "" for an allowed value."""
     if not key.lower().endswith("port") or value.isdecimal():
         return ""
     return f"{key} must be a port's number, not {value!r}"
@@ -130,7 +130,7 @@ def role_fault(name: str, arguments: tuple[str, ...], groups: Collection[str]) -
 
 
 def complete(plugins: Plugins) -> Plugins:
-    """Return the plugins together with those on which they depend."""
+    """Return the plugins together with the plugins on which they depend."""
     out = dict(plugins)
     for name, _ in plugins:
         for other in BRINGS.get(name, ()):

@@ -62,7 +62,9 @@ def is_not_here(resource: str) -> bool:
 
 
 def batch_amounts(needs: dict[str, float]) -> tuple[tuple[str, float], ...]:
-    """Return amounts, sorted, under the scheduler's names, which differ from those of leases."""
+    """Return amounts, sorted, under the scheduler's names, which differ from the names in
+    leases.
+    """
     return tuple(sorted((batch_name(name), amount) for name, amount in needs.items()))
 
 

@@ -58,7 +58,7 @@ class QueueTree:
         return self._children.get(name, [])
 
     def ancestors(self, spec: QueueSpec) -> list[QueueSpec]:
-        """Return the queues above this one, from its parent upwards, without root.
+        """Return the queues above this queue, from its parent upwards, without root.
 
         The list ends before a queue that does not exist or that is already in the list.
         """
@@ -274,7 +274,7 @@ _NAME = ("metadata", "name")
 def path_form_faults(q: QueueSpec) -> list[Fault]:
     """Return the faults of a hierarchy and its weights.
 
-    Both must be lists of equal length, and the weights must be above 0.
+    Hierarchy and weights must be lists of equal length, and the weights must be above 0.
     """
     if not q.hierarchy_path and not q.hierarchy_weights:
         return []

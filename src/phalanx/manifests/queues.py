@@ -17,8 +17,8 @@ WEIGHTS = "volcano.sh/hierarchy-weights"
 def read_queue(at: Fields, name: str, annotations: Pairs, state: str) -> QueueSpec:
     """Return the queue in a manifest.
 
-    `state` comes from the manifest's status; "" if it has none. A hierarchy that does not begin at
-    root is put below root, as in Volcano.
+    `state` comes from the manifest's status; "" for a manifest without a status. A hierarchy that
+    does not begin at root is put below root, as in Volcano.
     """
     marks = dict(annotations)
     path = at.text("hierarchy_path") or marks.get(HIERARCHY, "")

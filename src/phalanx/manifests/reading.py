@@ -68,7 +68,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 def read_manifests(text: str | bytes, file: str = "") -> tuple[list[Manifest], Report]:
     """Return all objects of a file, with defaults filled in, and the findings.
 
-    It never raises: a file that cannot be read at all gives one error and no objects.
+    The function never raises: a file that cannot be read at all gives one error and no objects.
     """
     report = Report()
     manifests: list[Manifest] = []

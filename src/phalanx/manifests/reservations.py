@@ -1,6 +1,6 @@
 """Reservation manifests: the reserved resources, the time, and the users.
 
-Volcano has no such kind; its fields are read as strictly as those of other kinds.
+Volcano has no such kind. The fields are read as strictly as the fields of other kinds.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ def _of_kind(kind: str) -> dict[str, Any]:
     top = _Mapping()
     said = {"kind": kind, "apiVersion": GROUPS[kind][0]}
     for is_given in (False, True):
-        # A reader may fail if the stand-in says that a field is given which is not.
+        # The stand-in says that a field is given although it has no value, so a reader may fail.
         with contextlib.suppress(TypeError, AttributeError, KeyError, IndexError, ValueError):
             read_object(_Asked(top, is_given, said))
     schema = top.schema()

@@ -38,8 +38,8 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def _placing_notes(job: JobSpec) -> dict[str, str]:
-    """Return the job's annotations without the notes of `sbatch`, which differ from job to job and
-    do not affect placement.
+    """Return the job's annotations except for the notes of `sbatch`, which differ from job to job
+    and do not affect placement.
     """
     return {name: text for name, text in job.annotations if not name.startswith(SLURM_NOTE)}
 

@@ -3,9 +3,9 @@
 A duration is `90m`, `2h30m` or `1d12h`, or has a form of sbatch(1): minutes, minutes:seconds,
 hours:minutes:seconds, days-hours, days-hours:minutes and days-hours:minutes:seconds.
 
-A moment is `now+1h`, or a date with or without a time (`2027-01-31T18:00`, in the local zone unless
-it names one: `Z`, `+01:00`). If the reader knows the present time, it may also be `18:00`, which
-means the next such time.
+A moment is `now+1h`, or a date with or without a time (`2027-01-31T18:00`). The time is in the
+local zone unless the text names a zone (`Z`, `+01:00`). If the reader knows the present time, it
+may also be `18:00`, which means the next such time.
 """
 
 from __future__ import annotations
@@ -113,7 +113,9 @@ def _moment(text: str, now: float | None) -> Moment | None:
 
 
 def _next(clock: re.Match[str], now: float) -> Moment | None:
-    """Return the next moment at which a local clock shows this time; None if it never does."""
+    """Return the next moment at which a local clock shows this time; None if no clock ever shows
+    it.
+    """
     hour, minute, second = (int(part or 0) for part in clock.groups())
     here = datetime.fromtimestamp(now)
     try:
@@ -126,7 +128,7 @@ def _next(clock: re.Match[str], now: float) -> Moment | None:
 
 
 def written_moment(moment: Moment) -> str:
-    """Return a moment as text for `read_moment`. Raises ValueError for an invalid one."""
+    """Return a moment as text for `read_moment`. Raises ValueError for an invalid moment."""
     if moment.at is None:
         return f"now+{moment.after_s or 0:f}".rstrip("0").rstrip(".")
     if not 0 <= moment.at <= LATEST_S:

@@ -15,7 +15,7 @@ NVIDIA's variable, too.
 """
 
 AMD = "HIP_VISIBLE_DEVICES"
-"""AMD's own variable; where both are set, it counts and NVIDIA's does not."""
+"""AMD's own variable. If NVIDIA's variable is set, too, AMD's variable applies."""
 
 AMD_RUNTIME = "ROCR_VISIBLE_DEVICES"
 """The variable of AMD's runtime. The numbers in the two variables above count only the devices that

@@ -89,7 +89,7 @@ class Attempt(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
     used: Used | None = None
     """The usage; None if unknown."""
     signal: int = 0
-    """The signal that ended the process; 0 if none did, or if unknown."""
+    """The signal that ended the process; 0 if no signal did, or if unknown."""
 
     @property
     def elapsed_s(self) -> float:

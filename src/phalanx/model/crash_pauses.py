@@ -21,8 +21,8 @@ def pause_s(
 ) -> float:
     """Return the pause in seconds after `crashes` crashes in a row.
 
-    It is 0 after the first, `first_s` after the second, and twice as long after each further one,
-    up to `longest_s`.
+    The pause is 0 after the first crash, `first_s` after the second, and twice as long after each
+    further crash, up to `longest_s`.
     """
     if crashes <= 1:
         return 0.0

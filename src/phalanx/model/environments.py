@@ -36,7 +36,7 @@ READY = "ready"
 environment hold it locked.
 """
 USED = "used"
-"""The file in an environment whose time is that of the environment's last use."""
+"""The file in an environment whose time stamp is the time of the environment's last use."""
 DESCRIPTION = "environment.json"
 """The file with the description of an environment, in its directory and among a job's files."""
 LOCK, PROJECT, CONDA_FILE = "uv.lock", "pyproject.toml", "environment.yml"
@@ -71,7 +71,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     timeout_s: int = SETUP_TIMEOUT_S
     """Seconds that the preparation may take; 0: without limit."""
     is_optional: bool = False
-    """Whether commands run with the node's programs where no tool for containers is."""
+    """Whether commands run with the node's own programs on a node without a tool for containers."""
 
     @property
     def key(self) -> str:
@@ -85,8 +85,8 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def given_tool(runtime_env: Mapping[str, Any]) -> str:
-    """Return the field of a runtime environment that names an environment; "" if no field does.
-    Raises ValueError if several fields do.
+    """Return the field of a runtime environment that names an environment; "" without such a field.
+    Raises ValueError for several such fields.
     """
     given = [tool for tool in TOOLS if runtime_env.get(tool)]
     if len(given) > 1:
@@ -122,8 +122,9 @@ def read_environment(
 
 
 def reference(environment: Environment) -> dict[str, Any]:
-    """Return a short runtime environment that refers to this one by its key, on machines where this
-    one is prepared. It is needed because lock files are too long for variables of processes.
+    """Return a short runtime environment that refers to `environment` by its key, on machines where
+    that is prepared. The short form is needed because lock files are too long for variables of
+    processes.
     """
     return {environment.tool: {_REFERENCE: environment.key}}
 

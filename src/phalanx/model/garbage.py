@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _OBJECTS_BEFORE_COLLECTING = 50_000
-"""The number of new objects after which a daemon collects. By default it is 700 or 2,000."""
+"""The number of new objects after which a daemon collects. Python's default is 700 or 2,000."""
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def uncollected() -> Iterator[None]:
 def collect_rarely() -> None:
     """Collect garbage more rarely from now on, and exempt all present objects. For daemons: nearly
     all that they make is freed without the collector, which would walk over a burst of requests
-    again and again while it lives.
+    again and again while the requests live.
     """
     gc.freeze()
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTING)

@@ -34,8 +34,8 @@ profile.
 
 TIME, BY_MPS = "time", "mps"
 MODES = (TIME, BY_MPS)
-"""The ways in which a card is shared. With one, the driver runs the processes one after another for
-short times; with the other, their kernels run at the same time.
+"""The ways in which a card is shared. With TIME, the driver runs the processes one after another
+for short times. With BY_MPS, the processes' kernels run at the same time.
 """
 OPTIONS = ("gpu_memory", "gpu_memory_limit", "gpu_share", "gpu_compute")
 
@@ -127,7 +127,8 @@ def amount_text(name: str, amount: float) -> str:
 
 def lacking_text(lacking: Mapping[str, float], largest: Mapping[str, float], where: str) -> str:
     """Return why no node can hold a request that names terms. `lacking`: the amounts that are more
-    than any node has. `largest`: what `where`, such as "the largest node", has of them.
+    than any node has. `largest`: the amounts of the same resources that `where`, such as "the
+    largest node", has.
     """
     if MPS in lacking:
         return NO_MPS
@@ -182,7 +183,7 @@ def with_devices_of_profiles(amounts: Mapping[str, float]) -> dict[str, float]:
 
 
 def profiles_in(names: Iterable[str]) -> list[str]:
-    """Return those of the names that count parts of split GPUs (MIG), sorted."""
+    """Return the names among these that count parts of split GPUs (MIG), sorted."""
     return sorted(name for name in names if name.startswith(PROFILE))
 
 

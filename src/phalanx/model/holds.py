@@ -1,7 +1,7 @@
 """Holds: reasons why a node or a device gets no new work.
 
-A node or device may have several holds, and takes work again when none is left. Removing one hold
-does not change the others.
+A node or device may have several holds, and takes work again when no hold is left. Removing one
+hold does not change the others.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _one_text(kind: str, hold: Hold) -> str:
 
 
 def cordoned_text(cordoned: Mapping[int, Hold]) -> str:
-    """Return a clause that names the devices that users have closed; "" if there are none."""
+    """Return a clause that names the devices that users have closed; "" if none is closed."""
     devices = "1 device is" if len(cordoned) == 1 else f"{len(cordoned)} devices are"
     named = ", ".join(f"gpu{n} ({_one_text(CORDON, h)})" for n, h in sorted(cordoned.items()))
     return f"{devices} closed: {named}" if cordoned else ""

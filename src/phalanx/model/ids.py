@@ -1,9 +1,9 @@
 """Identifiers: fixed-length bytes whose structure names the owner.
 
-A process (driver or worker) is named by 16 bytes: 6 that name its node, 6 random ones and its
-4-byte job. A task is its owner's name and an 8-byte sequence number; an object is its task and a
-4-byte index. So the id of an object tells which process to ask about the object, and on which node
-that process runs.
+A process (driver or worker) is named by 16 bytes: 6 bytes that name its node, 6 random bytes, and
+the 4 bytes of its job. A task is its owner's name and an 8-byte sequence number; an object is its
+task and a 4-byte index. So the id of an object tells which process to ask about the object, and on
+which node that process runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INDEX_BITS | index`.
 MAX_INDEX = (1 << INDEX_BITS) - 1
 
 GroupId = NewType("GroupId", bytes)
-"""The 18 bytes of a placement group: 14 random ones, then the job's."""
+"""The 18 bytes of a placement group: 14 random bytes, then the job's 4 bytes."""
 GangId = NewType("GangId", GroupId)
 """The id of a gang, which nodes and programs see as a placement group with one bundle for each
 member.
@@ -38,7 +38,7 @@ AttemptId: TypeAlias = tuple[GroupId, int]
 """An attempt to place the bundles of a placement group: the group, and the attempt's number."""
 JobId = NewType("JobId", str)
 """The name of a submitted job in its namespace: `default/train`, or `default/sweep[3]` for an array
-task. Ray's JobID of 4 bytes is something else: it names a driver.
+task. Ray's JobID of 4 bytes is something else: a JobID names a driver.
 """
 MemberId: TypeAlias = tuple[GangId, int]
 """A member of a gang: the gang, and the member's index in it."""

@@ -1,4 +1,4 @@
-"""The search for the known word that is most similar to a mistyped one."""
+"""The search for the known word that is most similar to a mistyped word."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """
     if len(word) > MAX_LENGTH:
         return ""
-    # not at the top: every worker would have it in memory, and few words are mistyped
+    # not at the top: every worker would have difflib in memory, and few words are mistyped
     import difflib
 
     by_lower = {name.lower(): name for name in sorted(known)}

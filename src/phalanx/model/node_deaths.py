@@ -19,7 +19,7 @@ network failed, or work that ran there brought the node down.
 KILLED: Final = "killed"
 """One of the node's helper processes was killed, which only the work on the node can have done."""
 MOST: Final = 2
-"""The number of nodes that may die under work; after that it is not tried again."""
+"""The number of nodes that may die under work; after that, the work is not tried again."""
 WITHIN_S: Final = 86_400.0
 """Deaths of nodes that are at least this many seconds apart count as unrelated, because machines
 can fail for other reasons while work runs for a long time.

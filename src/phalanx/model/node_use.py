@@ -38,9 +38,9 @@ class ProcessOfNode(Row, frozen=True):
     job: str = ""
     """NAMESPACE/NAME of the member's job."""
     cpus: float | None = None
-    """The number of CPUs that it lately kept busy; None if not measured."""
+    """The number of CPUs that the process lately kept busy; None if not measured."""
     memory: float | None = None
-    """The bytes of memory that it lately used; None if not measured."""
+    """The bytes of memory that the process lately used; None if not measured."""
     actor: str = ""
     """For the worker of an actor: the actor's id in hex."""
 

@@ -1,8 +1,7 @@
 """The options of tasks, actors and methods: one table, checked at the call.
 
-Keys, defaults and classes of errors are those of Ray: an unknown key or a wrong value raises a
-ValueError, and a wrong type a TypeError. The keys `queue`, `priority` and `timeout_s` are Phalanx's
-own.
+Keys, defaults and classes of errors are Ray's: an unknown key or a wrong value raises a ValueError,
+and a wrong type a TypeError. The keys `queue`, `priority` and `timeout_s` are Phalanx's own.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Preparation(msgspec.Struct, frozen=True):
 
 
 def mark_of(packages: Sequence[Package]) -> str:
-    """Return a short common name of all packages of a job; "-" if it has none."""
+    """Return a short common name of all packages of a job; "-" for a job without packages."""
     if not packages:
         return "-"
     import hashlib  # slow to import, and most commands hash nothing

@@ -19,12 +19,12 @@ MAX_COUNT = 1_000_000
 class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A request for a reservation.
 
-    It keeps the nodes `nodes`, or all nodes that have `labels`, or `node_count` of those. If
-    `amounts` is given, it keeps that total amount of one resource, and the same part of all other
-    resources of its nodes.
+    It keeps the nodes `nodes`, or all nodes that have `labels`, or `node_count` nodes with these
+    labels. If `amounts` is given, it keeps that total amount of one resource, and the same part of
+    all other resources of its nodes.
 
-    It begins once, at `start`, or at each time of `schedule` (a cron schedule, in `time_zone`). It
-    lasts for `length_s`, or until `end`, or until it is deleted.
+    The reservation begins once, at `start`, or at each time of `schedule` (a cron schedule, in
+    `time_zone`). It lasts for `length_s`, or until `end`, or until it is deleted.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     users: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
     """The users and queues whose jobs may run inside the reservation. If there are none, any job
-    that names it may.
+    that names the reservation may run in it.
     """
     nodes: tuple[str, ...] = ()
     """The nodes, each by its id, the beginning of its id, its host or its address."""

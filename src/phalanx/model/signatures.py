@@ -24,8 +24,8 @@ class Arity(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def exact(self) -> int:
-        """The number of positional arguments that a call without keywords needs if any other number
-        may be wrong; -1 if there is no such number.
+        """The number of the function's positional parameters, if a call without keywords must give
+        all of them; otherwise -1.
         """
         is_exact = self.required == len(self.names) and not self.required_keywords
         return self.required if is_exact else -1

@@ -54,7 +54,9 @@ class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     measured: int = 0
     """The number of tasks whose memory was measured while they ran."""
     signal: int = 0
-    """The signal that ended the task with the largest exit code; 0 if none did, or if unknown."""
+    """The signal that ended the task with the largest exit code; 0 if no signal did, or if
+    unknown.
+    """
 
     def elapsed_s(self, now: float) -> float:
         """Return the seconds for which the step ran; for a running step, until `now`."""
@@ -85,9 +87,7 @@ class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
 
 
 class StepRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False, tag=2):
-    """The record of a step that has ended, under a key that is always the same for the same
-    step.
-    """
+    """The record of a step that has ended, under a key that never changes."""
 
     key: bytes
     step: Step

@@ -1,6 +1,6 @@
 """Settings of a cluster's internals, under Ray's names: limits that few programs change.
 
-They are given where a cluster starts, and apply to all its processes.
+The settings are given where a cluster starts, and apply to all its processes.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class SystemSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     milliseconds, or less if other work may wait for the worker's resources.
     """
     memory_limit: float | None = None
-    """The share of a machine's memory above which nodes end workers. It applies to nodes that are
-    started with this setting.
+    """The share of a machine's memory above which nodes end workers. The limit applies to nodes
+    that are started with this setting.
     """
 
 

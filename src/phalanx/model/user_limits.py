@@ -34,8 +34,8 @@ class UserLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     time_s: float | None = None
     """The longest time limit of a job, in seconds; also the limit of jobs that set none."""
     submits_per_s: float | None = None
-    """The largest number of jobs submitted in a second, on average. As many jobs as ten seconds
-    allow may come at once.
+    """The largest number of jobs submitted in a second, on average. The number of jobs that ten
+    seconds allow may be submitted at once.
     """
 
 
@@ -65,7 +65,7 @@ def read_user_limits(text: str) -> Mapping[str, UserLimits]:
 
 
 def written_user_limits(limits: Mapping[str, UserLimits]) -> str:
-    """Return the text of the annotation for these limits; "" if there are none."""
+    """Return the text of the annotation for these limits; "" without limits."""
     kept = {user: one for user, one in sorted(limits.items()) if one != NO_LIMITS}
     return msgspec.json.encode(kept).decode() if kept else ""
 

@@ -79,8 +79,9 @@ class NodeActors:
         may_begin: Callable[[], bool] = always_sure,
     ) -> None:
         """`report_needed` is called before each message to the head that depends on this node's
-        free resources. `gpus`: the shares of GPUs that actors may use. `may_begin`: whether the
-        head is known to count on this node; if it is not, `begin_waiting` follows once it is.
+        free resources. `gpus`: the shares of GPUs that actors may use. `may_begin` returns whether
+        the head is known to count on this node. If not, `begin_waiting` is called as soon as that
+        is known.
         """
         self._may_begin = may_begin
         self._waiting: list[Lease] = []
@@ -114,8 +115,8 @@ class NodeActors:
         from_processes.on(ActorUnreferenced, self._pass_to_head)
 
     def _ready(self, peer: Peer, message: ActorReady) -> None:
-        """Report that the actor is ready, after a report of free resources: a process that hears of
-        the actor may place work at once that depends on the free resources.
+        """Report that the actor is ready, after a report of free resources. A process that hears of
+        the actor may at once place work that depends on these resources.
         """
         self._report_needed()
         self._pass_to_head(peer, message)
@@ -263,8 +264,8 @@ class NodeActors:
         """Do nothing: leases of actors never become due."""
 
     def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """Report to the head that this node cannot run the actor: not now or, with the `code` of an
-        error, never.
+        """Report to the head that this node cannot run the actor now. With the `code` of an error,
+        the node can never run the actor.
         """
         if code:
             self._orders.pop(demand.actor, None)

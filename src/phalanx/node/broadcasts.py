@@ -1,10 +1,10 @@
-"""Chooses the sources from which many nodes copy a large object: each holder sends it to two nodes
-at a time.
+"""Chooses the sources from which many nodes copy a large object: each holder sends the object to
+two nodes at a time.
 
 A node that has received a copy sends it on. So one node's link carries the object only a few times,
 and `n` nodes have it after log3(n) rounds of two copies. The node that wrote an object, its writer,
-names a source to each node that wants a copy. This is advice: a node that gets no answer, or finds
-no copy at the source, copies the object from its writer.
+names a source to each node that wants a copy. The answer is advice: a node that gets no answer, or
+finds no copy at the source, copies the object from its writer.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ LARGE_BYTES = 32 << 20
 cost more than it saves.
 """
 AT_ONCE = 2
-"""The number of nodes that copy an object from one source at a time. It is small, so that a slow
-node does not delay many.
+"""The number of nodes that copy an object from one source at a time. The number is small, so that a
+slow node does not delay many others.
 """
 ASK_AGAIN_S = 5.0
 """Seconds after which a question is repeated, because it may have been lost with its connection."""
@@ -78,7 +78,9 @@ class Broadcasts:
         self._assign(message.name, broadcast)
 
     def on_taker_done(self, name: str, taker: bytes) -> None:
-        """Note that a node no longer receives the object: it has a copy, or did not get one."""
+        """Note that a node no longer receives the object: the node has a copy, or did not get a
+        copy.
+        """
         broadcast = self._under_way.get(name)
         if broadcast is not None and broadcast.takers.pop(taker, None) is not None:
             self._assign(name, broadcast)

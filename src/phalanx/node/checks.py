@@ -2,8 +2,8 @@
 
 This module is pure: `CheckPrograms` starts and ends the programs. A round runs all of them: when
 the node joins, regularly while nothing runs here, and before and after a member of a job that has
-all GPUs of the node. A check with a bad result closes the node. It is repeated regularly until its
-result is good.
+all GPUs of the node. A check with a bad result closes the node. The check is repeated regularly
+until its result is good.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.scheduler.devices.sets import ResourceSet
 
 AHEAD = -(1 << 62)
-"""The rank of claims. It places them before tasks whose class also holds nothing.
+"""The rank of claims. By this rank, claims come before tasks of classes that hold nothing.
 
 Tasks lose little by waiting, because room for them becomes free whenever a task ends.
 """

@@ -1,4 +1,4 @@
-"""Notes about crashed workers. The first crash of a kind gets a line at once; later ones are
+"""Notes about crashed workers. The first crash of a kind gets a line at once; later crashes are
 combined in one line.
 """
 

@@ -29,7 +29,7 @@ class Holder(msgspec.Struct, frozen=True):
     is_member: bool = False
     """Whether the holder is a member of a job."""
     mode: str = ""
-    """How the holder's devices are shared; "" if they are not."""
+    """How the holder's devices are shared; "" for devices that are not shared."""
     limits: dict[int, int] = {}
     """The bytes that the holder may use on each shared device."""
     memory: dict[int, int] = {}
@@ -45,8 +45,8 @@ class HoldingMembers(Protocol):
 
 
 class DeviceHolders:
-    """Names the holders of a node's devices: members of jobs, tasks and actors. It implements
-    `devices.Holders`.
+    """Names the holders of a node's devices: members of jobs, tasks and actors. The class
+    implements `devices.Holders`.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ def holder_of(
     is_member: bool = False,
     is_limited: bool = True,
 ) -> Holder:
-    """Return the holder of these resources, with its shares of GPUs. `is_limited`: whether it may
-    use only its share of a GPU's memory.
+    """Return the holder of these resources, with its shares of GPUs. `is_limited`: whether the
+    holder may use only its share of a GPU's memory.
     """
     return Holder(
         name=name,
@@ -135,8 +135,8 @@ def _holder(process: DeviceProcess, names: dict[int, str]) -> str:
 
 
 def owner_of(process: DeviceProcess, pids: Iterable[int]) -> int:
-    """Return the pid among `pids` that is the process itself or an ancestor of it; 0 if there is
-    none.
+    """Return the pid among `pids` that is the process itself or an ancestor of it; 0 if no pid
+    matches.
     """
     chain = (process.pid, *process.ancestors)
     among = set(pids)

@@ -80,7 +80,7 @@ class Memory(Protocol):
         ...
 
     def suspicion(self, number: int, now: float) -> str:
-        """Return in one clause why a device is suspect; "" if it is not."""
+        """Return in one clause why a device is suspect; "" for any other device."""
         ...
 
     def shares(self) -> dict[int, list[DeviceShare]]:
@@ -234,8 +234,8 @@ class DeviceWatch:
             self._head.report(DevicesSeen(rows, holders, shares))
 
     def _note_xids(self, sample: DeviceSample) -> None:
-        """Note errors that programs caused. They do not change the health of a device, but users
-        search for them.
+        """Note errors that programs caused. Such errors do not change the health of a device, but
+        users search for them.
         """
         for xid in sample.xids:
             if xid in OF_PROGRAMS:

@@ -79,12 +79,12 @@ class Directories:
         self._clock = clock
         self._note = note
         self.make_room: Callable[[], bool] = lambda: False
-        """Drops one old output file of a job. Returns False if there is none."""
+        """Drops one old output file of a job. Returns False if no such file is left."""
         self._look_at = float("-inf")
         self._full_at = float("-inf")
         """The time when the directory for output was last full."""
         self.trouble = ""
-        """Why the node takes no new work, for display; "" if it does."""
+        """Why the node takes no new work, for display; "" if it takes work."""
 
     def tick(self, now: float) -> None:
         """Read the directories if it is time."""
@@ -93,7 +93,7 @@ class Directories:
 
     def seen(self) -> str:
         """Return in a clause what is wrong with the directories, by a reading of the last FRESH_S
-        seconds or a new one.
+        seconds or a new reading.
         """
         is_fresh = self._clock() < self._look_at - LOOK_EVERY_S + FRESH_S
         return self.trouble if is_fresh and not self.trouble else self.look()

@@ -126,7 +126,7 @@ class Drivers:
             )
             if (
                 self._setup.prestart
-            ):  # the answer waits for the first worker, so that the first task need not
+            ):  # the answer waits for the first worker, so that the first task need not wait
                 self._warming[job] = lambda: asker.reply(introduction)
             else:
                 asker.reply(introduction)

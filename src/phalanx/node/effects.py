@@ -74,7 +74,7 @@ class NodeEffects:
     wall: Callable[[], float]
     """Returns the seconds since the epoch."""
     make_unique: Callable[[int], bytes]
-    """Returns the requested number of bytes, never the same twice."""
+    """Returns the requested number of bytes. No two calls return the same bytes."""
     connections: Connections
     forks: ForkEffects
     fork_server: ForkServerEffects

@@ -60,9 +60,9 @@ class NodeEvents:
     ) -> Iterator[tuple[bytes, Run]]:
         """Yield each finished run with its owner.
 
-        These are the runs that workers submitted, and those that drivers reported lately or left
-        behind. `before`: for some owners, the number of a report; only earlier reports of these
-        owners are included.
+        The runs are the workers' runs, and the runs that drivers reported lately or left behind.
+        `before`: for some owners, the number of a report; only earlier reports of these owners are
+        included.
         """
         first = self.received - len(self._runs)
         for number, (owner, one) in enumerate(self._runs, first):

@@ -81,5 +81,7 @@ class FollowedLogs:
         return [path for path, one in self._logs.items() if now - one.heard_at > PATIENCE_S]
 
     def forget(self, path: str) -> None:
-        """Stop following a log. From now on its length is limited like that of any other."""
+        """Stop following a log. From now on its length is limited like the length of any other
+        log.
+        """
         self._logs.pop(path, None)

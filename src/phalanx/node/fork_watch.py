@@ -1,4 +1,5 @@
-"""Watches whether the fork server answers, because a stopped one neither starts nor ends anything.
+"""Watches whether the fork server answers, because a stopped fork server neither starts nor ends
+anything.
 
 A signal to a command goes through the fork server. If the fork server is stopped, the signal waits
 in its socket, and a cancelled job would outlive its grace period. Therefore a fork server that
@@ -48,8 +49,8 @@ class ForkWatch:
         needed.
         """
         self._silent_since: float | None = None
-        """The time of the question that the fork server has not answered yet; None if there is
-        none.
+        """The time of the oldest question that the fork server has not answered; None if every
+        question is answered.
         """
         self._rouse_at = 0.0
         self._has_begun = False
@@ -73,7 +74,7 @@ class ForkWatch:
             self._note("the process that starts others answers again")
 
     def restarted(self) -> None:
-        """Note that another fork server has replaced a killed one."""
+        """Note that another fork server has replaced a killed fork server."""
         self._ask_at = self._silent_since = None
         self._has_begun = False
         self.trouble = ""

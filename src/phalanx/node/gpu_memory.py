@@ -2,9 +2,9 @@
 devices.
 
 A sharer that uses more than its limit for longer than a grace period is ended. Memory that a holder
-still has after its end is withheld: it is not handed out until a reading shows that it is free. A
-card whose memory is withheld for long is suspect. A card whose MPS daemon has ended is suspect,
-too: its sharers are ended, and the card is read again before it is handed out.
+still has after its end is withheld: the memory is not handed out until a reading shows that it is
+free. A card whose memory is withheld for long is suspect. A card whose MPS daemon has ended is
+suspect, too: its sharers are ended, and the card is read again before it is handed out.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class GpuMemory:
         resources.gpu_released = self._released
 
     def suspicion(self, number: int, now: float) -> str:
-        """Return in one clause why a GPU is suspect; "" if it is not."""
+        """Return in one clause why a GPU is suspect; "" for any other GPU."""
         since = self._away_since.get(number, now)
         if now - since < SUSPECT_AFTER_S:
             return ""

@@ -77,8 +77,8 @@ def memory_in(
     card_memory: CardMemory,
     is_limit: bool = True,
 ) -> dict[int, int]:
-    """Return the result of `memory_of` for a holder in a bundle. It is at most the memory of the
-    bundle.
+    """Return the result of `memory_of` for a holder in a bundle. The result is at most the memory
+    of the bundle.
     """
     own = memory_of(held, card_memory, is_limit)
     if not isinstance(pool, BundlePool):

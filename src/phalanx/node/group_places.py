@@ -100,7 +100,7 @@ class GroupPlaces:
 def _placed(known: GroupKnown, index: int) -> list[str]:
     """Return the nodes of bundle `index`, or of all bundles for a negative index.
 
-    A group that has lost some of its bundles still has the others.
+    A group that has lost some of its bundles still has the remaining bundles.
     """
     nodes = known.nodes if index < 0 else known.nodes[index : index + 1]
     return [node for node in nodes if node]

@@ -31,7 +31,7 @@ class Tenants(Protocol):
     """Owns the work that runs in bundles: tasks and actors, or members of jobs."""
 
     def warn_in(self, pools: Sequence[BundlePool]) -> None:
-        """Warn the work in these bundles: it will be ended after a grace period."""
+        """Warn the work in these bundles that it will be ended after a grace period."""
         ...
 
     def end_in(self, pools: Sequence[BundlePool], reason: str) -> None:
@@ -132,7 +132,9 @@ class NodeGroups:
         self._request_plan()
 
     def prepare(self, message: PrepareBundles) -> None:
-        """Set bundles aside, all or none. They may use the room that is kept for their gang."""
+        """Set bundles aside, all or none. The bundles may use the room that is kept for their
+        gang.
+        """
         self._leases.end_claim(message.group)
         self.settle()  # the head must learn what is free before it learns who gets it next
         bundles = {i: ResourceSet.from_mapping(b) for i, b in message.bundles.items()}

@@ -14,8 +14,8 @@ PROBE_EVERY_S = 1.0
 SILENCE_S = 5.0
 """Seconds without a message of the head after which the node tries the next address."""
 JOINING_S = 3.0
-"""Seconds after which the node tries the next address if the head at this one has not answered the
-request to join.
+"""Seconds after which the node tries the next address, if the head at the present address has not
+answered the request to join.
 """
 
 

@@ -93,8 +93,8 @@ class LocalHeadLink:
         self._asked: dict[int, OnReply] = {}
 
     def notify(self, message: Any, confirmed: Callable[[], None] | None = None) -> None:
-        """Send a message. `confirmed` is never called, because the head ends with this process and
-        so can lose no message.
+        """Send a message. `confirmed` is never called: the head ends with this process, so no
+        message is lost.
         """
         self.sent.append(message)
 

@@ -76,12 +76,12 @@ class JobMembers:
         """`devices` returns the latest reading of the GPUs, by number. `report` reports the node's
         health to the head at once, before the head gets the report that a member could not begin
         here. `gpus`: the shares of GPUs that members may use. `may_begin` returns whether the head
-        is known to count on this node; if it is not, `begin_waiting` follows once it is.
+        is known to count on this node. If not, `begin_waiting` is called as soon as that is known.
         """
         self._may_begin = may_begin
         self._waiting: list[Member | StartStep] = []
-        """Members that have begun, whose next command waits, and steps that wait, because the head
-        may have given this node up.
+        """Steps and members that wait because the head may have given this node up. The members
+        have begun, and their next command waits.
         """
         self._clock = clock = effects.clock
         self._head = head
@@ -166,7 +166,7 @@ class JobMembers:
         self._begin_commands(member)
 
     def extend(self, message: ExtendRun) -> None:
-        """Add tasks to the run in a place. They begin after the tasks that wait there."""
+        """Add tasks to the run in a place. The new tasks begin after the tasks that wait there."""
         is_outdated = self._runs.is_outdated(message)
         place = self._runs.extend(message)
         if is_outdated:
@@ -198,7 +198,7 @@ class JobMembers:
         place = (order.group, order.index)
         pool = self._admission.pool(place)
         if pool is None:
-            return  # the head is taking the member's place away, so it knows
+            return  # the head is taking the place away, so it knows that the member did not begin
         is_taken = place in self._members
         member = TAKEN if is_taken else self._admission.admit(order, pool, is_quiet)
         if isinstance(member, Refused):
@@ -244,8 +244,8 @@ class JobMembers:
         self._end(member, 0.0)
 
     def _go_on(self, member: Member) -> None:
-        """Start the next command of `before`; if there is none, start the member's own commands.
-        Both wait until the head is known to count on this node.
+        """Start the next command of `before` or, if all have run, the member's own commands. These
+        commands wait until the head is known to count on this node.
         """
         if not self._may_begin():
             self._waiting.append(member)
@@ -467,7 +467,7 @@ class JobMembers:
     def _finish(self, member: Member) -> None:
         """Finish a member whose own commands have ended, once its steps have ended, too.
 
-        Steps that are asked to end with the member have the rest of its grace period.
+        Steps that are asked to end with the member have the rest of the member's grace period.
         """
         if not member.is_through:
             member.is_through = True

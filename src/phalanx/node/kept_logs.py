@@ -63,13 +63,13 @@ class KeptLogs:
         self._uncount([one for one in self._kept if one.path == path])
 
     def forget(self, job: JobId) -> None:
-        """Forget the logs of a job that is gone. For an array, forget those of all its array
+        """Forget the logs of a job that is gone. For an array, forget the logs of all its array
         tasks.
         """
         self._uncount([one for one in self._kept if _is_of(one.job, job)])
 
     def drop_oldest(self) -> bool:
-        """Drop the oldest log. Returns False if there is none."""
+        """Drop the oldest log. Returns False if no log is left."""
         if not self._kept:
             return False
         oldest = self._kept.popleft()

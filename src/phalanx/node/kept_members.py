@@ -25,7 +25,7 @@ class KeptMember(msgspec.Struct, kw_only=True):
 
     order: StartMember
     bundle: int
-    """The number of the attempt to place the gang by which the node keeps the member's bundle."""
+    """The number of the attempt to place the gang that reserved the member's bundle on the node."""
     amounts: dict[str, int]
     """The bundle's resources, in units of 1/10000."""
     devices: dict[str, list[tuple[int, int]]]
@@ -71,7 +71,7 @@ class Keeping(Protocol):
         ...
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
-        """Start a command of a member that has a record, as `CommandEffects.run` does."""
+        """Start a command of a member that has a record, like `CommandEffects.run`."""
         ...
 
 
@@ -96,7 +96,7 @@ class NotKeeping:
 # ---- what the next node does ---------------------------------------------------------------------
 
 UNBEGUN: Final = "unbegun"
-"""The state of a command whose process never began, and never will."""
+"""The state of a command whose process never began, and never will begin."""
 RUNS: Final = "runs"
 ENDED: Final = "ended"
 
@@ -160,8 +160,8 @@ def begun(member: KeptMember, states: Mapping[bytes, str]) -> list[bytes]:
 
 
 def commands_left(order: StartMember, count: int) -> tuple[list[Command], list[Command]]:
-    """Return the commands that remain after the first `count`: those of `before`, and the
-    others.
+    """Return the commands that remain after the first `count`, as (commands of `before`, other
+    commands).
     """
     others = max(count - len(order.before), 0)
     return order.before[count:], order.commands[others:]

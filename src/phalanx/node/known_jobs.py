@@ -26,12 +26,14 @@ class KnownJobs:
         table.on(EnvironmentKnown, lambda peer, message: self.environment_known(message))
 
     def job_known(self, message: JobKnown) -> None:
-        """Store the description of a job. It comes from the head, a driver or another node."""
+        """Store the description of a job. The description comes from the head, a driver or another
+        node.
+        """
         self._jobs[message.job] = message
 
     def environment_known(self, message: EnvironmentKnown) -> None:
-        """Store the variables of an environment. They come from the head, a process or another
-        node.
+        """Store the variables of an environment. The variables come from the head, a process or
+        another node.
         """
         self._environments[message.key] = message.variables
 

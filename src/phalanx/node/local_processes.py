@@ -56,8 +56,8 @@ class LocalProcesses:
     # ---- introductions  ----------------------------------------------------------------
 
     def introduced(self, connection: Peer, message: Hello) -> None:
-        """Handle an introduction over a new connection. It comes from a worker that was started
-        here, or from another node.
+        """Handle an introduction over a new connection. The sender is a worker that was started
+        here, or another node.
         """
         process = message.process
         if message.version != PROTOCOL_VERSION or process in self._peers:

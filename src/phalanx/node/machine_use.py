@@ -20,7 +20,7 @@ class MachineReading(NamedTuple):
     cpu_s: float
     """The CPU seconds that all processes have used since the machine started."""
     memory_bytes: float
-    """The bytes of memory in use: all memory, without what new processes could get without
+    """The bytes of memory in use: all memory except the part that new processes could get without
     swapping.
     """
 

@@ -47,16 +47,16 @@ class Member(msgspec.Struct, kw_only=True, eq=False):
     variables: dict[str, str] = {}
     """Environment variables that limit the member's programs to their part of shared GPUs."""
     prepares: bool = False
-    """Whether the member's environment is being prepared, or the member waits until those of its
-    gang are prepared, too.
+    """Whether the member's environment is being prepared, or the member waits until the
+    environments of its gang's other members are prepared, too.
     """
     is_ready: bool = False
     """Whether the member's environment is prepared."""
     is_unprepared: bool = False
     """Whether the member's environment could not be prepared."""
     rests: bool = False
-    """Whether the member's commands have not begun, because it crashed before, or because the head
-    may have given this node up.
+    """Whether the member's commands have not begun, because the member crashed before, or because
+    the head may have given this node up.
     """
     has_begun: bool = False
     """Whether one of the member's processes has begun."""

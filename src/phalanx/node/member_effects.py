@@ -141,7 +141,7 @@ class MemberChecks(Protocol):
 
     def before(self, devices: Collection[int], done: Callable[[str], None]) -> bool:
         """Check the node. Afterwards `done` is called with the reason why the member must not
-        begin; "" if it may.
+        begin; "" if the member may begin.
 
         Returns False, without a call of `done`, if no check is needed.
         """
@@ -175,7 +175,7 @@ class MemberEffects:
     files: JobFiles
     memory: MemoryMeter
     make_unique: Callable[[int], bytes]
-    """Returns the requested number of bytes, never the same twice."""
+    """Returns the requested number of bytes. No two calls return the same bytes."""
     usage: UsageMeter
     note: Note
     keeping: Keeping = _NOT_KEEPING

@@ -54,13 +54,17 @@ class MemberProcesses:
         self._records.run(member, process, command)
 
     def prepare(self, member: Member, command: Command) -> None:
-        """Start the command that prepares a member's environment. It ends with the node."""
+        """Start the command that prepares a member's environment. The command ends with the
+        node.
+        """
         process = self._name(member, command)
         member.running.add(process)
         self._commands.run(process, member.order, command, preparing_log(member.log))
 
     def clean_up(self, member: Member, command: Command) -> None:
-        """Start the command that follows a member that has ended. It belongs to no member."""
+        """Start the command that follows a member that has ended. The command belongs to no
+        member.
+        """
         process = MARK + self._effects.make_unique(10)
         self._commands.run(process, member.order, command, preparing_log(member.log))
 
@@ -152,6 +156,6 @@ class MemberProcesses:
                 meter.ask(pids)
 
     def above_memory(self, now: float) -> list[tuple[Member, bytes, str]]:
-        """Return the processes that use more memory than they may, as (member, process, reason)."""
+        """Return the processes that use too much memory, as (member, process, reason)."""
         found = self._memory.above(now)
         return [(self._members[process], process, reason) for process, reason in found]

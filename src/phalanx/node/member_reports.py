@@ -54,7 +54,7 @@ class MemberReports:
         """
 
     def is_over(self, place: MemberId, attempt: int) -> bool:
-        """Whether an attempt, or a later one of the same member, is over."""
+        """Whether an attempt, or a later attempt of the same member, is over."""
         return attempt <= self._over.get(place, 0)
 
     def note_end(self, place: MemberId, attempt: int) -> None:

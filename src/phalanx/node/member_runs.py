@@ -2,7 +2,7 @@
 not reported yet.
 
 This module is pure. The tasks of a run are members like all others. This module keeps the tasks
-that have not begun, and those that ended well and were not reported to the head yet.
+that have not begun, and the successful tasks that were not reported to the head yet.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from phalanx.model.ids import MemberId
 from phalanx.protocol.bundle_messages import ExtendRun, RunEnd, RunNews, RunTask, StartMember
 
 REPORT_S = 0.1
-"""Seconds for which ends of tasks that ended well are collected before they are reported, if the
-run has more tasks.
+"""Seconds for which the ends of successful tasks are collected before they are reported, if the run
+has more tasks.
 """
 SHOWN_S = 0.5
 """Seconds after which the head gets a report that a task of a run is running."""
@@ -55,7 +55,7 @@ class MemberRuns:
         self._unreported: dict[MemberId, None] = {}
         """The places with ends that were collected and are not reported yet."""
         self._report_at: float | None = None
-        """The time when the collected ends must be reported; None if there are none."""
+        """The time when the collected ends must be reported; None if no ends are collected."""
 
     def extend(self, order: ExtendRun) -> MemberId:
         """Add the new tasks of an order to the run of their place. Returns the place."""
@@ -75,8 +75,8 @@ class MemberRuns:
         run.last = max(run.last, attempt)
 
     def is_outdated(self, order: ExtendRun) -> bool:
-        """Whether the head gave the order before it got a report after which the head, and not this
-        node, decides about the next task.
+        """Whether an order is out of date: the head gave it before it got a report after which the
+        head, and not this node, decides about the next task.
         """
         run = self._runs.get((order.like.group, order.like.index))
         return run is not None and order.behind < run.last_reported
@@ -113,7 +113,7 @@ class MemberRuns:
         return run is not None and bool(run.waiting)
 
     def put_back(self, order: StartMember) -> None:
-        """Put a task that could not begin back before the other waiting tasks."""
+        """Put back a task that could not begin, before the other waiting tasks."""
         self._runs[order.group, order.index].waiting.appendleft(order)
 
     def ended(self, order: StartMember, log: str, used: Used, now: float) -> None:
@@ -127,7 +127,9 @@ class MemberRuns:
             self._report_at = now + REPORT_S
 
     def flushed(self, key: MemberId, now: float) -> RunNews | None:
-        """Return the report of the ends that were collected in a place; None if there are none."""
+        """Return the report of the ends that were collected in a place; None if none were
+        collected.
+        """
         run = self._runs.get(key)
         if run is None or not run.ended:
             return None

@@ -171,7 +171,9 @@ class ClusterMembership:
         self._epoch = 0
         self._cluster = ""
         self._refusal = ""
-        """Why the head at the address refuses this node; "" if it does not."""
+        """Why the head at the address refuses this node; "" if the head does not refuse the
+        node.
+        """
         self._was_joined = options.comes_back
         self._is_over = False
         self._why_ended = ""
@@ -344,7 +346,7 @@ class ClusterMembership:
             self._dial()
 
     def _patience_s(self) -> float:
-        """Return for how many seconds the node waits for a head. This depends on what the node
+        """Return for how many seconds the node waits for a head. The time depends on what the node
         holds now.
         """
         if self._node.has_work():

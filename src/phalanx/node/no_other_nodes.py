@@ -23,7 +23,7 @@ class OtherNodesView(Protocol):
         ...
 
     def why_closed(self, node_id: str) -> str:
-        """Return why a node accepts no new work; "" if it does."""
+        """Return why a node accepts no new work; "" if it accepts work."""
         ...
 
     def is_feasible(self, demand: Demand) -> bool:

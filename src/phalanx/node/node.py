@@ -61,8 +61,8 @@ class Membership(Protocol):
         ...
 
     def connection_lost(self, refusal: str, is_about_token: bool, is_given_up: bool) -> None:
-        """Handle the end of the connection to the head. `refusal`: why it could not be made, if it
-        could not.
+        """Handle the end of the connection to the head. `refusal`: why the connection could not be
+        made, if it was never made.
 
         `is_given_up`: whether the head has declared the node dead.
         """

@@ -21,7 +21,7 @@ class Connections(Protocol):
         """Return a new connection to a process of another node.
 
         Messages that are posted on it wait until it is connected. If the connection cannot be made,
-        its loss is reported like that of any other.
+        its loss is reported like any other loss.
         """
         ...
 
@@ -139,7 +139,7 @@ class NodeLinks:
             self._connections.forget(before)
 
     def is_current(self, connection: Peer) -> bool:
-        """Whether the connection is the one that its node uses now, and not an earlier one."""
+        """Whether the connection is the one that its node uses now."""
         prefix = connection.peer[:PREFIX_BYTES]
         return connection in (self._to.get(prefix), self._from.get(prefix))
 

@@ -2,7 +2,7 @@
 
 Each node has one connection to every node that it asks, and one from every node that asks it. When
 one of the two connections between nodes ends, or when the head declares one of the nodes dead, each
-forgets everything that it had from the other.
+of the two nodes forgets everything that it had from the other node.
 """
 
 from __future__ import annotations
@@ -98,15 +98,15 @@ class OtherNodes:
         self._effects.sweep()
 
     def connection_lost(self, connection: Peer, refusal: str) -> None:
-        """Handle the end of the connection to or from a node. `refusal`: why it could not be made,
-        if it could not.
+        """Handle the end of the connection to or from a node. `refusal`: why the connection could
+        not be made, if it was never made.
         """
         if self._links.is_current(connection):
             reason = refusal or "the connection to its node was lost"
             self._cut(connection.peer[:PREFIX_BYTES], reason)
 
     def _cut(self, prefix: bytes, reason: str, is_dead: bool = False) -> None:
-        """Forget everything that this node had from another node, or had lent to it."""
+        """Forget everything that this node had from another node, or had lent to that node."""
         self._links.cut(prefix)
         self._inquiries.node_cut(prefix)
         self._borrowed.node_cut(prefix, reason)

@@ -55,7 +55,9 @@ class Packages:
         self._head.notify(FetchPackage(sha256, offset))
 
     def again(self) -> None:
-        """Repeat the questions to the head, because the last ones or their answers may be lost."""
+        """Repeat the questions to the head, because the last questions or their answers may be
+        lost.
+        """
         for sha256, offset in self._offsets.items():
             self._head.notify(FetchPackage(sha256, offset))
 

@@ -13,8 +13,8 @@ DRIVER, WORKER, NODE, HEAD, REMOTE = "driver", "worker", "node", "head", "remote
 REMOTE: a process of another node; that node passes messages on.
 """
 ACCOUNT = "account"
-"""The tag of a connection to the fork server of an account. The connection keeps it after its end,
-because messages that arrived before the end may still be unread.
+"""The tag of a connection to the fork server of an account. The connection keeps the tag after its
+end, because messages that arrived before the end may still be unread.
 """
 
 
@@ -34,7 +34,9 @@ class Peer(Protocol):
         ...
 
     def post(self, message: Any) -> None:
-        """Queue a message. It is sent at the end of this round, together with all others."""
+        """Queue a message. The message is sent at the end of this round, together with all other
+        messages.
+        """
         ...
 
     def send(self, message: Any) -> None:
@@ -72,7 +74,7 @@ class Peers:
             peer.post(message)
 
     def processes(self) -> list[bytes]:
-        """Return the ids of all processes, including those of other nodes."""
+        """Return the ids of all processes, including processes of other nodes."""
         return list(self._peers)
 
     def of_node(self, prefix: bytes) -> list[bytes]:

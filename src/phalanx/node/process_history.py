@@ -26,8 +26,8 @@ class ProcessRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 class ProcessHistory:
-    """The processes of a node, from their introduction to their end. Those that ended last are
-    kept, too.
+    """The processes of a node, from their introduction to their end. The processes that ended last
+    are kept, too.
     """
 
     def __init__(self, wall: Callable[[], float]) -> None:

@@ -67,7 +67,7 @@ class ProcessMeter:
         self._last: tuple[float, Processes] = (0.0, {})
         """The time and the result of the latest measurement."""
         self._before: tuple[float, Processes] = (0.0, {})
-        """The time and the result of the measurement before it."""
+        """The time and the result of the measurement before the latest one."""
 
     def measured(self, rows: Collection[ProcessOfNode], now: float) -> list[ProcessOfNode]:
         """Return the rows with the usage that was measured lately, and begin the next measurement.

@@ -51,8 +51,8 @@ class QueueShares:
     ) -> bool:
         """Whether the queue `other` must return a lease for `queue`.
 
-        It must if `queue` holds nothing, or if `other` without the lease still holds at least as
-        large a share by weight as `queue`.
+        The queue `other` must return one if `queue` holds nothing, or if `other`, without the
+        lease, still holds a share by weight that is not below the share of `queue`.
         """
         mine, theirs = self._held.get(queue, EMPTY), self._held.get(other, EMPTY)
         if not mine:

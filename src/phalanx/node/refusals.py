@@ -1,4 +1,4 @@
-"""Finds reasons to refuse demands: those that can never be met, and those that must not wait.
+"""Finds reasons to refuse demands that can never be met, or that must not wait.
 
 A demand that only waits for room or for a worker is not refused.
 """
@@ -53,8 +53,8 @@ class Refusals:
         self._other_nodes = other_nodes
 
     def of(self, demand: Demand, now: float, is_draining: bool) -> Refusal | None:
-        """Return why a demand is refused; None if it is not. Also notes in the demand whether it
-        can run here.
+        """Return why a demand is refused; None if it is not refused. Also notes in the demand
+        whether its work can run here.
         """
         if demand.group is not None:
             refusal = self._groups.refusal(demand.group, demand.place)

@@ -96,8 +96,8 @@ class NodeStatus:
         )
 
     def _queued(self) -> list[tuple[dict[str, float], int]]:
-        """Return the waiting demands, each with the number of equal ones. Equal demands share a
-        row, because thousands may wait.
+        """Return a row for each kind of waiting demand, with the number of equal demands. Equal
+        demands share a row, because thousands may wait.
         """
         counts: dict[ResourceSet, int] = {}
         for demand in self._leases.waiting.all():
@@ -193,7 +193,9 @@ class Reports:
             self.report_changed()
 
     def report_changed(self) -> None:
-        """Send a report, because resources were released here. That is always news."""
+        """Send a report, because resources were released here. Released resources are always
+        news.
+        """
         self._is_fresh = True
         self._send(self._status.report(), self._clock())
 

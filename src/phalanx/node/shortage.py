@@ -1,8 +1,8 @@
 """Decides whether a node takes new work after it has run out of processes, memory or descriptors.
 
-Then commands cannot be started, and only another attempt shows whether there are enough again. So
-the node takes no new work for a while, and then tries again. If commands fail again, the pause
-grows.
+Then commands cannot be started, and only another attempt shows whether enough of them are free
+again. So the node takes no new work for a while, and then tries again. If commands fail again, the
+pause grows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Shortage:
         """The number of pauses since a command has last begun."""
         self._until = 0.0
         self.trouble = ""
-        """Why the node accepts no new work, for display; "" if it does."""
+        """Why the node accepts no new work, for display; "" if it accepts work."""
 
     def failed(self, reason: str) -> str:
         """Note that a command could not be started because something had run out. Returns a clause

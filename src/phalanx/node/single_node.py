@@ -85,7 +85,7 @@ class SingleNodeMembership:
         warm_up: Callable[[], object],
     ) -> None:
         """`wake_at` requests that `round` is called by a given time. `warm_up` imports the code for
-        the first gang or job; it is called when the node has nothing else to do.
+        the first gang or job; it is called when the node is idle.
         """
         self._prefix = prefix
         self._clock = clock
@@ -195,7 +195,7 @@ def single_node(
     link = LocalHeadLink()
 
     def membership(node: Node[SingleNodeMembership]) -> SingleNodeMembership:
-        node.standing.joined(None, asked_at=0.0)  # its head cannot give it up
+        node.standing.joined(None, asked_at=0.0)  # the node's own head cannot give the node up
         return SingleNodeMembership(
             node.prefix,
             effects.clock,

@@ -7,7 +7,7 @@ that is asked grants workers.
 
 Workers are requested from nodes with room for a demand. If no node has room for a demand that can
 never run on this node, the demand waits where the wait is shortest. Each plan makes all requests
-again, so a request that got no answer does not last.
+again, so an unanswered request lasts only until the next plan.
 """
 
 from __future__ import annotations
@@ -126,7 +126,9 @@ class Spillback:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this node is alone. It may then start work without a plan where it has room."""
+        """Whether this node is alone. A node that is alone may start work without a plan where it
+        has room.
+        """
         nodes = self.view.nodes
         return self._starts_here_first and len(nodes) == (self._me in nodes.row_of)
 
@@ -135,7 +137,7 @@ class Spillback:
         return self._is_planned(strategy) and not self.is_alone
 
     def why_closed(self, node_id: str) -> str:
-        """Return why a node accepts no new work; "" if it does."""
+        """Return why a node accepts no new work; "" if it accepts work."""
         nodes = self.view.nodes
         row = nodes.row_of.get(node_id)
         if row is None:
@@ -265,8 +267,8 @@ class Spillback:
             self._effects.withdraw(node_id, owner, scheduling_class, is_over=True)
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
-        """Count a worker that another node lends. It holds these amounts of the resources that
-        seemed free there.
+        """Count a worker that another node lends. The worker holds these amounts of the resources
+        that seemed free there.
         """
         key = (owner, scheduling_class)
         if hold and node_id in self.view.nodes.row_of:
@@ -355,8 +357,8 @@ class Spillback:
 
         The node was full at its last report, but the owners of its workers may have no more tasks.
         Under the default policy, the node is asked for a short time: at most as long as the
-        transfer of the arguments would take. Under least-waiting, it is asked for as many workers
-        as will probably start there within that time.
+        transfer of the arguments would take. Under least-waiting, it is asked for the number of
+        workers that will probably start there within that time.
         """
         near = demand.strategy.get("near")
         row = self.view.nodes.row_of.get(near or "")
@@ -375,7 +377,9 @@ class Spillback:
         return count if is_patient else 0
 
     def _places_of(self, owner: bytes) -> frozenset[str]:
-        """Return the nodes that have granted workers to this owner, or were asked to."""
+        """Return the nodes that have granted workers to this owner, or that were asked for workers
+        for it.
+        """
         given = {node_id for node_id, key in self._seen if key[0] == owner}
         asked = (nodes for key, nodes in self._asked.items() if key[0] == owner)
         return frozenset(given.union(*asked))
@@ -393,7 +397,7 @@ class Spillback:
 
     def _is_planned(self, strategy: Mapping[str, Any]) -> bool:
         """Whether a plan decides how many workers of the demand may run here. Otherwise this node
-        first starts as many as it can.
+        first starts all workers for which it has room.
         """
         return not self._starts_here_first or any(
             strategy.get(name) for name in ("name", "near", "node_id", "labels")

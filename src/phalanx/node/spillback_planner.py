@@ -60,8 +60,8 @@ class ViewRefresh:
             self._ask(now)
 
     def request_if_old(self, now: float) -> bool:
-        """Request a newer view if this one is old. Returns whether one was requested and has not
-        arrived.
+        """Request a newer view if the present view is old. Returns whether a newer view was
+        requested and has not arrived.
         """
         if not self.is_blind and now - self._asked_at >= VIEW_OLD_AFTER_S:
             self._ask(now)
@@ -117,7 +117,7 @@ class SpillbackPlanner:
             self._requests.request()
 
     def round(self) -> bool:
-        """Make a plan if one was requested. Returns whether it was."""
+        """Make a plan if one was requested. Returns whether one was requested."""
         if not self._requests.take():
             return False
         now = self._clock()

@@ -2,7 +2,7 @@
 `model.attempts.Used`.
 
 This module is pure. A `UsageMeter` is asked for a measurement at one tick, and answers at a later
-one. The processes of all members of a node are sampled together, every SAMPLE_EVERY_S seconds. The
+tick. The processes of all members of a node are sampled together, every SAMPLE_EVERY_S seconds. The
 CPU time of a process that has ended is the kernel's count, which includes child processes that no
 sample has seen.
 """
@@ -26,7 +26,7 @@ time is not computed. CPU time that the kernel has added late would count too mu
 """
 Processes = Mapping[int, tuple[float, int]]
 """By pid: the CPU seconds that a process has used since it began, and its bytes of memory. Both
-include its children.
+numbers include the process's children.
 """
 Device = tuple[float, float, float]
 """A device: (the fraction of the last seconds in which it computed, its bytes in use, its bytes in

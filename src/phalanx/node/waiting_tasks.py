@@ -34,7 +34,7 @@ class WaitingTasks:
         self._clock = clock
 
     def explain(self, asker: Asker[Explanation], request: ExplainTask) -> Explanation:
-        """Explain why a class of the asker's tasks has fewer workers than it would use."""
+        """Explain why a class of the asker's tasks has fewer workers than it could use."""
         name = request.name
         demand = self._waiting.of(asker.process, request.scheduling_class)
         if demand is None:

@@ -1,4 +1,6 @@
-"""The output of workers. It is kept in their log files, and their drivers show it."""
+"""The output of workers. The output is kept in the workers' log files, and the workers' drivers
+show it.
+"""
 
 from __future__ import annotations
 

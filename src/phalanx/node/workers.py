@@ -36,9 +36,10 @@ class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
 class WorkerPool:
     """The workers of a node by id, and those that are idle.
 
-    A worker serves the tasks of one job and one environment, and either those with devices or those
+    A worker serves the tasks of one job and one environment, and either tasks with devices or tasks
     without, because libraries look for devices only once. The worker that was used last is taken
-    first, so that the others can end. `make_id(job)` returns 16 bytes that no other process has.
+    first, so that the other workers can end. `make_id(job)` returns 16 bytes that no other process
+    has.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class WorkerPool:
         return worker
 
     def take(self, job: bytes, environment: bytes, has_devices: bool = False) -> WorkerRecord:
-        """Return an idle worker of this kind; if there is none, a new record."""
+        """Return an idle worker of this kind or, without one, a new record."""
         worker = self._fitting(job, environment, has_devices)
         if worker is None:
             return self.new(job, environment, has_devices)
@@ -162,8 +163,8 @@ class WorkerPool:
         return worker
 
     def surplus(self, now: float) -> list[WorkerRecord]:
-        """Return the idle workers that must end: those above the soft limit that have been idle for
-        IDLE_S seconds.
+        """Return the idle workers that must end: workers above the soft limit that have been idle
+        for IDLE_S seconds.
         """
         excess = len(self._idle) - self._soft_limit
         old = [w for w in self._idle if w.is_ready and now - w.idle_since > IDLE_S]

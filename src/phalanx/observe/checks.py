@@ -29,12 +29,14 @@ class CheckState(msgspec.Struct, frozen=True, array_like=True):
 
 
 def bad_checks_text(checks: Sequence[CheckState]) -> str:
-    """Return a clause that says why checks keep new work away from a node; "" if none does."""
+    """Return a clause that says why checks keep new work away from a node; "" if no check does
+    that.
+    """
     return _text([one for one in checks if one.state in (BAD, PENDING)])
 
 
 def suspect_checks_text(checks: Sequence[CheckState]) -> str:
-    """Return a clause that names the checks that warn; "" if none does."""
+    """Return a clause that names the checks that warn; "" if no check warns."""
     return _text([one for one in checks if one.state == SUSPECT])
 
 

@@ -59,7 +59,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def difference(cycles: Sequence[CycleInfo]) -> Difference | None:
-    """Return the difference between the last of two cycles and the one before it; None with only
+    """Return the difference between the last of two cycles and the cycle before it; None with only
     one cycle.
     """
     if len(cycles) < 2:

@@ -76,7 +76,7 @@ class HealthMachine:
     def __init__(self) -> None:
         self.health = WELL
         self._xid = 0
-        """The last bad Xid that still counts; 0 if there is none."""
+        """The last bad Xid that still counts; 0 without such an Xid."""
         self._well_since: float | None = None
         """The time since which the driver has reported that no action is needed, after the last bad
         Xid.
@@ -84,13 +84,13 @@ class HealthMachine:
         self._noted_at = float("-inf")
         self._noted_xid = 0
         self._excused: DeviceHealth | None = None
-        """The judgement that an administrator has excused. It is ignored until the device is judged
-        differently.
+        """The judgement that an administrator has excused. This judgement is ignored until the
+        device is judged differently.
         """
 
     def seen(self, sample: DeviceSample, now: float, suspicion: str = "") -> DeviceHealth:
         """Return the device's health after a new sample. `suspicion`: a clause that says why the
-        node suspects the device; "" if it does not.
+        node suspects the device; "" if the node has no suspicion.
         """
         self._take_xids(sample, now)
         found = self._judge(sample, now)

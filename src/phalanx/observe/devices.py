@@ -1,6 +1,6 @@
 """A node's devices at one point in time: the driver's own values, without any judgement.
 
-A value is None where the device does not have it, or its driver does not report it: a part of a
+A value is None if the device lacks it, or if the device's driver does not report it: a part of a
 split device (MIG) has no utilization, and a consumer card has no ECC.
 """
 
@@ -24,7 +24,7 @@ class DeviceProcess(msgspec.Struct, frozen=True, array_like=True):
     memory_bytes: int | None = None
     """Bytes that the process uses on the device."""
     ancestors: tuple[int, ...] = ()
-    """The pids of the process's parent, of the parent's parent, and so on, which show whether this
+    """The pids of the process's parent, of the parent's parent, and so on. They show whether this
     node started the process.
     """
     holder: str = ""

@@ -182,17 +182,17 @@ def subject(event: EventInfo) -> str:
 
 
 def user_of(event: EventInfo) -> str:
-    """Return the user to show for an event: the owner of its job or, for an event of a queue, a
-    node or another thing without an owner, the one who caused it.
+    """Return the user to show for an event: the owner of its job. An event of a queue, a node or
+    another thing without an owner has the user who caused the event.
     """
     is_request = not (event.user or event.job or event.kind in GAVE_WAY)
     return event.by if is_request else event.user
 
 
 def details(event: EventInfo, *, names_claimant: bool = True) -> str:
-    """Return the other facts of an event as a short text for display: the number of members, their
-    nodes, the user who requested it if that is not the owner, and the reason. With
-    `names_claimant`, also name the gang that got the places.
+    """Return further facts of an event as a short text for display: the number of members, their
+    nodes, a requesting user who is not the owner, and the reason. With `names_claimant`, also name
+    the gang that got the places.
     """
     by = event.by.removeprefix("default/")
     parts = []

@@ -20,8 +20,8 @@ LOOK: Final = "look"
 BAD: Final = "bad"
 LAG_LOOK_S = 0.5
 LAG_BAD_S = 5.0
-"""The lag of the head's loop in seconds from which on its state is LOOK, and that from which on it
-is BAD.
+"""Two lags of the head's loop in seconds: from the first on, the state is LOOK, and from the second
+on BAD.
 """
 WAITING_LOOK_BYTES = 8 << 20
 """The number of bytes waiting to be written to the store from which on the state is LOOK."""
@@ -76,7 +76,7 @@ def health(
     """Return the health of a head, judged by its report.
 
     `refused` has the events of refused scheduler configurations, the oldest first. `now` is in
-    seconds since the epoch. `version` and `protocol` are those of the asking program.
+    seconds since the epoch. `version` and `protocol` belong to the asking program.
     """
     numbers = {one.name: one for one in report.numbers}
     findings = [

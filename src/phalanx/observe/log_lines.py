@@ -8,7 +8,7 @@ INFO, WARNING, ERROR = "info", "warning", "error"
 
 
 class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line of a log. It is written as JSON that begins with the time."""
+    """A line of a log. The line is JSON that begins with the time."""
 
     time: str
     """The time in ISO 8601, in UTC, with microseconds and a Z."""

@@ -68,11 +68,13 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The soft and the hard limit of open files; -1 for no limit."""
     gpus: int
     gpu_fault: str = ""
-    """Why NVIDIA's driver gave no list of GPUs; "" if it gave one, or if there is no driver."""
+    """Why NVIDIA's driver gave no list of GPUs; "" if the driver gave a list, or if no driver
+    exists.
+    """
     has_command_groups: bool
     """Whether the user may create control groups below the group of the user's processes."""
     container_tool: str = ""
-    """The path of the program that runs images of jobs; "" if there is none."""
+    """The path of the program that runs images of jobs; "" without such a program."""
     hostname: str
     host_addresses: Sequence[str]
     """The addresses to which the host name resolves; empty if it does not resolve."""
@@ -94,7 +96,9 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_machine(facts: MachineFacts) -> list[Check]:
-    """Return all findings; those that matter most to a person who starts Phalanx come first."""
+    """Return all findings. The findings that matter most to a person who starts Phalanx come
+    first.
+    """
     return [
         _python(facts),
         *_extras(facts),

@@ -1,4 +1,4 @@
-"""The range of a plan's time axis, which is the same on the page and in the terminal."""
+"""The range of a plan's time axis, which is equal on the page and in the terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def usual_range(plan: TimePlan) -> str:
     the shortest range.
 
     The ends of running work need not be shown. Without an expected start, the range shows half of
-    them.
+    these ends.
     """
     ends = sorted(one.ends_s - plan.now for one in plan.running if one.ends_s is not None)
     if plan.starts:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 RESOLUTIONS = ((10.0, 90), (300.0, 288), (7_200.0, 360))
-"""(seconds of a step, number of steps kept) of each resolution. They cover a quarter of an hour, a
-day, and thirty days, and take 12 kB for each number.
+"""(seconds of a step, number of steps kept) of each resolution. The resolutions cover a quarter of
+an hour, a day, and thirty days, and take 12 kB for each number.
 """
 SeriesPoints = list[list[tuple[float, float]]]
 """The points of each resolution, with which another process updates its copy of a series."""
@@ -102,8 +102,8 @@ class Series:
         return [[(point.at, point.mean) for point in ring.after(after)] for ring in self._rings]
 
     def update(self, points: SeriesPoints) -> None:
-        """Replace points by those of another series. Points that the other series no longer has
-        stay here.
+        """Replace points by the points of another series. Points that the other series no longer
+        has stay here.
         """
         for ring, new in zip(self._rings, points, strict=False):
             ring.update(new)

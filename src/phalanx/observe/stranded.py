@@ -1,4 +1,4 @@
-"""Stranded amounts of a node: they are free, but no waiting request fits."""
+"""Stranded amounts of a node: amounts that are free, but that fit no waiting request."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def smallest(shapes: Iterable[Shape]) -> list[Shape]:
     """Return the shapes that need to be tried.
 
     A shape is left out if another shape requests the same resources and no larger amounts, because
-    the other shape fits wherever this one does.
+    the other shape then fits on the same nodes.
     """
     of_names: dict[frozenset[str], list[Shape]] = {}
     for shape in shapes:

@@ -75,7 +75,7 @@ class About(msgspec.Struct, array_like=True, frozen=True):
     actor: bytes = b""
     """The actor whose method is called; "" for a task."""
     function: str = ""
-    """The function's name; "" if it is the same as the task's name."""
+    """The function's name; "" if it equals the task's name."""
     resources: tuple[tuple[str, float], ...] = ()
     group: str = ""
     """The placement group of the tasks or of the actor, in hex."""
@@ -107,11 +107,11 @@ class Run(NamedTuple):
     created: float = 0.0
     """The time at which the task or call was submitted; 0 if unknown."""
     parent: bytes = b""
-    """The id of the task that submitted this one; "" if a driver did."""
+    """The id of the task that submitted this task; "" if a driver submitted it."""
     error: str = ""
     """The kind of the failure, under Ray's names; "" if the attempt did not fail."""
     summary: str = ""
-    """The class of the exception and the first line of its text; "" if there is none."""
+    """The class of the exception and the first line of its text; "" without an exception."""
 
 
 Parent = tuple[bytes, int]
@@ -251,7 +251,7 @@ class TaskJournal:
         and then to finished or failed.
 
         `error`: the kind of the failure; None if the attempt succeeded. `summary`: the class of the
-        exception and the first line of its text; "" if there is none.
+        exception and the first line of its text; "" without an exception.
         """
         number, template, began, ended = task.number, task.template, answer.started, answer.ended
         if RUNNING not in TASK[task.state]:
@@ -303,8 +303,8 @@ class TaskJournal:
     def add_run(self, run: RunFields) -> None:
         """Record an attempt without changes of state.
 
-        It is a finished call of an actor for which this process has no queue, or an attempt that
-        failed before it ran.
+        The attempt is a finished call of an actor for which this process has no queue, or an
+        attempt that failed before it ran.
         """
         if run[7].is_listed:
             self._runs.append(run)
@@ -353,7 +353,7 @@ class TaskJournal:
     def story(self, number: int) -> list[tuple[float, str, str]]:
         """Return the (time, state, note) of each change of one task that is still in the ring.
 
-        For tasks that changed together, the time is that of the first or last of them.
+        Tasks that changed together have the time of the first or the last of them.
         """
         steps = list(self._transitions)
         return [

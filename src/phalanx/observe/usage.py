@@ -27,7 +27,7 @@ def sums(rows: Iterable[NodeInfo]) -> dict[str, tuple[float, float]]:
 def added(
     nodes: Iterable[tuple[Mapping[str, float], Mapping[str, float]]],
 ) -> dict[str, tuple[float, float]]:
-    """Return the same sums from (total, available) amounts of living nodes.
+    """Return (used, total) of each resource, from the (total, available) amounts of living nodes.
 
     Nodes that have not reported are left out.
     """

@@ -19,10 +19,10 @@ class Creation(msgspec.Struct, array_like=True):
     inputs: list[Payload]
     max_concurrency: int
     groups: dict[str, int]
-    """groups: The largest number of calls that run at the same time, for each concurrency group."""
+    """The largest number of calls that run at the same time, for each concurrency group."""
     is_async: bool
     out_of_order: bool
     sources: list[tuple[bytes, int]] = []
-    """sources: (owner, number) of each object whose value is among the arguments, so that a lost
-    value can be fetched again.
+    """(owner, number) of each object whose value is among the arguments, so that a lost value can
+    be fetched again.
     """

@@ -69,7 +69,7 @@ class ActorLost(msgspec.Struct, array_like=True, tag=80):
 
 class ActorRefused(msgspec.Struct, array_like=True, tag=81):
     """Node to head: the node has no worker for the actor. With the code of an error, the node can
-    never run the actor; without a code, it may have a worker later.
+    never run the actor. Without a code, the node may have a worker later.
     """
 
     actor: bytes

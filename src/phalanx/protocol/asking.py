@@ -1,5 +1,6 @@
 """The messages for a request and its answer: between a process and its node, and between a visitor
-and any daemon. This separate module lets a command import them without all other messages.
+and any daemon. Thanks to this separate module, a command can import these messages without all
+others.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ class Ask(msgspec.Struct, array_like=True, tag=30):
 
 
 class Reply(msgspec.Struct, array_like=True, tag=31):
-    """Node to process: the answer to a request. `result` is msgpack; it counts only if there is no
-    `error`.
+    """Node to process: the answer to a request. `result` is msgpack; the result counts only if
+    there is no `error`.
     """
 
     token: int

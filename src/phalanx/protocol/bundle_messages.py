@@ -111,15 +111,15 @@ SECRET_FILE = "secret"
 
 
 class Streams(msgspec.Struct, array_like=True, frozen=True):
-    """The address of a program's input and output: they go over a connection to `process`, an id
-    that the node gave to the program. With `is_terminal`, the program has a terminal.
+    """The address of a program's input and output, which go over a connection to `process`. The
+    node gave this id to the program. With `is_terminal`, the program has a terminal.
     """
 
     process: bytes
     is_terminal: bool = False
     port: int = 0
-    """If not 0, the streams are those of a connection to this port of the node, instead of a
-    program's.
+    """If not 0, the streams belong to a connection to this port of the node, and not to a
+    program.
     """
 
 
@@ -202,8 +202,8 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     packages: list[Package] = []
     """The packages that the node fetches from the head before it prepares the member."""
     after: Command | None = None
-    """The command that runs after a member that failed or was ended, when its bundle is free again:
-    it removes what a killed member has left with a tool. Nobody waits for it.
+    """The command that runs after a member that failed or was ended, when the member's bundle is
+    free again. This command removes what a killed member has left with a tool. Nobody waits for it.
     """
 
 
@@ -248,8 +248,8 @@ class BeginMember(msgspec.Struct, array_like=True, tag=155):
 
 
 class RunTask(msgspec.Struct, array_like=True):
-    """One array task of an ExtendRun: its job, its command line, and those of its variables that
-    differ from the member `like`.
+    """One array task of an ExtendRun: its job, its command line, and the variables in which it
+    differs from the member `like`.
     """
 
     job: JobId
@@ -261,11 +261,11 @@ class ExtendRun(msgspec.Struct, array_like=True, tag=142):
     """Head to node: run these array tasks one after another in a bundle, after the task that runs
     there now.
 
-    Except for command lines and variables, the tasks are equal to the member `like`. They count as
-    attempts of that member, from number `first` on. Each task begins when the task before it has
-    ended with exit code 0. If the message arrives twice, the node ignores the numbers that it
-    already has. RunNews reports ends with exit code 0; MemberNews reports a task that runs longer,
-    or ends otherwise.
+    Except for command lines and variables, the tasks are equal to the member `like`. The tasks
+    count as attempts of that member, from number `first` on. Each task begins when the task before
+    it has ended with exit code 0. If the message arrives twice, the node ignores the numbers that
+    it already has. RunNews reports ends with exit code 0; MemberNews reports a task that runs
+    longer, or ends otherwise.
     """
 
     first: int
@@ -313,9 +313,9 @@ Receivers = Literal["started", "command", "all"]
 """The processes that get a signal.
 
 For a command, `all` is the command and all processes that it has started; `command` is the command
-alone; `started` is as `all`, but without the command if it is a shell. For a member with steps,
-`started` is all its steps, `command` its commands, and `all` both. For a member without steps, the
-words apply to its commands.
+alone; `started` is all these processes except for the command if it is a shell. For a member with
+steps, `started` is all its steps, `command` its commands, and `all` both. For a member without
+steps, the words apply to its commands.
 """
 
 
@@ -337,7 +337,7 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
     `ran_s`: the seconds for which the commands have run. `log`: the file with their output. `used`:
     their usage, known when they have ended. `is_nodes_fault`: the commands have not begun because
     the node is unhealthy; the member waits again. `signal`: the signal that ended the commands; 0
-    if none did.
+    if no signal did.
     """
 
     group: GangId
@@ -373,7 +373,7 @@ class RunNews(msgspec.Struct, array_like=True, tag=144):
     will not begin.
 
     `log`: the file with the output of the first ended task. `returned`: the first and the last
-    number of the attempts that will not begin; None if there is no such attempt. A repeated message
+    number of the attempts that will not begin; None if all attempts will begin. A repeated message
     changes nothing.
     """
 
@@ -418,7 +418,7 @@ class StepEnded(msgspec.Struct, array_like=True, tag=125):
     """Node to head: a task of a step has ended, with its usage.
 
     `is_cut`: the task was ended because its member ended. The message comes before the news of the
-    member's end; a repeated one counts once.
+    member's end; a repeated message counts once.
     """
 
     group: GangId
@@ -430,11 +430,11 @@ class StepEnded(msgspec.Struct, array_like=True, tag=125):
     is_cut: bool
     used: Used
     signal: int = 0
-    """The signal that ended the task; 0 if none did."""
+    """The signal that ended the task; 0 if no signal did."""
 
 
 class StepStarted(msgspec.Struct, array_like=True, tag=117):
-    """Node to head: whether a step begins, and if it does not, the reason."""
+    """Node to head: a step begins, or the reason why it does not begin."""
 
     token: int
     refusal: str = ""

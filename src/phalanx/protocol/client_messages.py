@@ -25,9 +25,11 @@ from phalanx.protocol.resumable import Packet
 from phalanx.protocol.wire_errors import WireError
 
 CLIENT_VERSION = 1
-"""The version of these messages. A client and its driver have the same."""
+"""The version of these messages. A client and its driver must have the same version."""
 FIRST_NUMBER = 1 << 30
-"""The first number of a client's work. Smaller ones are those of its driver's own work."""
+"""The first number of a client's work. Smaller numbers belong to the work of the client's
+driver.
+"""
 GREETING_BYTES = 1 << 12
 """The largest size in bytes of the frame with a greeting. Nothing else is read before it."""
 PACKET_FRAME_BYTES = 4 << 20
@@ -176,8 +178,8 @@ class PutObject(msgspec.Struct, array_like=True, tag=16):
 
 
 class Drop(msgspec.Struct, array_like=True, tag=17):
-    """The client has no reference to these objects any more. Each is (owner, number, count), where
-    the count says how often the client got or made the object's name.
+    """The client has no reference to these objects any more. Each object is (owner, number, count),
+    where the count says how often the client got or made the object's name.
     """
 
     refs: list[tuple[bytes, int, int]]
@@ -227,7 +229,9 @@ class CancelWork(msgspec.Struct, array_like=True, tag=22):
 
 
 class Withdraw(msgspec.Struct, array_like=True, tag=23):
-    """Take a task back if no worker has it. The answer says whether it was taken back."""
+    """Take a task back if no worker has the task. The answer says whether the task was taken
+    back.
+    """
 
     token: int
     ref: Name

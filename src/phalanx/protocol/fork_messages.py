@@ -1,7 +1,7 @@
 """Messages between a node and its fork server.
 
 The frames are those of `protocol.frames`, and go over a socket pair that no other process holds.
-The types of messages are separate from those on other sockets.
+Other sockets have other types of messages.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ class ForgetEnds(msgspec.Struct, array_like=True, tag=7):
 
 
 class Began(msgspec.Struct, array_like=True, tag=10):
-    """A command has begun. `shield`: the pid of the command's shield; 0 if it has none."""
+    """A command has begun. `shield`: the pid of the command's shield; 0 for a command without a
+    shield.
+    """
 
     process: bytes
     pid: int
@@ -142,8 +144,8 @@ class Exited(msgspec.Struct, array_like=True, tag=11):
 
 
 class Commands(msgspec.Struct, array_like=True, tag=14):
-    """The kept commands of an account: those that run, and those that have ended and whose ends the
-    head may not know. The pid of a command that is just being started is 0.
+    """The kept commands of an account: running commands, and ended commands whose ends the head may
+    not know. The pid of a command that is just being started is 0.
     """
 
     running: list[Began]

@@ -1,8 +1,8 @@
 """Messages between a node (or the head process) and its gateway.
 
 The frames are those of `protocol.frames`, and go over a socket pair that no other process holds.
-The types of messages are separate from those on other sockets. Nodes are named by the hex of the
-first 6 bytes of their processes' ids.
+Other sockets have other types of messages. Nodes are named by the hex of the first 6 bytes of their
+processes' ids.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Admit(msgspec.Struct, array_like=True, tag=5):
     port: int
     secret: str = ""
     """The token of the cluster that the driver's job has made for itself, whose head is at `host`
-    and `port`. It is "" if the driver belongs to a node of this cluster.
+    and `port`. The token is "" if the driver belongs to a node of this cluster.
     """
 
 
@@ -89,7 +89,7 @@ class Listening(msgspec.Struct, array_like=True, tag=10):
     host: str
     port: int
     fingerprint: str = ""
-    """The SHA-256 of the gateway's certificate in hex; "" if it has none."""
+    """The SHA-256 of the gateway's certificate in hex; "" for a gateway without a certificate."""
 
 
 class Unable(msgspec.Struct, array_like=True, tag=11):

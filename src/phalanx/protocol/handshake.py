@@ -9,7 +9,7 @@ Four messages of fixed size come before all others; the token itself is never se
                          ←  status, HMAC(token, "gateway", transcript, status)   verdict
 
 The transcript is hello and challenge as sent, and the channel binding. Under TLS the binding is the
-SHA-256 of the server's certificate as each side sees it (RFC 5929, tls-server-end-point), so a man
+SHA-256 of the server's certificate as each side sees it (RFC 5929, tls-server-end-point). So a man
 in the middle with a different certificate makes both proofs fail, and no authority is needed. Both
 nonces are fresh, so a recorded handshake proves nothing. The dialler proves first: a stranger gets
 no HMAC.
@@ -155,7 +155,7 @@ class DiallersHandshake:
         """Return the answer to the gateway's challenge.
 
         Raises ProtocolError when the peer is no gateway or wants TLS, and OtherVersionError when
-        the peer speaks another version, unless this is a knock.
+        the peer speaks another version and the handshake is no knock.
         """
         if len(raw_challenge) != CHALLENGE_BYTES or not raw_challenge.startswith(MAGIC):
             raise ProtocolError("the server there is no Phalanx gateway")
@@ -283,8 +283,8 @@ def _xor(one: bytes, other: bytes) -> bytes:
 
 
 def refused_verdict() -> bytes:
-    """Return the last message to a dialler whose proof was wrong. It contains no proof of the
-    gateway.
+    """Return the last message to a dialler whose proof was wrong. The message contains no proof of
+    the gateway.
     """
     return _VERDICT.pack(Status.WRONG_TOKEN, _NOTHING)
 

@@ -52,12 +52,14 @@ class Join(msgspec.Struct, array_like=True, tag=109):
 
 
 class BeginLease(NamedTuple):
-    """How long a node may begin work after it has sent a report, if the report reached the head."""
+    """The times for which a node may begin work after it has sent a report, if the report reached
+    the head.
+    """
 
     sure_s: float
     """Seconds in which the head does not give the node up, even if the node's connection ends."""
     answered_s: float
-    """Seconds in which the head does not give the node up while its connection is whole."""
+    """Seconds in which the head does not give the node up while the node's connection is whole."""
 
 
 class Joined(msgspec.Struct, array_like=True, tag=110):

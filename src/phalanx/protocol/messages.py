@@ -107,7 +107,7 @@ class Tasks(msgspec.Struct, array_like=True, tag=15, gc=False):
     numbers from `first` on.
 
     `args` is the pickle of a list. Each element is a tuple of plain positional arguments, or the
-    pickle of (args, kwargs). Each task has one result. It is answered like a Task.
+    pickle of (args, kwargs). Each task has one result, and is answered like a Task.
     """
 
     first: int
@@ -220,7 +220,7 @@ class Failed(msgspec.Struct, array_like=True, tag=11):
     error: bytes
     started: float
     ended: float
-    kind: str = ""  # "", "cancelled", "lost", "exit" (the actor left on its own will)
+    kind: str = ""  # "", "cancelled", "lost", "exit" (the actor ended itself)
     retriable: bool = True
     values: list[bytes | Value] = []
     summary: str = ""
@@ -278,7 +278,8 @@ class Unborrow(msgspec.Struct, array_like=True, tag=23):
 
 class Holds(msgspec.Struct, array_like=True, tag=28):
     """All objects of the receiver to which the sender holds references, with the number of
-    registrations of each. It is the first message on a connection that follows an earlier one.
+    registrations of each. This message comes first on a connection that follows an earlier
+    connection.
     """
 
     counts: list[tuple[int, int]]

@@ -18,8 +18,8 @@ from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.protocol.asking import Ask, Reply
 
 PREEMPTED = "preempted"
-"""The kind of end of a worker that was ended to make room for other work; it costs the task or
-actor no retry.
+"""The kind of end of a worker that was ended to make room for other work; such an end costs the
+task or actor no retry.
 """
 
 
@@ -133,7 +133,9 @@ class CreateActor(msgspec.Struct, array_like=True, tag=41):
     capture: bool = False
     gang: EncodedView = NO_VIEW
     lived_before: bool = False
-    """Whether the actor existed before and now restarts. Its program may ask for this."""
+    """Whether the actor existed before and now restarts. A program can ask the runtime context for
+    this.
+    """
     variables: dict[str, str] = {}
     """The environment variables, as in Granted."""
 
@@ -335,7 +337,7 @@ class ProcessNumbers(msgspec.Struct, array_like=True, tag=121):
     """Process to node: the sender's counts since its last such message, and the values of the
     gauges that were set since.
 
-    They are a list of `observe.metrics.definitions.Numbers`, as msgpack.
+    Counts and values are a list of `observe.metrics.definitions.Numbers`, as msgpack.
     """
 
     numbers: bytes

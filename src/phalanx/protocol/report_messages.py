@@ -26,11 +26,11 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
 
     Amounts are by resource. `devices`: what is free of each numbered device, in units of 1/10000.
     `queued`: (resources, wanted workers) for each class of waiting tasks. `run_s` is the mean run
-    time in seconds, and `bandwidth` is in bytes a second; both are exponential averages. `total`:
-    set only when it has changed. `yields`: the amounts held by ordinary tasks whose workers are
-    free for other owners after the running task. `unwell`: the GPUs that are suspect or bad.
-    `trouble`: the reason why the state of the GPUs is unknown now. `checks`: the health checks that
-    do not pass.
+    time in seconds, and `bandwidth` is in bytes a second; both numbers are exponential averages.
+    `total`: set only when it has changed. `yields`: the amounts held by ordinary tasks whose
+    workers are free for other owners after the running task. `unwell`: the GPUs that are suspect or
+    bad. `trouble`: the reason why the state of the GPUs is unknown now. `checks`: the health checks
+    that do not pass.
     """
 
     available: dict[str, float]
@@ -49,8 +49,8 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     is.
     """
     shortage: str = ""
-    """A clause that names the resources of which the node has none left, so that it can start no
-    command now; "" if it can start commands.
+    """A clause that names the resources that the node lacks for starting commands; "" if it can
+    start commands.
     """
     command_groups: str = ""
     """The way in which the node finds all processes of a command (see `model.command_groups`)."""
@@ -102,8 +102,8 @@ class MachineSeen(msgspec.Struct, array_like=True, tag=145):
 
 
 class NodeNumbers(msgspec.Struct, array_like=True, tag=120):
-    """Node to head: the node's metrics, which replace its earlier ones. They are the msgpack of a
-    list of `observe.metrics.definitions.Numbers` without the label `node`.
+    """Node to head: the node's metrics, which replace its earlier metrics. The metrics are the
+    msgpack of a list of `observe.metrics.definitions.Numbers` without the label `node`.
     """
 
     numbers: bytes

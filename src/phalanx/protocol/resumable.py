@@ -49,7 +49,9 @@ class ResumableStream:
         self._unsent: deque[Packet] = deque()
         """The parts that were not sent over the present connection, in order."""
         self._sent: deque[Packet] = deque()
-        """The parts that were sent and not reported, in order. They come before the unsent ones."""
+        """The parts that were sent and not reported, in order. These parts come before the unsent
+        parts.
+        """
         self._next = 1
         self._theirs = 0
         """The number up to which the other side has the parts of this side."""
@@ -106,8 +108,8 @@ class ResumableStream:
     def take(self, packet: Packet) -> bytes | None:
         """Handle a packet of the other side. Returns the message that it completes, if any.
 
-        A repeated part is ignored. Raises ProtocolError if a part is missing before this one, and
-        for a report that cannot be true.
+        A repeated part is ignored. Raises ProtocolError if an earlier part is missing, and for a
+        report that cannot be true.
         """
         self._forget(packet.have)
         if packet.number <= self.received:

@@ -1,8 +1,8 @@
 """Messages between a program whose input and output go over a connection, and the client at the
 other end.
 
-The frames are those of `protocol.frames`. The types of messages are separate from those on other
-sockets, and contain only bytes and numbers, so nothing in them is ever unpickled.
+The frames are those of `protocol.frames`. Other sockets have other types of messages. The messages
+here contain only bytes and numbers, so nothing in them is ever unpickled.
 """
 
 from __future__ import annotations

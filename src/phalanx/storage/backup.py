@@ -2,8 +2,9 @@
 restored while no head runs.
 
 A backup is one tar file of mode 0600: a manifest, the file of each shard, and the history of jobs.
-Each copy shows its file as it was at one moment. Batches are written to the first shard last, and
-the first shard is copied first. So every row to which its copy refers is in the other copies.
+Each copy shows the state of its file at one moment. Batches are written to the first shard last,
+and the first shard is copied first. So every row to which the first shard's copy refers is in the
+other copies.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def _new_file(path: str) -> Iterator[IO[bytes]]:
 
 
 def _snapshot(path: str, copy: str) -> None:
-    """Copy an SQLite file as it is at one moment, although its writer continues."""
+    """Copy the state of an SQLite file at one moment, although its writer continues."""
     with (
         contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as source,
         contextlib.closing(sqlite3.connect(copy)) as target,

@@ -1,4 +1,4 @@
-"""Errors of the store. Each message names the store and says what to do."""
+"""Errors of the store. Each error's text names the store and a remedy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class StorageInUseError(StorageError):
 
 
 class StorageCorruptError(StorageError):
-    """Raised when the stored bytes are not the written ones. The message names the file."""
+    """Raised when the stored bytes differ from the written bytes. The message names the file."""
 
 
 class StorageFullError(StorageError):
@@ -34,7 +34,7 @@ class StorageFullError(StorageError):
 
 
 class StorageUnreachableError(StorageError):
-    """Raised when the server did not answer in time, or not enough of its replicas did.
+    """Raised when the server, or too many of its replicas, did not answer in time.
 
     It is unknown whether the last batch was written.
     """

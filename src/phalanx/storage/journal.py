@@ -32,8 +32,9 @@ MERGED_RECORDS = 1_000
 for them grows with the number of changed rows, and not with the time for which the store is full.
 """
 LINGER_S = 0.04
-"""Seconds for which changes that nobody waits for may wait for changes that somebody waits for, so
-that both are one batch. Each batch costs a flush of the disk, and the next batch waits for it.
+"""Seconds for which changes may wait although nobody waits for them. Changes that somebody waits
+for may then join the same batch. Each batch costs a flush of the disk, and the next batch waits for
+it.
 """
 _ROW_BYTES = 64
 """The number of bytes that a row counts in addition to its key and value."""
@@ -67,16 +68,16 @@ class _Record(NamedTuple):
 class Journal:
     """Writes to a store in the order of recording, without making its caller wait for the disk.
 
-    One thread with a loop uses a journal: it calls `record` for the changes while it handles
+    One thread with a loop uses a journal. The loop calls `record` for the changes while it handles
     messages, `flush` when all messages are handled and at least every 50 ms, and `deliver` when
     `fileno()` is readable.
 
-    The function `durable` of a record is called when this record and all earlier ones are written.
-    It can send messages that must not be sent before that. A record is never split over two
-    batches. Successive records are merged, so a row that changes often is written once. A batch for
-    which the store has no room is tried again, and all later batches wait for it. Any other failure
-    is final: nothing after it is written, and `record`, `flush`, `deliver` and `drain` raise it.
-    From its construction on, the store belongs to the journal's thread.
+    The function `durable` of a record is called when this record and all earlier records are
+    written. The function can send messages that must not be sent before. A record is never split
+    over two batches. Successive records are merged, so a row that changes often is written once. A
+    batch for which the store has no room is tried again, and all later batches wait for it. Any
+    other failure is final: nothing after it is written, and `record`, `flush`, `deliver` and
+    `drain` raise it. From its construction on, the store belongs to the journal's thread.
     """
 
     def __init__(self, storage: Written, linger_s: float = LINGER_S) -> None:
@@ -117,7 +118,7 @@ class Journal:
         return self._waiting_bytes
 
     def fileno(self) -> int:
-        """Return a file descriptor that is readable when `deliver` has something to do."""
+        """Return a file descriptor that is readable when `deliver` must be called."""
         return self._readable
 
     def record(self, changes: Batch, durable: Durable | None = None) -> None:
@@ -138,7 +139,7 @@ class Journal:
 
     def flush(self) -> None:
         """Let the thread write the recorded changes. Returns at once. If none of the changes has a
-        function `durable`, they wait for a moment for one that has.
+        function `durable`, they wait for a moment for a change that has one.
         """
         self._raise_failure()
         lingered_s = time.monotonic() - self._recorded_s
@@ -170,7 +171,7 @@ class Journal:
     def drain(self) -> None:
         """Wait until all recorded changes are written, and call their functions `durable`.
 
-        Only `close` and tests need this. Raises StorageFullError when there is no room; the changes
+        Only `close` and tests need this. Raises StorageFullError when there is no room. The changes
         that are then unwritten were never confirmed.
         """
         self._raise_failure()

@@ -2,8 +2,8 @@
 
 The head holds the store while it keeps writing, and it writes at least every BEAT_S. A head that
 ends in an orderly way releases the store, so that the next one need not wait. A head that has lost
-its lease can do no harm: the store refuses its next batch (see `Storage`), and the head sends no
-order before the batch with that order is written.
+its lease can do no harm: the store refuses the head's next batch (see `Storage`), and the head
+sends no order before the batch with that order is written.
 """
 
 from __future__ import annotations

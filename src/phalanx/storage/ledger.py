@@ -65,8 +65,8 @@ CREATE INDEX IF NOT EXISTS steps_user ON steps (user, ended);
 CREATE INDEX IF NOT EXISTS steps_queue ON steps (queue, ended);
 CREATE INDEX IF NOT EXISTS steps_job ON steps (job, ended);
 """
-"""The table of steps. It was added later as a separate table, so that earlier versions can still
-use the file.
+"""The table of steps. This table was added later as a separate table, so that earlier versions can
+still use the file.
 """
 _TABLES = ("attempts", "steps")
 _encode = msgspec.msgpack.Encoder().encode

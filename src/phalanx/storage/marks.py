@@ -1,4 +1,4 @@
-"""Marks that record, outside a store, how far the store was written. They reveal that a store has
+"""Marks that record, outside a store, how far the store was written. Marks reveal that a store has
 lost its last batches.
 
 Stores do not report such a loss themselves. If a write-ahead log was cut or deleted, SQLite reads

@@ -107,7 +107,7 @@ def history_path(text: str, directory: str) -> str:
 
 
 def audit_path(text: str, directory: str) -> str:
-    """Return the path of the audit log, by the same rules as `history_path`."""
+    """Return the path of the audit log, by the rules of `history_path`."""
     mark = mark_path(text, directory)
     return mark.removesuffix(MARK) + AUDIT if mark else ""
 

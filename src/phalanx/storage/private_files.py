@@ -16,9 +16,9 @@ _LONGEST_PID = 20
 def prepare_file(path: str, *, beside: tuple[str, ...]) -> str:
     """Return the absolute path of a file of mode 0600 in a directory of mode 0700.
 
-    Both are created where missing. `beside`: the endings of the names of further files that belong
-    to the file; these may exist or not. Links are refused. Raises StorageError if one of these
-    files or the directory is not private, or cannot be created.
+    A missing file or directory is created. `beside`: the endings of the names of further files that
+    belong to the file; these may exist or not. Links are refused. Raises StorageError if one of
+    these files or the directory is not private, or cannot be created.
     """
     directory, name = os.path.split(os.path.abspath(path))
     try:

@@ -48,8 +48,8 @@ class RedisConnection:
     """The connection over which a shard calls its primary; a broken connection is replaced by a new
     one.
 
-    `state_of` returns the state of a server's rows. It is needed because after a failover two
-    servers may both act as the primary.
+    `state_of` returns the state of a server's rows. The state is needed because after a failover
+    two servers may both act as the primary.
     """
 
     def __init__(self, address: RedisAddress, state_of: Callable[[Connection], State]) -> None:
@@ -130,14 +130,14 @@ class RedisConnection:
             raise
 
     def close(self) -> None:
-        """Close the connection. The next call makes a new one."""
+        """Close the connection. The next call makes a new connection."""
         if self._connection is not None:
             self._connection.disconnect()
             self._connection = None
 
     def _connect(self) -> Connection:
-        """Connect to a primary that has enough replicas; of several primaries, to the one with the
-        greatest state.
+        """Connect to a primary that has enough replicas. Among several primaries, take the one with
+        the greatest state.
         """
         best: tuple[tuple[bool, State], Connection] | None = None
         reasons = []

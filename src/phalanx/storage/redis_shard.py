@@ -85,9 +85,9 @@ class RedisShard:
     writer.
 
     Each batch is written by one script: completely or not at all, and only if no later writer has
-    claimed the shard. It counts as written when the server has answered and `replicas` replicas
-    have it. The server's own settings decide whether data survives a crash of the server
-    (appendonly yes, appendfsync always).
+    claimed the shard. A batch counts as written when the server has answered and `replicas`
+    replicas have the batch. The server's own settings decide whether data survives a crash of the
+    server (appendonly yes, appendfsync always).
     """
 
     def __init__(self, address: RedisAddress) -> None:

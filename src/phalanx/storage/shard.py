@@ -25,7 +25,7 @@ class Head(NamedTuple):
     """The shard's place among all shards, as its first writer set it."""
     cluster: str = ""
     """The name of the cluster to which this store belongs for ever. The cluster's first head chose
-    the name. It is empty in stores that are older than the names of clusters.
+    the name. The name is empty in stores that are older than the names of clusters.
     """
     sequence: int = 0
     """The number of batches applied in this epoch."""
@@ -57,13 +57,13 @@ class Shard(Protocol):
         ...
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        """Return the value of a key; None if there is none."""
+        """Return the value of a key; None if the key has no value."""
         ...
 
     def apply(self, batch: Batch) -> None:
-        """Write all of the batch or nothing; it is durable when this returns.
+        """Write all of the batch or nothing. The batch is durable when this method returns.
 
-        An empty batch writes nothing and is not counted; it only checks that the caller is still
+        An empty batch writes nothing and is not counted: it only checks that the caller is still
         the writer. Raises StaleEpochError when another writer has claimed the shard in the
         meantime, and StorageFullError when there is no room; after that, the same batch may be
         tried again. After any other error no method may be called again; the next writer finds out
@@ -76,7 +76,7 @@ class Shard(Protocol):
         ...
 
     def close(self) -> None:
-        """Close files and connections. Applied batches stay. A writer writes no more after this,
-        and the next one need not wait.
+        """Close files and connections. Applied batches stay. A writer writes no more after this
+        call, and the next writer need not wait.
         """
         ...

@@ -43,8 +43,8 @@ MARK = ".mark"
 _KEEP_SIZE = 1
 """The mode of fallocate that gives blocks to a file without changing its length."""
 
-# Without WITHOUT ROWID, because there each comparison of keys would read the whole row, with
-# perhaps megabytes.
+# The table has row ids: WITHOUT ROWID, each comparison of keys would read the whole row, which may
+# have megabytes.
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL, layout TEXT);
@@ -79,8 +79,9 @@ class SqliteShard:
         """Open the file.
 
         Raises StorageInUseError, StorageCorruptError, or a StorageError that says what is wrong.
-        Nothing is changed before `claim`. Otherwise, on closing, SQLite would merge the readable
-        part of a damaged log into the file, and the rest of the log could no longer be repaired.
+        Nothing is changed before `claim`. After a change, SQLite would, on closing, merge the
+        readable part of a damaged log into the file, and the rest of the log could no longer be
+        repaired.
         """
         self.path = prepare_file(path, beside=("-wal", "-shm", ".lock"))
         self._epoch = 0
@@ -205,7 +206,7 @@ class SqliteShard:
         return False
 
     def close(self) -> None:
-        """Close the file, so that the next process can open it. This is allowed after an error,
+        """Close the file, so that the next process can open it. Closing is allowed after an error,
         too.
         """
         if self._opened is not None:
@@ -346,6 +347,6 @@ def _reserve(log: str) -> None:
 
 
 def _after(prefix: bytes) -> bytes | None:
-    """Return the least key above all keys that begin with `prefix`; None if there is none."""
+    """Return the least key above all keys that begin with `prefix`; None if no such key exists."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

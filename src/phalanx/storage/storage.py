@@ -20,11 +20,11 @@ _NO_ROUTES: Mapping[str, int] = {}
 class Storage:
     """Tables of rows in one or more shards, with the sole right to write them.
 
-    `by_key` names the tables that are spread over the shards. For each table it has the number of
-    leading bytes of a key that choose the shard: rows of any of these tables whose keys begin with
-    the same bytes are in the same shard. All other tables are in the first shard. In each shard, a
-    batch is written completely or not at all. The first shard is written last, so that its rows
-    never refer to rows that are missing in the others.
+    `by_key` names the tables that are spread over the shards. For each table, `by_key` has the
+    number of bytes at the beginning of a key that choose the shard. Rows of these tables whose keys
+    begin with equal bytes are in one shard. All other tables are in the first shard. In each shard,
+    a batch is written completely or not at all. The first shard is written last, so that its rows
+    never refer to rows that are missing in other shards.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class Storage:
         `marks`: the mark of each shard, or None, in the order of the shards. `cluster`: the name of
         the cluster to which the store must belong; "" for any cluster. With `accept_loss`, neither
         marks nor the cluster are checked. Raises StaleEpochError when another head opens the store
-        at the same time, WritesLostError when a shard lacks batches that its mark records, or when
-        the store belongs to another cluster, and StorageError when these are not the store's shards
-        in their original order.
+        at the same time. Raises WritesLostError when a shard lacks batches that its mark records,
+        or when the store belongs to another cluster. Raises StorageError when these are not the
+        store's shards in their original order.
         """
         assert shards, "a store has at least one shard"
         assert all(length > 0 for length in by_key.values()), "routes have at least one byte"
@@ -87,7 +87,7 @@ class Storage:
     def load(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Return the rows whose keys begin with `prefix`, in ascending order of keys.
 
-        This is for recovery: the result may lack changes that are applied while it is read.
+        This method is for recovery: the result may lack changes that are applied while it is read.
         """
         length = self._by_key.get(table, 0)
         if len(prefix) >= length:
@@ -97,15 +97,15 @@ class Storage:
         return heapq.merge(*(shard.load(table, prefix) for shard in shards), key=itemgetter(0))
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        """Return the value of a key; None if there is none."""
+        """Return the value of a key; None if the key has no value."""
         return self._shard(table, key).get(table, key)
 
     def apply(self, batch: Batch) -> None:
-        """Write the batch; it is durable when this returns. Raises the errors of Shard.apply. After
-        an error, every later call raises the same error: a disk that failed to write once may
-        falsely report success the next time, and a server may have written the batch without an
-        answer. Only after a StorageFullError may the same batch be tried again. Parts of the batch
-        that were already written are then written once more.
+        """Write the batch. The batch is durable when this method returns. Raises the errors of
+        Shard.apply. After an error, every later call raises the same error: a disk that failed to
+        write once may falsely report success the next time, and a server may have written the batch
+        without an answer. Only after a StorageFullError may the same batch be tried again. Parts of
+        the batch that were already written are then written once more.
         """
         if self._failure is not None:
             raise self._failure

@@ -24,9 +24,7 @@ named_schedulers["phalanx"] = get
 
 
 def __getattr__(name: str) -> Any:
-    """Import `Cluster` on first use. It needs the package `distributed`, and the scheduler of
-    graphs does not.
-    """
+    """Import `Cluster` on first use, because only `Cluster` needs the package `distributed`."""
     if name == "Cluster":
         from phalanx.adapters.dask.cluster import Cluster
 

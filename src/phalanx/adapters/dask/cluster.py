@@ -26,7 +26,7 @@ class Cluster(SpecCluster):
 
     The cluster is a gang with one additional member: rank 0 runs Dask's scheduler. Each member
     holds `nthreads` CPUs unless `remote_args` sets another amount. `remote_args` are options of
-    tasks, such as `{"num_gpus": 1}`. `queue`, `priority` and `topology` are those of the gang.
+    tasks, such as `{"num_gpus": 1}`. `queue`, `priority` and `topology` are options of the gang.
     `scale` and `adapt` add workers, each as a gang of its own, and end workers whose data Dask has
     moved away. A worker whose process dies starts again. `worker_options` and `scheduler_options`
     are passed to Dask's classes. With `security`, all processes use TLS. Without it, anybody who

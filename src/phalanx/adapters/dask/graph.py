@@ -1,5 +1,5 @@
 """A scheduler that computes Dask's graphs by tasks whose results stay in the object store. Dask
-walks the graph as for its own local schedulers, in the same order and with the same callbacks. It
+walks the graph as for its own local schedulers, in the same order and with the same callbacks. Dask
 holds only a reference to each piece, and releases the reference when the last task that needs the
 piece is done. Pieces are passed from task to task, and not through the caller, which gets only the
 pieces that it asked for.
@@ -56,12 +56,13 @@ def get(
 ) -> Any:
     """Compute the values of `keys` in the graph `dsk`, as a scheduler for Dask. `keys` is a key, or
     nested lists of keys. `remote_args` are options of all tasks, such as `{"num_cpus": 2}`.
-    `dask.annotate(phalanx=...)` sets options for the nodes that are created inside its block.
-    Around this call, it sets options for all nodes without options. `num_workers` is the number of
-    submitted tasks at a time, by default twice the cluster's number of CPUs. With `keep`, values
-    stay in the store, and the result consists of nodes that read the values. So
-    `persist(scheduler="phalanx", keep=True)` keeps a collection. Errors have the classes that tasks
-    raise. A task whose worker dies is retried. `hooks` are called around tasks.
+    `dask.annotate(phalanx=...)` sets options for the nodes that are created inside its block. If
+    this call is inside the block, the options apply to all nodes without options of their own.
+    `num_workers` is the number of submitted tasks at a time, by default twice the cluster's number
+    of CPUs. With `keep`, values stay in the store, and the result consists of nodes that read the
+    values. So `persist(scheduler="phalanx", keep=True)` keeps a collection in the store. Errors
+    have the classes that tasks raise. A task whose worker dies is retried. `hooks` are called
+    around tasks.
     """
     if not phalanx.is_initialized():
         phalanx.init()
@@ -80,16 +81,16 @@ def get(
 
 
 def _options(annotations: Mapping[str, Any]) -> dict[Any, Any]:
-    """Return the options of tasks in the annotations. They may be under Phalanx's name or under
-    Ray's.
+    """Return the options of tasks in the annotations. The options may be under Phalanx's name or
+    under Ray's.
     """
     return {**annotations.get("ray_remote_args", {}), **annotations.get(OPTIONS, {})}
 
 
 def enable(**more: Any) -> Any:
-    """Make this Dask's default scheduler, permanently or, as a context manager, inside its block.
-    Shuffles then pass data from task to task, because nodes do not share a disk. `more` are further
-    settings of `dask.config.set`.
+    """Make Phalanx's scheduler Dask's default: permanently or, as a context manager, inside its
+    block. Shuffles then pass data from task to task, because nodes do not share a disk. `more` are
+    further settings of `dask.config.set`.
     """
     return dask.config.set({"scheduler": get, "dataframe.shuffle.method": "tasks", **more})
 
@@ -147,7 +148,7 @@ class _Tasks:
                 self._hooks.after_submit(node, key, values, ref)
         if self._is_nested:
             # A task that waits in Dask's loop keeps its CPU, which these tasks may need. Report
-            # them as done at once, so that it waits for their values instead.
+            # these tasks as done at once, so that the waiting task waits for their values instead.
             done.set_result([*known, *_ran(keys, results, None)])
             return done
         started = worker.future()

@@ -40,7 +40,7 @@ class Hooks(NamedTuple):
     """Functions called with (result) at the end of the computation."""
 
     def in_worker(self) -> Hooks | None:
-        """Return the hooks that run in workers; None if there are none."""
+        """Return the hooks that run in workers; None without such hooks."""
         if not any(self.pretask) and not any(self.posttask):
             return None
         return Hooks(pretask=self.pretask, posttask=self.posttask)

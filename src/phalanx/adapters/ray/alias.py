@@ -256,8 +256,8 @@ class _SameModule(Loader):
 def run_script(path: str, arguments: Sequence[str], *, libraries: bool | None = None) -> None:
     """Run a Python file as `__main__` under Ray's names, as `python path arguments...` would."""
     install(libraries=libraries)
-    # The module is a separate one that stays: definitions of the script are pickled by value, and
-    # its threads and exit handlers still find their globals at the very end.
+    # The script gets a module of its own that stays: definitions of the script are pickled by
+    # value, and the script's threads and exit handlers still find their globals at the very end.
     main = types.ModuleType("__main__")
     main.__file__ = path
     os.environ[PROGRAM] = str(Path(path).resolve())

@@ -37,7 +37,7 @@ class RaysDialect:
     limits_gpu_memory = False  # in Ray a share of a GPU only counts
 
     def installation(self) -> Callable[[], None]:
-        """Return the function that gives a worker the same names, with the same libraries."""
+        """Return the function that gives a worker this process's names and libraries."""
         from phalanx.adapters.ray.alias import installation
 
         return installation()
@@ -84,10 +84,10 @@ class RaysDialect:
         return int(text) if text.lstrip("-").isdigit() else None
 
     def without_client(self, address: str | None) -> str | None:
-        """Replace the address of a Ray client server. An address on this machine becomes that of
-        the cluster here, because a driver beside a node needs no server. Any other address becomes
-        that of a cluster on which the program's driver will run; Ray's port for clients becomes the
-        port of a head.
+        """Replace the address of a Ray client server. If the server is on this machine, the result
+        is "auto", because a driver beside a node needs no server. Otherwise the result names the
+        cluster on which the program's driver will run, with a head's port in place of Ray's port
+        for clients.
         """
         named = self.address() if address in (None, "", "auto") else address
         if named is None or not named.startswith(_CLIENT):
@@ -103,7 +103,7 @@ class RaysDialect:
         return f"{OF_CLIENT}{where}"
 
     def person_token(self) -> str:
-        """Return the token in Ray's variables; "" if there is none. Raises AuthenticationError."""
+        """Return the token in Ray's variables; "" without a token. Raises AuthenticationError."""
         return needed_token()
 
 

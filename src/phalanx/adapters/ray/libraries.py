@@ -1,8 +1,8 @@
 """Ray's libraries (Tune, Train, Data) from an installed `ray`, to run on Phalanx under its names.
 
-Only Python files of the packages and modules listed here are imported. They use Ray's core through
-its public interface, or through names for which Phalanx has a substitute. Ray's compiled core is
-never loaded, and none of its processes starts.
+Only Python files of the packages and modules listed here are imported. These files use Ray's core
+through its public interface, or through names for which Phalanx has a substitute. Ray's compiled
+core is never loaded, and none of its processes starts.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class InstalledRay:
         return is_of_library(name) or _is_in(name, BESIDE)
 
     def spec(self, name: str) -> ModuleSpec | None:
-        """Return the import spec of the module with this name; None if it is not served or does not
-        exist.
+        """Return the import spec of the module with this name; None for a module that is not served
+        or does not exist.
         """
         if not self.serves(name):
             return None
@@ -92,9 +92,9 @@ def _is_in(name: str, packages: tuple[str, ...]) -> bool:
 
 
 def find_installed() -> InstalledRay:
-    """Return the `ray` on this interpreter's path. Warns about a release newer than those of
+    """Return the `ray` on this interpreter's path. Warns about a release newer than the releases of
     CHECKED. Raises LibrariesUnavailableError if no `ray` is installed, if it lacks the libraries,
-    or if it is older than those of CHECKED.
+    or if it is older than the releases of CHECKED.
     """
     oldest, newest = (".".join(map(str, release)) for release in CHECKED)
     try:

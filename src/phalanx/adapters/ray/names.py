@@ -222,8 +222,8 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
         ),
     },
 }
-"""The modules of Ray that are composed of Phalanx's names: for each, its source modules, and the
-names from each ("*": all public names).
+"""The modules of Ray that are composed of Phalanx's names. For each module, the value has the
+source modules, each with the names to take from it ("*": all public names).
 """
 
 _ON_SEVERAL_GPUS = (

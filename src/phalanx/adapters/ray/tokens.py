@@ -1,8 +1,8 @@
 """Ray's token variables, with Ray's meaning.
 
 RAY_AUTH_MODE is `token` or `disabled`. With `token`, the token is the value of RAY_AUTH_TOKEN.
-Without that variable, it is in the file that RAY_AUTH_TOKEN_PATH names, which must have a token.
-Without both variables, it is in ~/.ray/auth_token.
+Without that variable, the token is in the file at RAY_AUTH_TOKEN_PATH, which must have one. Without
+both variables, the token is in ~/.ray/auth_token.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_wanted() -> bool:
 
 
 def auth_token() -> str:
-    """Return the token; "" if no token is wanted, or if there is none.
+    """Return the token; "" if no token is wanted or found.
 
     Raises AuthenticationError if RAY_AUTH_TOKEN_PATH names a file without a token.
     """
@@ -51,7 +51,7 @@ def auth_token() -> str:
 
 def needed_token() -> str:
     """Return the token that RAY_AUTH_MODE=token asks for; "" in any other mode. Raises
-    AuthenticationError if there is none.
+    AuthenticationError if no token is found.
     """
     token = auth_token()
     if not token and is_wanted():

@@ -24,8 +24,8 @@ def array_of(asked: Mapping[str, str], members: int) -> str | None:
 
 def after_of(asked: Mapping[str, str]) -> str | None:
     """Return the value of `--dependency` in the form of `phalanx run --after`; None without the
-    option. Slurm's `singleton` applies to jobs of one name and user, and Phalanx's to jobs that
-    give the same word. So the job's name is given as the word.
+    option. Slurm's `singleton` applies to jobs of one name and user. Phalanx's `singleton` applies
+    to jobs that give the same word. So the job's name is given as the word.
     """
     written = asked.get("dependency")
     if written is None:

@@ -1,8 +1,8 @@
 """The options of Slurm's commands: options with an effect, options without an effect, and refused
 options.
 
-Every option of Slurm is listed. An option without effect has a note that says why that does no
-harm, and a refused option has the reason.
+Every option of Slurm is listed. The note of an option without effect says why ignoring the option
+does no harm. A refused option has the reason for the refusal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Option(msgspec.Struct, frozen=True):
     is_optional: bool = False
     """Whether the value may be left out. A given value is part of the same word as the option."""
     is_idle: bool = False
-    """Whether the option has no effect; the note says why that does no harm."""
+    """Whether the option has no effect. The note then says why ignoring the option does no harm."""
     also: str = ""
     """A second letter of the option."""
 
@@ -301,9 +301,9 @@ _NAMED: Final = {
     "LICENSES": "licenses",
     "NAME": "jobname",
 }
-"""The variables, without prefixes, whose names differ from those of their options."""
+"""The variables, without prefixes, whose names differ from the names of their options."""
 _OF_JOBS: Final = ("SLURM_JOB_NAME", "SLURM_JOB_PARTITION", "SLURM_JOB_ID", "SLURM_CPUS_PER_TASK")
-"""The variables that describe jobs, although their names look like those of options."""
+"""The variables that describe jobs, although their names look like names of options."""
 
 
 _COMMA = re.compile(r",(?![^\[\]]*\])")

@@ -26,8 +26,8 @@ from phalanx.model.jobs.spec import JobSpec, Policy, TaskGroup
 
 MAX_TASKS = 100_000
 LEAST_LIMIT_BYTES = 256 << 20
-"""The smallest memory limit in bytes. It must hold the processes of srun in a script, too. A job
-may reserve less.
+"""The smallest memory limit in bytes. The limit must leave room for the processes of srun in a
+script, too. A job may reserve less.
 """
 _COUNT = re.compile(r"[0-9]{1,7}")
 _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMGT]?)B?", re.IGNORECASE)
@@ -210,8 +210,9 @@ def job_spec(
 ) -> JobSpec:
     """Return the job that options describe, named by its number.
 
-    The first member runs `command` and the others `holder`; the job ends with the first member.
-    `notes`: further values for listings. `hosts`: host names by address. Raises OptionError.
+    The first member runs `command`, and all other members run `holder`. The job ends with the first
+    member. `notes`: further values for listings. `hosts`: host names by address. Raises
+    OptionError.
     """
     directory = os.path.abspath(asked.get("chdir") or current_directory())
     queue = asked.get("partition", "default").partition(",")[0]

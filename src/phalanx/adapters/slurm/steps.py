@@ -26,8 +26,8 @@ def inherited_variables(variables: Mapping[str, str]) -> dict[str, str]:
 def commands_of(argv: Sequence[str], count: int, is_several: bool) -> list[list[str]]:
     """Return the command of each task.
 
-    `is_several`: `argv[0]` is the file of `--multi-prog`. Each of its lines has numbers of tasks
-    and a command. Raises OptionError.
+    `is_several`: `argv[0]` is the file of `--multi-prog`. Each line of this file has numbers of
+    tasks and a command. Raises OptionError.
     """
     if not is_several:
         return [list(argv)] * count
@@ -93,9 +93,7 @@ def devices_of_task(
 
 
 def device_variables(seen: Sequence[int], devices: Sequence[int]) -> dict[str, str]:
-    """Return the variables that name the devices that a task sees, among those that its member
-    holds.
-    """
+    """Return the variables that name a task's devices among the devices of the task's member."""
     told = {}
     if seen:
         told["SLURM_STEP_GPUS"] = ",".join(map(str, seen))

@@ -186,8 +186,8 @@ def all_settings(key: Key, sources: list[Source]) -> list[Setting]:
 
 
 def _danger(found: os.stat_result) -> str:
-    """Return why a file cannot be trusted; "" if it can. A file must be trusted because the
-    commands of its checks are run.
+    """Return why a file cannot be trusted; "" for a file that can be trusted. A file must be
+    trusted because the commands of its checks are run.
     """
     if not stat.S_ISREG(found.st_mode):
         return "must be a file."

@@ -63,7 +63,7 @@ OF_HEAD = (
 
 
 def check_host(host: str) -> None:
-    """Check that `host` is an address at which other machines may reach this one."""
+    """Check that `host` is an address at which other machines may reach this machine."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -139,7 +139,7 @@ def read_history(texts: list[str]) -> dict[str, float]:
 
 
 def check_value(name: str, value: Any) -> None:
-    """Check the value of one option of `phalanx start` as the command does."""
+    """Check the value of one option of `phalanx start`, as the command itself checks it."""
     if name == "host":
         check_host(value)
     elif name == "labels":

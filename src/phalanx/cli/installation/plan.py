@@ -46,11 +46,11 @@ class Wanted(NamedTuple):
     address: str = ""
     """The address of the head to join; empty for a head on this machine."""
     host: str = ""
-    """The address at which other machines reach this one; empty for this machine only."""
+    """The address at which other machines reach this machine; empty for this machine only."""
     has_dashboard: bool = False
     launch: str = ""
-    """The text of the program that runs as root and starts jobs as their submitters; empty: it is
-    not installed.
+    """The text of the program that runs as root and starts jobs as their submitters; empty: no such
+    program is installed.
     """
 
 

@@ -56,7 +56,7 @@ class File(NamedTuple):
     mode: int
     text: str
     keeps: bool = False
-    """Whether an existing file stays as it is."""
+    """Whether an existing file is kept unchanged."""
     is_long: bool = False
     """Whether the text is too long for the description."""
 

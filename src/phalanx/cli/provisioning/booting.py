@@ -1,5 +1,5 @@
 """The file in which `phalanx provision` keeps the names of nodes whose machines it has requested.
-Its next process uses the file to end machines that never join.
+The command's next process uses the file to end machines that never join.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from phalanx.storage.private_files import FileLock
 
 
 class BootingFile:
-    """The names of booting nodes by pool. Only one process at a time may use the file of a pools
-    file.
+    """The names of booting nodes by pool. Only one process at a time may use the file that belongs
+    to a pools file.
     """
 
     def __init__(self, pools_file: str) -> None:

@@ -21,10 +21,11 @@ def with_pool(snapshot: Snapshot, pool: Pool, count: int) -> Snapshot:
 
 
 def nodes_for_gangs(snapshot: Snapshot, pool: Pool, room: int) -> int:
-    """Return the smallest number of nodes with which as many gangs start now as with `room` nodes.
+    """Return the smallest number of nodes with which the same number of gangs starts now as with
+    `room` nodes.
 
-    The plan is that of `phalanx plan`, so that queues, shares and limits count: a gang that waits
-    for its share needs no node.
+    The plan is made as by `phalanx plan`, so that queues, shares and limits count: a gang that
+    waits for its share needs no node.
     """
     least, most = 0, room
     goal = _started(with_pool(snapshot, pool, room))
@@ -50,8 +51,8 @@ def nodes_for_demands(
     """Return how many nodes of the pool these demands need in addition to the `free` amounts.
 
     Each demand is the request of a task or actor, and is placed on the first node on which it fits.
-    Demands that fit on no node of the pool are left out, and so are demands for which `room` nodes
-    are not enough.
+    Two kinds of demands are left out: demands that fit on no node of the pool, and demands for
+    which `room` nodes are not enough.
     """
     left = [dict(one) for one in free]
     for demand in demands:

@@ -1,7 +1,7 @@
 """Installs and starts a cluster on many machines, for `phalanx up` and `phalanx down`.
 
 `cluster_file` reads the description of a cluster, `plan` decides what to do from the description
-and from what was found on the machines, and `words` puts steps into words: these three are pure.
+and the state of the machines, and `words` puts steps into words. These three modules are pure.
 `connection` runs ssh and scp, `execution` carries out a plan, and `machine_program` is the program
 that runs on each machine.
 """

@@ -97,7 +97,7 @@ class Cluster(NamedTuple):
     """The name of the head's machine."""
     machines: Mapping[str, Machine]
     standby: str = ""
-    """The name of the standby's machine; empty if there is none."""
+    """The name of the standby's machine; empty for a cluster without a standby."""
     install: Install = Install()
     start: Mapping[str, Any] = {}
     """Options of `phalanx start` on all machines."""

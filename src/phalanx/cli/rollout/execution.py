@@ -58,7 +58,7 @@ class Rollout:
     def carry_out(self, plan: Plan, stops: bool) -> bool:
         """Take the steps of a plan. A machine that failed is left out of the later stages.
 
-        `stops`: whether any failure ends the plan. The failed start of a head ends it in any case.
+        `stops`: whether any failure ends the plan. A failed start of a head always ends the plan.
         Returns whether all stages were carried out.
         """
         for stage in plan.stages:
@@ -167,8 +167,8 @@ class Rollout:
         )
 
     def _token(self, receiver: str) -> str:
-        """Return the token of the first machine with a head that has one. A head makes the token at
-        its first start.
+        """Return the cluster's token from the first head's machine that has it. A head makes the
+        token at its first start.
         """
         troubles = []
         for name in self._cluster.heads:

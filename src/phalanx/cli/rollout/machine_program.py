@@ -2,7 +2,7 @@
 
 Its text and a request arrive on standard input, because arguments of a process can be read by all
 users of a machine. The machine may have no Phalanx yet, so the program imports nothing but Python's
-own modules. It prints one line that begins with `ANSWER`, followed by JSON.
+own modules. The program prints one line that begins with `ANSWER`, followed by JSON.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ def run(words: list[str], what: str, **variables: str) -> str:
 
 
 def token_mark(path: str) -> str:
-    """Return a mark of the token at a path, from which the token cannot be found out; "" if there
-    is no token.
+    """Return a mark of the token in the file at a path; "" for a file that cannot be read. Nobody
+    can find out the token from the mark.
     """
     try:
         with open(path, "rb") as file:
@@ -284,7 +284,9 @@ def end(daemon: dict[str, Any]) -> None:
 
 
 def started_at(pid: int) -> str | None:
-    """Return the start time of a living process, as the kernel writes it; None for a dead one."""
+    """Return the start time of a living process, as the kernel writes it; None for a dead
+    process.
+    """
     try:
         with open(f"/proc/{pid}/stat") as file:
             fields = file.read().rsplit(")", 1)[1].split()

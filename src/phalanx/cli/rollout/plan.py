@@ -1,5 +1,5 @@
-"""Pure functions that decide what `phalanx up` and `phalanx down` do, from the description of a
-cluster and the state of its machines.
+"""Pure functions that choose the steps of `phalanx up` and `phalanx down`, from the description of
+a cluster and the state of its machines.
 """
 
 from __future__ import annotations
@@ -27,26 +27,30 @@ class Running(NamedTuple):
     name: str
     """The name of a node; empty for other kinds."""
     addresses: frozenset[str]
-    """HOST:PORT of the heads of its cluster."""
+    """HOST:PORT of the heads of the daemon's cluster."""
     package: str = ""
-    """The mark of the software that it runs; empty if `phalanx up` did not start it."""
+    """The mark of the software that the daemon runs; empty if `phalanx up` did not start the
+    daemon.
+    """
     options: str = ""
-    """The mark of the options that it was started with; empty as above."""
+    """The mark of the options of the daemon's start; empty if `phalanx up` did not start the
+    daemon.
+    """
 
 
 class Found(NamedTuple):
     """The state in which a machine was found."""
 
     package: str = ""
-    """The mark of the software at the place of the file; empty if `phalanx up` did not put it
-    there, or if there is none.
+    """The mark of the software at the place of the file; empty for no software, or for software
+    that `phalanx up` did not put there.
     """
     installed: frozenset[str] = frozenset()
     """The marks of all software that is installed there, and can be used at once."""
     protocols: Mapping[str, int] = {}
-    """The version of the protocol of each of these, by its mark."""
+    """The protocol versions of the installed software, by the software's marks."""
     token: str = ""
-    """The mark of the cluster's token there; empty if there is none."""
+    """The mark of the cluster's token there; empty for no token."""
     own_token: str = ""
     """The mark of the token that `phalanx up` wrote there last."""
     running: tuple[Running, ...] = ()
@@ -81,7 +85,7 @@ class Plan(NamedTuple):
     refusals: tuple[str, ...] = ()
     """Why nothing is done at all."""
     notes: tuple[str, ...] = ()
-    """Differences from the file that are left as they are."""
+    """Differences from the file that are not changed."""
 
 
 class Task(NamedTuple):
@@ -150,7 +154,7 @@ def _one_by_one(
         if name not in absent
         and (name in differ or _has_other_options(cluster, name, found[name], HEAD, STANDBY))
     ]
-    # The one that only stands by comes first: it runs the new software when it takes over.
+    # A head that only stands by comes first: it runs the new software when it takes over.
     changed.sort(key=lambda name: name == serving)
     nodes = [name for name in mine if cluster.machines[name].has_node]
     present = [name for name in nodes if _has(cluster, found[name], NODE)]
@@ -158,7 +162,7 @@ def _one_by_one(
         _each(Do.START_HEAD, first),
         tokens,
         *((Step(Do.RESTART_HEAD, name),) for name in changed),
-        # After these: a new standby would take over from a head that is started again.
+        # Only then do new standbys start: they would take over from a head that is started again.
         *((Step(Do.START_STANDBY, name),) for name in absent if name not in first),
         _each(Do.START_NODE, [name for name in nodes if name not in present]),
         *((Step(Do.RESTART_NODE, name),) for name in present if name in differ),
@@ -244,7 +248,7 @@ def _source(cluster: Cluster, found: Mapping[str, Found]) -> str:
 
 
 def _serving(cluster: Cluster, found: Mapping[str, Found]) -> str:
-    """Return the machine whose head serves; empty if none does."""
+    """Return the machine whose head serves; empty if no head serves."""
     for name in cluster.heads:
         if name in found and _has(cluster, found[name], HEAD):
             return name
@@ -262,8 +266,9 @@ def _lacks(found: Found, task: Task) -> bool:
 def _differs(cluster: Cluster, found: Found, task: Task) -> bool:
     """Whether daemons of the cluster run other software than the wanted one, as far as known.
 
-    A link to other software counts too: an upgrade failed between the link and the daemon's new
-    process, and the daemon may have read modules and started workers of both.
+    A link to other software counts, too. In that case an upgrade failed between the link and the
+    daemon's new process, so the daemon may have read modules of both releases, and started workers
+    of both.
     """
     if not task.wanted:
         return False
@@ -300,7 +305,7 @@ def _without_token(cluster: Cluster, found: Mapping[str, Found], mine: list[str]
 def _changes_protocol(
     cluster: Cluster, found: Mapping[str, Found], differ: set[str], task: Task
 ) -> bool:
-    """Whether the wanted software speaks another version of the protocol than a running one. The
+    """Whether the wanted software speaks another version of the protocol than running software. The
     version is known once the software is installed on a machine.
     """
     known = {package: number for one in found.values() for package, number in one.protocols.items()}

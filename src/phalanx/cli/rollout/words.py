@@ -37,8 +37,8 @@ def package_name(cluster: Cluster) -> str:
 
 
 def stage_words(stage: Sequence[Step], cluster: Cluster) -> str:
-    """Return what the steps of a stage will do, with the machines. All steps of a stage are of one
-    kind.
+    """Return the words for the steps of a stage, before they are taken, with the machines. All
+    steps of a stage are of one kind.
     """
     text = _BEFORE[stage[0].do].format(package=package_name(cluster))
     return f"{text} on {', '.join(step.machine for step in stage)}"

@@ -38,7 +38,7 @@ class ActorLine(msgspec.Struct, frozen=True, kw_only=True):
 
     actor: str
     name: str
-    """The actor's name; "" if it has none."""
+    """The actor's name; "" for an actor without a name."""
     class_name: str
     state: str
     node: str
@@ -47,7 +47,9 @@ class ActorLine(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None
     restarts: int
     began: float | None
-    """Since when the actor lives; for a dead actor, the beginning of its last life."""
+    """The time at which the actor's present life began; for a dead actor, the beginning of its last
+    life.
+    """
     ended: float | None
     up_s: float | None
     """The length of the present life so far, or of the last life."""
@@ -85,12 +87,14 @@ _USUAL = "state"
 
 
 def asked_for(words: Mapping[str, str]) -> Asked:
-    """Read the parameters of an address; `range` is that of the stream of tasks."""
+    """Read the parameters of an address; `range` is the time range of the stream of tasks."""
     return asked(words, ("q", "state", "range"), _USUAL)
 
 
 def query(words: Mapping[str, str]) -> StateQuery:
-    """Return the question for the actors in the state that an address names, or for all."""
+    """Return the question for the actors in the state that an address names; without a state, for
+    all actors.
+    """
     predicate = STATES.get(words.get("state", ""))
     if predicate is None:
         return ACTORS

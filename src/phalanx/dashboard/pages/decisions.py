@@ -13,7 +13,7 @@ from phalanx.model.rows.cycles import CycleInfo
 from phalanx.observe.cycles import Difference, Verdict, difference, verdicts
 
 SHOWN = 100
-"""The number of cycles on the page. A browser needs a third of a second for twice as many."""
+"""The number of cycles on the page. For twice this number, a browser needs a third of a second."""
 
 
 class DecisionsPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -48,7 +48,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
 
     `held`: the held part in hundredths. `holder`: an index into `holders`, or -1 for a free device,
     -2 for tasks and actors, -3 for a closed device without a holder. `mark`: 1 for a bad device, 2
-    for a cordoned one, 3 for a suspect one. `busy` and `memory`: the used part in hundredths;
+    for a cordoned device, 3 for a suspect device. `busy` and `memory`: the used part in hundredths;
     `heat`: degrees; -1 where nothing was read.
     """
 

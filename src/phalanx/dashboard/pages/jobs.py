@@ -136,9 +136,7 @@ def job_page(
     uses: Sequence[DrawnMember] = (),
     last: LastLines | None = None,
 ) -> JobPage:
-    """Return the page of a job. `why`: the explanation of why the job waits, or None. `steps`: the
-    steps of the job's life.
-    """
+    """Return the last lines of an output whose end is `text`; None for an empty output."""
     is_over = job.finished is not None or job.state in st.FINISHED
     actions = []
     if not is_over:

@@ -40,8 +40,8 @@ def written(resource: str, value: float) -> str:
 
 
 def rounded(resource: str, value: float) -> str:
-    """Return an amount of a resource as text, without decimals from 100 on and else with three
-    digits. This is for means over time.
+    """Return an amount of a resource as text, for means over time: from 100 on without decimals,
+    and below 100 with three digits.
     """
     if resource in _BYTES:
         return size(value)

@@ -36,8 +36,8 @@ class NodeList(msgspec.Struct, frozen=True, kw_only=True):
     listed: Listed[NodeInfo]
     has_devices: bool
     in_use: dict[str, dict[str, float]] = {}
-    """The amounts in use on the machines of the nodes shown, by node id and resource; without nodes
-    whose use is not known.
+    """The amounts in use on the machines of the nodes shown, by node id and resource. Nodes whose
+    use is not known are left out.
     """
 
     def used(self, row: NodeInfo) -> list[tuple[str, str]]:
@@ -110,7 +110,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     holder: str
     job: str
     seen: DeviceInfo | None = None
-    """The last reading of the device; None if there is none."""
+    """The last reading of the device; None if the device was not read."""
 
     @property
     def state(self) -> str:

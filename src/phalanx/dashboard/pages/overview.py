@@ -35,7 +35,9 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     words: str
     is_same: bool = True
-    """Whether the sentence holds for all these jobs, or is that of the first one of its kind."""
+    """Whether the sentence holds for all these jobs. If not, it is the sentence of the first
+    job.
+    """
 
 
 class QueueWork(msgspec.Struct, frozen=True, kw_only=True):

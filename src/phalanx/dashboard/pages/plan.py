@@ -18,16 +18,16 @@ from phalanx.observe.plan_range import ALL, RANGES_S, length_of, usual_range
 NODES = 60
 STARTS = 100
 _SLOT_PX, _FEW_PX, _ALONE_PX = 7, 13, 16
-"""Heights of bars in pixels: for each device that a bar holds, in a drawing of many lanes; the same
-in a drawing of at most FEW lanes; and the height of a bar that holds a whole lane.
+"""Three heights in pixels: of one device's part of a bar in a drawing of many lanes, of the same
+part in a drawing of at most FEW lanes, and of a bar that holds a whole lane.
 """
 FEW = 8
 _NAMED_PX = 12
-"""The least height of a bar with a name on it, in pixels; the height of a name."""
+"""The height of a name in pixels. A lower bar has no name on it."""
 _LETTER = 0.65
 """The width of a letter of a name in hundredths of the axis, on a window of 1,600 pixels."""
 _LETTER_ON_PHONES = 2.4
-"""The same on a phone."""
+"""The width of a letter of a name in hundredths of the axis, on a phone."""
 _CUT = 0.001
 
 
@@ -235,8 +235,8 @@ def _track(
 
 
 def _named(bar: Bar, others: list[Bar]) -> Bar:
-    """Return the bar with its name beside it, if the name does not fit on the bar and no other bar
-    is in the way.
+    """Return the bar. If the name does not fit on the bar, and no other bar is in the way, the name
+    stands beside the bar.
     """
     room = _LETTER * (len(bar.podgroup.rpartition("/")[2]) + 2)
     end = max(bar.end, bar.begin + bar.width)

@@ -85,8 +85,8 @@ def queues(snapshot: ClusterSnapshot) -> QueueTree:
 def _own_counts(snapshot: ClusterSnapshot) -> dict[str, tuple[int, int]]:
     """Return the numbers of waiting and of running jobs in each queue, and of gangs of programs.
 
-    The head's counts by phase are not these numbers: a held job has no gang yet, and an array has
-    one for each array task.
+    The head's counts by phase differ from these numbers: a held job has no gang yet, and an array
+    has a gang for each array task.
     """
     waiting = Counter(job.queue for job in snapshot.jobs if job.state == st.PENDING)
     running = Counter(job.queue for job in snapshot.jobs if job.state == st.RUNNING)

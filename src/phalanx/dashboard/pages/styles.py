@@ -1,6 +1,6 @@
 """The looks of jobs and queues on maps: colours with textures. No two jobs (or queues) have the
-same look, unless there are more of them than looks. The colours are in `static/page.css` (`--j0` to
-`--j11`).
+same look, unless there are more jobs (or queues) than looks. The colours are in `static/page.css`
+(`--j0` to `--j11`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Looks:
 
     def of(self, names: Iterable[str], near: Mapping[str, Collection[str]]) -> dict[str, int]:
         """Return the look of each name. Up to `LOOKS` names have different looks, and plain colours
-        are used first. With more names, a name's look differs from those of the names `near` it on
-        the map.
+        are used first. With more names, a name's look differs from the looks of the names `near` it
+        on the map.
         """
         wanted = list(dict.fromkeys(names))
         kept = {name: self._looks[name] for name in wanted if name in self._looks}

@@ -23,7 +23,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     error: str
     message: str
-    """The class and the text of its exception, if it is known."""
+    """The class and the text of the attempt's exception, if it is known."""
     node: str
     worker: str
     pid: int | None
@@ -54,7 +54,7 @@ class TaskStory(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     actor: str
     parent: str
-    """The id of the task that submitted this one; empty if a driver submitted it."""
+    """The id of the task that submitted this task; empty if a driver submitted it."""
     resources: dict[str, float]
     attempts: list[Attempt]
     children: dict[str, dict[str, int]]
@@ -89,8 +89,8 @@ def children_of(task: str) -> StateQuery:
 def task_story(
     rows: Sequence[Row], children: Sequence[tuple[list[Any], int, float]]
 ) -> TaskStory | None:
-    """Return the page from the rows of `attempts_of` and the counts of `children_of`. Without rows,
-    no process remembers the task; then return None.
+    """Return the page from the rows of `attempts_of` and the counts of `children_of`. Return None
+    without rows, because then no process remembers the task.
     """
     rows = sorted(rows, key=lambda row: int(row.get("attempt_number") or 0))
     if not rows:

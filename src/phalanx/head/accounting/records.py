@@ -38,7 +38,7 @@ _ENDED_AS = {
     st.RESTARTING: at.RESTARTED,
     st.COMPLETING: at.MEMBER_COMPLETED,
 }
-"""The state in the record of a member that its job ended, by the state of the job."""
+"""The state to record for a member that was ended by its job, by the state of the job."""
 
 
 class AttemptRecords:

@@ -40,7 +40,7 @@ class AccountingRequests:
 
     @property
     def _ledger(self) -> Ledger:
-        """Return the ledger. Raises HistoryUnavailableError if there is none."""
+        """Return the ledger. Raises HistoryUnavailableError if no history is kept."""
         if self._kept_in is None:
             raise HistoryUnavailableError(
                 "This cluster keeps no history of jobs: only one with a head of its own does "

@@ -3,8 +3,8 @@
 An actor goes to its owner's node if that node has room, and otherwise to the node that its strategy
 picks. If no node has room now, the actor goes to the node that is expected to have room first. For
 an actor that holds no resources while it runs, a random node replaces the owner's node. If the
-policy is not the default one, the policy chooses in all cases. A choice is a hint: the node itself
-decides whether it has room.
+policy is not the default one, the policy chooses in all cases. A choice is a hint: each node itself
+decides whether the node has room.
 """
 
 from __future__ import annotations
@@ -90,14 +90,16 @@ class ActorNodeChoice:
         the amounts that the actor takes there.
         """
         self._full: dict[bytes, frozenset[str]] = {}
-        """The nodes that refused each actor because they already run as many actors as they can."""
+        """For each actor: the nodes that refused it, because they already run their largest number
+        of actors.
+        """
 
     def place(
         self, record: ActorRecord, owner_node: str, now: float, full: frozenset[str] = frozenset()
     ) -> Choice:
         """Return the node where the actor goes now. The actor counts as waiting until `placed` or
         `forget` is called. `owner_node`: "" if the owner's node is unknown. `full`: nodes that
-        already run as many actors as they can.
+        already run their largest number of actors.
         """
         self.forget(record.actor)
         if full:
@@ -116,8 +118,8 @@ class ActorNodeChoice:
     def elsewhere(
         self, record: ActorRecord, full_node: str, owner_node: str, now: float
     ) -> Choice | None:
-        """Return another node for an actor whose node already runs as many actors as it can; None
-        if no other node is suitable.
+        """Return another node for an actor whose node already runs its largest number of actors;
+        None if no other node is suitable.
         """
         wire = record.strategy
         if wire.get("group") is not None or (wire.get("node_id") and not wire.get("soft")):

@@ -30,7 +30,7 @@ from phalanx.protocol.wire_errors import to_wire
 from phalanx.scheduler.placement.strategies import check_strategy
 
 _MOST_NAMES = 100
-"""The largest number of names that are searched for a similar one. The limit exists because
+"""The largest number of names among which a similar name is searched. The limit exists because
 programs look names up in loops.
 """
 

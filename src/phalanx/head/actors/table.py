@@ -36,8 +36,8 @@ CONFIRMATION_S = 60.0
 
 
 class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
-    """An actor. `creation` holds the bytes from which its workers create the actor; they are opaque
-    here.
+    """An actor. `creation` holds the bytes from which its workers create the actor; the bytes are
+    opaque here.
     """
 
     actor: bytes
@@ -45,8 +45,8 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     job: bytes
     creation: bytes
     files: list[str] = []
-    """The files in shared memory that the actor's creation reads. They are kept while the actor may
-    be created again.
+    """The files in shared memory that the actor's creation reads. The files are kept while the
+    actor may be created again.
     """
     class_name: str
     repr_name: str = ""
@@ -66,8 +66,8 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     priority: int = 0
     state: str = PENDING_CREATION
     incarnation: int = 0
-    """Identifies one order to one node. It grows with each life of the actor, and each time the
-    actor leaves a node before it is alive.
+    """Identifies one order to one node. The number grows with each life of the actor, and each time
+    the actor leaves a node before it is alive.
     """
     restarts: int = 0
     node: str = ""
@@ -85,19 +85,21 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     """The value that get_actor returns: the pickled description of its methods, opaque here."""
     watchers: list[bytes] = []
     ending_reason: str = msgspec.field(default="", name="is_ending")
-    """Why the actor is being ended on purpose, while its process still runs; empty if it is not.
-    The store has it under the name of earlier versions.
+    """Why the actor is being ended on purpose, while its process still runs; otherwise empty. The
+    store keeps this field under the name that earlier versions used.
     """
     node_deaths: list[float] = []
     """The times when nodes died while the actor ran there, in seconds since the epoch. Only deaths
     that count against the actor are kept.
     """
     began: float = 0.0
-    """When the constructor returned in the current life, in seconds since the epoch; 0 if it has
-    not, or if unknown.
+    """When the constructor returned in the current life, in seconds since the epoch; 0 if the
+    constructor has not returned, or if the time is unknown.
     """
     ended: float = 0.0
-    """When the actor died, in seconds since the epoch; 0 if it has not, or if unknown."""
+    """When the actor died, in seconds since the epoch; 0 if the actor is not dead, or if the time
+    is unknown.
+    """
 
 
 class ActorEffects(Protocol):
@@ -227,8 +229,8 @@ class ActorTable:
         self._effects.publish(record, [watcher])
 
     def tick(self, now: float) -> None:
-        """Tell watchers that actors do not exist if their registration did not arrive in time.
-        Treat actors as missing that no node has confirmed in time.
+        """If an actor's registration did not arrive in time, tell the watchers that the actor does
+        not exist. If no node has confirmed an actor in time, treat the actor as missing.
         """
         for actor, (deadline, watchers) in list(self._awaited.items()):
             if now < deadline:

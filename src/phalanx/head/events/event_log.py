@@ -83,8 +83,7 @@ class EventLog:
     def note(self, kind: str, *, at: float | None = None, **fields: Any) -> None:
         """Note an event; see EventInfo for the fields.
 
-        Without `at`, the time is now. Without `by`, the user is the one whose request is being
-        handled.
+        Without `at`, the time is now. Without `by`, the user is the asker of the present request.
         """
         assert kind in KINDS, kind
         wall = self._clock.wall()
@@ -119,7 +118,7 @@ class EventLog:
 
     @property
     def jobs_until(self) -> float:
-        """Return the time of the newest event of a job; 0 if there is none."""
+        """Return the time of the newest event of a job; 0 without events of jobs."""
         return max((row.at for row in self._of_jobs.rows), default=0.0)
 
     @property

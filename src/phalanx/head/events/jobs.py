@@ -37,9 +37,7 @@ class JobRecorder:
     def __init__(self, event_log: EventLog) -> None:
         self._event_log = event_log
         self._told: dict[str, Transition] = {}
-        """The time of the last transition of each job that this head or an earlier one noted as an
-        event.
-        """
+        """The last transition of each job that this head or an earlier head noted as an event."""
         self._failed: dict[str, int] = {}
         """The number of failed array tasks of each array that were noted as events."""
 

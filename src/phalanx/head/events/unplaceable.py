@@ -37,8 +37,8 @@ class Unplaceable:
         """
 
     def judge(self, waiting: Iterable[Amounts]) -> None:
-        """Note those of the waiting amounts that no node could hold. Amounts that were noted
-        already are skipped.
+        """Note the waiting amounts that no node could hold. Amounts that were noted already are
+        skipped.
         """
         for amounts in waiting:
             asked = ResourceSet.from_mapping(amounts)

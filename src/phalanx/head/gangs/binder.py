@@ -1,10 +1,10 @@
 """Reserves and frees the places of gangs. Reserving has two phases: a gang gets all places that a
 plan gives it, or none.
 
-Every path is one transition of `member_lifecycle`: members are refused, lost on the way, evicted or
-ended while they are being placed, called off with the whole gang, or restored by the next head.
-Bundles are given back only while no attempt for their gang is in progress. A node that gets a
-request of an attempt ends the bundles of all earlier attempts of the gang.
+Every path is one transition of `member_lifecycle`. While members are being placed, they may be
+refused, lost, evicted, ended, called off with the whole gang, or restored by the next head. Bundles
+are given back only while no attempt for their gang is in progress. A node that gets a request of an
+attempt ends the bundles of all earlier attempts of the gang.
 """
 
 from __future__ import annotations

@@ -130,8 +130,8 @@ class CycleLog:
 
     def rows(self, number: int | None) -> list[CycleInfo]:
         """Return the cycles, oldest first. Without a number: all kept cycles, without names of
-        gangs. With a number: that cycle with all names, and before it the previous cycle, if the
-        log still has it. Raises JobNotFoundError for a number that the log does not have.
+        gangs. With a number: that cycle and the cycle before it, if the log still has one, both
+        with all names. Raises JobNotFoundError for a number that the log does not have.
         """
         if number is None:
             nothing: dict[str, list[Any]] = {name: [] for name in _LISTS}

@@ -1,9 +1,10 @@
 """Chooses which gangs a cycle considers: only the first few of many gangs with equal requests.
 
-If one user has equal gangs in one queue, the earliest of them goes first. If the earliest finds no
-room, the others find none. So the scheduler sees a later gang only when earlier ones get places,
-and a cycle costs no more when ten thousand gangs wait. The scheduler decides the order among users,
-so it must see the first gangs of every user: fewer for each user when there are more users.
+If one user has equal gangs in one queue, the earliest gang goes first. If it finds no room, the
+later gangs find no room either. So the scheduler sees a later gang only when earlier gangs get
+places, and a cycle costs no more when ten thousand gangs wait. The scheduler decides the order
+among users, so it must see the first gangs of every user: fewer for each user when there are more
+users.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.model.ids import GroupId
 
 WINDOW = 32
-"""The number of equal gangs that cycles consider together. It is divided among the users of these
-gangs; each user gets at least one.
+"""The number of equal gangs that cycles consider together. This number is divided among the users
+of these gangs. Each user gets at least one gang.
 """
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode

@@ -1,5 +1,5 @@
 """Decides when the scheduler runs, and by which rules. Cycles run when something has changed and a
-gang waits. They take only a limited share of the time.
+gang waits. Cycles take only a limited share of the head's time.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """The shortest time between cycles, and between cycles that may evict.
 
     A pause is at least `pause_s` seconds, and at least `pause` times as long as the last cycle
-    took, because other work runs in the same thread. `eviction_pause_s` and `eviction_pause` are
-    the same for cycles that may evict.
+    took, because other work runs in the same thread. For cycles that may evict, `eviction_pause_s`
+    and `eviction_pause` apply instead.
     """
 
     pause_s: float = 0.001
@@ -87,7 +87,7 @@ class CycleEffects(Protocol):
         ...
 
     def stranded(self, gang: Gang) -> None:
-        """Handle a gang with too few running members while there is no room for the others."""
+        """Handle a gang with too few running members, if there is no room for its other members."""
         ...
 
     def claim_room(self, now: float) -> float:
@@ -186,7 +186,7 @@ class Cycles:
 
     @property
     def wake_at(self) -> float:
-        """The time at which `round` next has something to do."""
+        """The time at which `round` is next needed."""
         return max(self._next, self._not_before)
 
     def round(self, now: float) -> None:

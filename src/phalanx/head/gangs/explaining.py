@@ -55,7 +55,8 @@ taken at most a tenth of the head's time.
 
 class Wait(NamedTuple):
     """The state of a waiting gang: a short reason for the wait, the gang's position in its queue,
-    its expected start, the code of the first reason, and the plugin that gave this reason, if any.
+    and its expected start. It also has the code of the first reason, and the plugin that gave this
+    reason, if any.
     """
 
     reason: str
@@ -99,7 +100,7 @@ class Explanations:
         self._reasons = KeptReasons(clock, self._work_out, changes)
         self._changes = changes
         self._here: tuple[int, set[str]] | None = None
-        """The number of changes so far, and the gangs that waited then."""
+        """A number of changes, and the gangs that waited after these changes."""
         self._planning = Share(clock, PLANNING_SHORT_S)
         self._planned: dict[str, ExpectedStart | None] = {}
         """The gang for which a single expected start was last computed, and that start."""
@@ -152,8 +153,8 @@ class Explanations:
     def _start(
         self, uid: str, work_out: Callable[[], ExpectedStart | None]
     ) -> ExpectedStart | None:
-        """Return the expected start of a gang. It is computed only as often as the head can afford.
-        In between, the last known start is returned.
+        """Return the expected start of a gang. The start is computed only as often as the head can
+        afford. In between, the last known start is returned.
         """
         if not self._planning.is_spent:
             self._planned = {uid: self._planning.spend(work_out)}
@@ -182,8 +183,8 @@ class Explanations:
         return {uid: kept[uid] for uid in here if uid in kept}
 
     def waits(self, uids: Iterable[str]) -> list[Wait | None]:
-        """Return why each of these gangs waits, as `reasons` does; None for a gang that does not
-        wait or has no reason yet.
+        """Return why each of these gangs waits, like `reasons`; None for a gang that does not wait
+        or has no reason yet.
         """
         if not self._registry.waiting:
             return [None for _ in uids]

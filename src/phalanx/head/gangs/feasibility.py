@@ -174,7 +174,7 @@ def most_members(
 def _most_on_cards(
     members: Sequence[Amounts], nodes: Sequence[Amounts], capability: Amounts
 ) -> int:
-    """Return the same as `most_members`, but count each GPU's resources separately."""
+    """Return the result of `most_members`, with each GPU's resources counted separately."""
     left: dict[int, NodeResources] = {}
     held: dict[str, float] = {}
     placed = at = 0

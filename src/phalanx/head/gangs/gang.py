@@ -56,8 +56,8 @@ class Member(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     index: int = 0
     attempt: int = 0
     ahead: int = 0
-    """The number by which `attempt` exceeds the job's own count. It is not 0 if other tasks of the
-    job's array had the place before.
+    """The number by which `attempt` exceeds the job's own count. It is above 0 if other tasks of
+    the job's array had the place before.
     """
 
     @property
@@ -111,7 +111,9 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     started: float | None = None
     """The time when members last began to run, in seconds since the epoch."""
     is_stranded: bool = False
-    """Whether some members run, but fewer than the minimum, and there is no room for the others."""
+    """Whether some members run, but fewer than the minimum, and there is no room for the gang's
+    other members.
+    """
     is_promised: bool = False
     """Whether members are being evicted to make room for the gang, which does not have the room
     yet.

@@ -50,8 +50,8 @@ class GangSchedulerInterface(Protocol):
         ...
 
     def node_joined(self, record: NodeRecord) -> None:
-        """Handle a connection of a node, its first or a later one. `inventory` was called
-        before.
+        """Handle a connection of a node, whether the first or a later connection. `inventory` was
+        called before.
         """
         ...
 
@@ -94,9 +94,9 @@ class GangSchedulerInterface(Protocol):
         node_id: str,
         message: MemberNews | MemberPrepares | MemberUsed | RunNews | StepEnded,
     ) -> None:
-        """Handle a node's report about a job: a member runs or has ended (MemberNews), the usage of
-        a member that lost its place (MemberUsed), the ends of tasks of a run (RunNews), or the end
-        of a step's task (StepEnded).
+        """Handle a node's report about a job. The report is one of these: a member runs or has
+        ended (MemberNews), the usage of a member that lost its place (MemberUsed), the ends of
+        tasks of a run (RunNews), or the end of a step's task (StepEnded).
         """
         ...
 

@@ -19,8 +19,8 @@ take at most a tenth of the head's time.
 
 
 UNCHANGED_S = 10.0
-"""Seconds for which an expensive answer is reused while nothing has changed. It ends because some
-answers change with time alone: usage, and the ends of running work.
+"""Seconds for which an expensive answer is reused while nothing has changed. The reuse ends because
+some answers change with time alone: usage, and the ends of running work.
 """
 
 

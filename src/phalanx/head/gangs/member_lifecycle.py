@@ -1,9 +1,8 @@
 """The life cycle of a gang's member: its states, its events, and what follows from them.
 
-This table is the only place where a member's state or node is changed. Everything else about
-members is derived: a `Follower` updates it, or it is computed from the record on request. Examples
-are the columns of cycles, the amounts that gangs hold on each node, and the state of a gang's
-placement group.
+Only this module changes a member's state or node. Everything else about members is derived: a
+`Follower` updates it, or it is computed from the record on request. Examples are the columns of
+cycles, the amounts that gangs hold on each node, and the state of a gang's placement group.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from phalanx.scheduler.cycle.specs import HyperNodeSpec
 RACK = "rack"
 """The node label that names the node's rack. The tier of racks has the same name."""
 NODE, NVLINK = "node", "nvlink"
-"""Two names of the tier of single nodes. NVLINK names it because the devices of a node are wired
-together.
+"""Two names of the tier of single nodes. NVLINK is one of them because the devices of a node are
+wired together.
 """
 NODE_TIER, RACK_TIER = 1, 2
 """The numbers of the tiers of nodes and racks if no HyperNode is declared."""
@@ -34,7 +34,7 @@ Totals = dict[str, float]
 
 class _Wholes(Sequence[Totals]):
     """The totals of each node, computed on access. Most gangs find room on the first nodes, so the
-    rest is not computed.
+    totals of other nodes are not computed.
     """
 
     def __init__(self, records: Sequence[NodeRecord]) -> None:

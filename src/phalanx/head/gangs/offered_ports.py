@@ -8,13 +8,13 @@ from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.scheduler.devices.ports import Ports, common_ports, parse_ports
 
 USUAL = Ports(((20_000, 32_000),))
-"""The ports of nodes whose record names no ports. They are below the ports that operating systems
-assign to clients (from 32,768 on Linux).
+"""The ports of nodes whose record names no ports. The ports are below the ports that operating
+systems assign to clients (from 32,768 on Linux).
 """
 
 
 class OfferedPorts:
-    """The ports that each node offers: those in its record, or the usual ones."""
+    """The ports that each node offers: the ports in its record, or the usual ports."""
 
     def __init__(self, nodes: NodeDirectory) -> None:
         self._nodes = nodes

@@ -1,5 +1,5 @@
-"""Computes the resources that work outside of gangs takes on nodes: the amounts that a node reports
-as taken, less the amounts that gangs hold there.
+"""Computes the resources that work outside of gangs takes on nodes: a node's taken amounts, less
+the amounts that gangs hold there.
 
 Reports are late: they may not yet include the newest resources of a gang.
 """
@@ -18,8 +18,9 @@ from phalanx.scheduler.devices.quantities import from_units, to_units
 
 
 class OutsideWork:
-    """The outside work of each node. It is computed again when the node reports, or when the
-    amounts that gangs hold there change. This class follows the life cycle of members.
+    """The outside work of each node. The outside work of a node is computed again when the node
+    reports, or when the amounts that gangs hold there change. This class follows the life cycle of
+    members.
     """
 
     def __init__(self, nodes: NodeDirectory) -> None:

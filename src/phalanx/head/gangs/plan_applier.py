@@ -141,8 +141,7 @@ class PlanApplier:
         """Withdraw the promise of each gang that a cycle considered but did not place.
 
         Exception: a gang keeps its promise while a gang of higher priority in its queue waits for
-        room that is being freed, because that gang takes the room that evictions freed for this
-        one.
+        room that is being freed. That gang takes the room that was freed for the promise.
         """
         if not self._promised:
             return

@@ -9,13 +9,15 @@ from collections.abc import Callable, Sequence
 from phalanx.head.gangs.gang import Gang
 
 Fails = Callable[[Sequence[Gang]], bool]
-"""Whether a cycle over these gangs raises an error."""
+"""The function that runs a cycle over these gangs, and returns whether the cycle raised an
+error.
+"""
 
 
 class Quarantine:
     """The gangs that are set aside, each with its error.
 
-    They keep the places that they have, and get no others until the head restarts.
+    These gangs keep their places, and get no other places until the head restarts.
     """
 
     def __init__(self, on_defect: Callable[[Exception, Gang], None]) -> None:

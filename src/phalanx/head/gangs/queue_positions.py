@@ -40,8 +40,8 @@ class QueuePositions:
         return sum(len(line) for priority, line in lines.items() if priority > gang.priority)
 
     def earlier(self, gang: Gang, *, any_priority: bool) -> int:
-        """Return how many waiting gangs came to the queue before this gang: those of its priority
-        or, with `any_priority`, of any priority.
+        """Return how many waiting gangs came to the queue before this gang. Only gangs of its
+        priority count or, with `any_priority`, gangs of any priority.
         """
         lines = self._lines.get(gang.queue, {})
         looked_at = lines.values() if any_priority else [lines.get(gang.priority, [])]

@@ -2,9 +2,9 @@
 
 A worker takes one task after another while its owner has tasks, so a gang could wait for ever. This
 module finds gangs that the scheduler would place if such workers yielded, and tells each node how
-much they would take there. The node decides by its own order of priorities and queues whether these
-gangs come first. If they do, it lets the running tasks end, and starts no others in the room that
-it keeps (`node.leases`).
+much these gangs would take there. The node decides by its own order of priorities and queues
+whether these gangs come first. If they do, the node lets the running tasks end, and starts no
+others in the room that it keeps (`node.leases`).
 """
 
 from __future__ import annotations
@@ -84,9 +84,7 @@ class RoomClaims:
     def _choose(
         self, yields: Mapping[str, Mapping[str, float]]
     ) -> dict[tuple[GangId, str], tuple[Gang, ResourceSet]]:
-        """Return the place that each gang would get if all ordinary tasks yielded and no gang
-        did.
-        """
+        """Return the place that each gang would get if all ordinary tasks yielded, but no gang."""
         truth = self._truth()
         config = msgspec.structs.replace(truth.config, actions=("allocate",))
         snapshot = msgspec.structs.replace(truth, config=config)

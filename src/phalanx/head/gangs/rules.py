@@ -36,7 +36,7 @@ for.
 """
 NEEDED = ("gang", "predicates")
 ADDED = ("licenses", "calendar", "limits", "gpu-sharing")
-"""Plugins that every cluster uses. They are added to rules that do not name them."""
+"""Plugins that every cluster uses. These plugins are added to rules that do not name them."""
 RESTLESS = frozenset({"shuffle", "consolidate"})
 """Actions that evict for reasons other than priority and queues."""
 _KEY = b"scheduler"

@@ -38,7 +38,9 @@ from phalanx.scheduler.cycle.specs import (
 )
 
 EVICTING = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle", "consolidate"})
-"""Actions that evict. They take most of the time of a long cycle, and seldom find victims."""
+"""Actions that evict. These actions take most of the time of a long cycle, and seldom find
+victims.
+"""
 
 
 PREFERRING = frozenset({"binpack", "selector"})
@@ -80,7 +82,7 @@ class ClusterSource(Protocol):
         ...
 
     def podgroup(self, gang: Gang) -> PodGroupSpec:
-        """Return the task of a member that waits for its place."""
+        """Return the gang's podgroup, without ended members."""
         ...
 
     def task(self, gang: Gang, index: int) -> TaskSpec:
@@ -469,8 +471,8 @@ def standing(gang: Gang, index: int, name: str, now: float) -> Standing:
 
 
 def _card(member: Member) -> int:
-    """Return the GPU of which a member has a part; -1 if it has none or several, or if its place is
-    not settled yet.
+    """Return the GPU of which a member has a part; -1 for no GPU or several GPUs, or if the
+    member's place is not settled yet.
     """
     numbers = member.devices.get(GPU, [])
     is_part = member.need.get(GPU, 0) < 1 or MEMORY in member.need

@@ -68,9 +68,9 @@ class SnapshotSource:
         return msgspec.structs.replace(found, queues=tuple(queues), tasks=tasks)
 
     def columns(self, gang: Gang) -> tuple[Snapshot, KeptCluster] | None:
-        """Return the same as `of`, for this gang and the gangs that cycles consider, but as columns
-        for a single decision. If much work runs, this is much cheaper than `of`. Returns None if
-        everything has to be read again.
+        """Return the snapshot of `of` for this gang and the gangs that cycles consider, with
+        columns for a single decision. If much work runs, this method is much cheaper than `of`.
+        Returns None if everything has to be read again.
         """
         return self._cache.columns_to_try(gang, self._clock.now(), self._clock.wall())
 

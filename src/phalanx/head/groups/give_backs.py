@@ -56,7 +56,7 @@ class GiveBacks:
         now: float,
         ending: Ending = AT_ONCE,
     ) -> None:
-        """Ask the node to end these bundles of this attempt and of all earlier ones."""
+        """Ask the node to end these bundles of this attempt and of all earlier attempts."""
         self.ask_all({node: indexes}, group, attempt, now, ending)
 
     def ask_all(
@@ -82,8 +82,8 @@ class GiveBacks:
                 self._send(node, group, attempt, list(one.indexes), one.ending)
 
     def is_asked(self, node: str, group: GroupId, attempt: int, index: int) -> bool:
-        """Whether the node was asked to end this bundle of that attempt and has not confirmed it
-        yet.
+        """Whether the node was asked to end this bundle of that attempt and has not confirmed the
+        end yet.
         """
         return any(
             at == node and number >= attempt and index in one.indexes
@@ -91,8 +91,8 @@ class GiveBacks:
         )
 
     def awaited(self, node: str, group: GroupId, attempt: int) -> list[int]:
-        """Return the bundles that the node's answer to this attempt frees; none if the answer is a
-        repeated one.
+        """Return the bundles that the node's answer to this attempt frees; an empty list for a
+        repeated answer.
         """
         asked = self._asked.get(group, {}).get((node, attempt))
         return list(asked.indexes) if asked is not None else []
@@ -126,7 +126,9 @@ class GiveBacks:
                     self._send(node, group, attempt, list(one.indexes), one.ending)
 
     def _close_if_answered(self, group: GroupId) -> bool:
-        """Forget a group if all of its requests were answered. Returns whether it was forgotten."""
+        """Forget a group if all of its requests were answered. Returns whether the group was
+        forgotten.
+        """
         if not self._asked[group]:
             del self._asked[group]
         return group not in self._asked

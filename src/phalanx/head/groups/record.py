@@ -93,8 +93,8 @@ class KnownGroup(Protocol):
 
     @property
     def infeasible(self) -> str:
-        """Why no cluster with these nodes can hold the group, even when it is empty; "" if it
-        can.
+        """Why no cluster with these nodes can hold the group, even when it is empty; "" if such a
+        cluster exists.
         """
         ...
 
@@ -172,7 +172,7 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
         return [index for index, node in enumerate(self.nodes) if node == node_id]
 
     def back_off(self, now: float, is_refused: bool) -> None:
-        """Delay the next try after a failed one. The delay grows with each failure."""
+        """Delay the next try after a failed try. The delay grows with each failure."""
         longer_s = min(self.backoff_s * BACKOFF_FACTOR, LONGEST_BACKOFF_S)
         self.backoff_s = longer_s or FIRST_BACKOFF_S
         self.retry_at = now + self.backoff_s
@@ -251,8 +251,8 @@ def nodes_of(group: KnownGroup, index: int) -> list[str]:
 
 
 def refusal(group: KnownGroup, index: int, request: ResourceSet) -> tuple[str, str] | None:
-    """Return why work cannot run in this bundle, as (reason, code of an error); None if it can.
-    Index -1 means any bundle. If the work may wait, the code is "".
+    """Return why work cannot run in this bundle, as (reason, code of an error); None if the work
+    can run. Index -1 means any bundle. If the work may wait, the code is "".
     """
     if index >= len(group.bundles):
         count = len(group.bundles)

@@ -3,7 +3,7 @@ placed again when their nodes die.
 
 A group is placed by attempts (`two_phase_commit`, which gangs use, too) on the nodes that its
 strategy picks; when an attempt is settled, the group is created. A group without room never blocks
-the groups after it; in Ray it does, because Ray places one group at a time.
+the groups after it, unlike in Ray, which places one group at a time.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class GroupTable:
 
     def refusal(self, place: BundleId, request: ResourceSet) -> tuple[str, str] | None:
         """Return why tasks in this place cannot run, as (reason, code of an error); None if they
-        can. If they may wait, the code is "".
+        can run. If the tasks may wait, the code is "".
         """
         group_id, index = place
         group = self.get(group_id)
@@ -219,8 +219,8 @@ class GroupTable:
         self._pinned[group.group] = group
 
     def hide(self, group_id: GroupId) -> None:
-        """Note that such a group was removed (see `show`). Like other removed groups, it stays
-        visible for a while.
+        """Note that a group that `show` made visible was removed. Like other removed groups, it
+        stays visible for a while.
         """
         self._remember_removed(group_id)
 

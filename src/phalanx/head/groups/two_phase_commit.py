@@ -170,8 +170,8 @@ class Attempts:
     def _go_on(self, attempt: Attempt, now: float) -> None:
         """Ask the nodes that have not answered yet.
 
-        A prepared attempt continues only if it may still begin. But once a node may have been asked
-        to commit, the attempt waits for that node's answer, even if the group is removed: while the
+        A prepared attempt continues only if it may still begin. Once a node may have been asked to
+        commit, the attempt waits for that node's answer, even if the group is removed. While the
         node may keep its bundles, they must not be placed elsewhere.
         """
         if self._under_way.get(attempt.group) is not attempt:
@@ -204,7 +204,7 @@ class Attempts:
     def _awaited(
         self, node_id: str, group: GroupId, number: int, is_committing: bool
     ) -> Attempt | None:
-        """Return the attempt that waits for this answer; None if no attempt does."""
+        """Return the attempt that waits for this answer; None without such an attempt."""
         attempt = self._under_way.get(group)
         if attempt is None or attempt.number != number or node_id not in attempt.awaiting:
             return None
@@ -212,7 +212,7 @@ class Attempts:
 
     def _give_up(self, attempt: Attempt, now: float, but: str = "") -> None:
         """End the attempt, and ask all nodes that may have prepared to give their bundles back.
-        Node `but` holds none of them, so it is not asked.
+        Node `but` holds no bundle of the attempt, so it is not asked.
         """
         del self._under_way[attempt.group]
         nodes = [node for node in attempt.bundles if node not in attempt.lost]

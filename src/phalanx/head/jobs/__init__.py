@@ -1,1 +1,3 @@
-"""Life cycles of jobs, flows, cron jobs and queues. They take events and ask for effects."""
+"""Life cycles of jobs, flows, cron jobs and queues. These machines take events and ask for
+effects.
+"""

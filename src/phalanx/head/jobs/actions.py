@@ -70,7 +70,7 @@ class JobActions:
         if not again:
             self.go(job, st.RESTARTING, f"{action}: {reason}", now)
             if lived_s is not None and resting.crashed(job, lived_s, now):
-                # Otherwise the other members would begin without those that rest.
+                # Otherwise the other members would begin without the members that rest.
                 self.withdraw(job, reason)
         chosen = judging.targets(job, action, group, index)
         if action == st.RESUME_JOB:

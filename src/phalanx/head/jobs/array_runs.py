@@ -42,8 +42,8 @@ class Run(msgspec.Struct, kw_only=True, eq=False):
     next: int
     """The number of the next attempt in this place."""
     tasks: dict[int, int] = {}
-    """The indexes of the array tasks that have not ended, in order. The key of each is the number
-    of its attempt.
+    """The indexes of the array tasks that have not ended, in order. The key of each index is the
+    number of the task's attempt.
     """
     cancelled: list[int] = []
     """The indexes of the array tasks that must be ended for good."""
@@ -70,7 +70,7 @@ class RunEffects(Protocol):
 
     def extend(self, gang: Gang, first: int, tasks: Sequence[JobSpec]) -> None:
         """Order the node of a place to run these tasks. The attempt number of the first task is
-        `first`; the numbers of the others follow.
+        `first`. The next tasks have the next numbers.
         """
         ...
 

@@ -88,8 +88,8 @@ class ArrayTaskRequests:
             raise JobCommandError(f"{shown(name)}: none of these array tasks {left}")
 
     def _requeue(self, array: JobRecord, positions: list[int]) -> int:
-        """End those of these tasks that are running; they then wait again. Returns how many were
-        running.
+        """End the running tasks among these tasks, which then wait again. Returns the number of
+        ended tasks.
         """
         indices = self._jobs.arrays.of(array).indices
         found = [self._jobs.table.get(array_task_uid(array.uid, indices.at(p))) for p in positions]

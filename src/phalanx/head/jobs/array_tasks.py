@@ -95,7 +95,7 @@ class ArrayTasks:
         tasks differ only by the task's index in their names.
         """
         self._first = 0
-        """No task at a position below this one waits."""
+        """No task at a position below this number waits."""
 
     def block(self) -> None:
         """Mark all tasks as waiting for tasks of other arrays."""

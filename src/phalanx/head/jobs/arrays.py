@@ -91,8 +91,8 @@ class Arrays:
     # ---- beginning and ending ----------------------------------------------------------------
 
     def want(self, job: JobRecord, now: float) -> None:
-        """Make as many tasks live as allowed: up to the array's limit, and with at most WINDOW
-        tasks waiting for places.
+        """Make tasks live: up to the array's limit, and with at most WINDOW tasks waiting for
+        places.
         """
         tasks, array = self._tasks(job), job.spec.array
         assert array is not None
@@ -162,7 +162,7 @@ class Arrays:
         self._windows.setdefault(uid, 1)
 
     def reset_window(self, uid: str) -> None:
-        """Let as many tasks wait for places as before the array had runs."""
+        """Let the usual number of tasks wait for places, as before the array had runs."""
         self._windows.pop(uid, None)
 
     def placed(self, job: JobRecord) -> None:
@@ -171,9 +171,9 @@ class Arrays:
             self._windows[job.uid] = min(2 * self._windows[job.uid], WINDOW)
 
     def thin_out(self, job: JobRecord, before: float, has_none: Callable[[JobId], bool]) -> None:
-        """Put tasks back into the array that have waited for places since before this wall-clock
-        time. The first of them stays. `has_none`: whether a task has no place, and no attempt to
-        place it is in progress.
+        """Put back into the array the tasks that have waited for places since before this
+        wall-clock time, except for the first such task. `has_none`: whether a task has no place,
+        and no attempt to place it is in progress.
         """
         live = self._live[job.uid]
         pending = [uid for uid, counted in live.items() if counted == st.PENDING]
@@ -297,7 +297,7 @@ class Arrays:
     # ---- tasks that wait for tasks of other arrays -------------------------------------------
 
     def ended_of(self, task: JobRecord) -> None:
-        """Notify those tasks of other arrays that wait for this task that the task has ended."""
+        """Note that a task has ended, and notify the tasks of other arrays that wait for it."""
         assert task.spec.element is not None
         job = self._job_of(task.spec.element.array)
         if job is not None and job.uid in self._arrays:
@@ -453,8 +453,8 @@ class Arrays:
         return True
 
     def _count_again(self, job: JobRecord, tasks: ArrayTasks) -> None:
-        """Count an array's tasks again. A task that is marked as live but has no stored job never
-        started on any node, so it waits.
+        """Count an array's tasks again. A task that is marked as live but has no stored job has not
+        started on any node, so the task waits.
         """
         live = self._live[job.uid]
         counts = tasks.counts()

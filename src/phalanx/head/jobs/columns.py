@@ -28,8 +28,8 @@ from phalanx.protocol.requests.request import Asker
 Jobs = Sequence[JobRecord]
 _NONE: dict[str, int] = {}
 _AT_ONCE = 256
-"""The number of jobs whose columns are made together. The processor's cache holds the records of so
-many while each column reads them again.
+"""The number of jobs whose columns are made together. The processor's cache holds the records of
+this number of jobs while each column reads them again.
 """
 _NO_NOTES: dict[str, str] = {}
 _NOWHERE: list[str] = []
@@ -172,7 +172,7 @@ class _View:
         self._rows: list[JobInfo] | None = None
 
     def column(self, field: str) -> list[Any]:
-        """Return the values of a field. Raises ValueError for an unknown one."""
+        """Return the values of a field. Raises ValueError for an unknown field."""
         jobs, now = self._jobs, self._now
         if field in _QUICK:
             return _QUICK[field](jobs)

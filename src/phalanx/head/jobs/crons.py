@@ -26,7 +26,7 @@ schedule follows the new time, as in Debian's cron.
 MOST_SPANS = 8
 MARK = "volcano.sh/cronjob-scheduled-timestamp"
 SCHEDULED, MISSED, REFUSED = "Scheduled", "Missed", "Refused"
-"""The kinds of entries in a cron job's history: each scheduled time has one of them."""
+"""The kinds of entries in a cron job's history: each scheduled time has one entry."""
 SPANS_S = (60.0, 3600.0, 86_400.0, 32 * 86_400.0, 366 * 86_400.0, 9 * 366 * 86_400.0)
 """The lengths, in seconds, of the periods in which the latest missed time is searched. The shortest
 is searched first.
@@ -54,7 +54,7 @@ class CronSuspended(CronEvent, frozen=True, kw_only=True, tag=True):
 
 class CronJobEnded(CronEvent, frozen=True, kw_only=True, tag=True):
     """A job of the cron job finished in this state; "" if it was deleted. `reason`: why the job
-    could not be made, if it could not.
+    could not be made; "" if it was made.
     """
 
     job: str
@@ -115,7 +115,7 @@ class CronTable:
             self._check(cron, now)
 
     def next_alarm(self) -> float | None:
-        """Return the time at which `tick` next has something to do."""
+        """The time at which `tick` is next needed."""
         return min(self._next.values(), default=None)
 
     def handle(self, event: Event, now: float) -> None:
@@ -239,8 +239,8 @@ class CronTable:
         del cron.acted[:-MOST_SPANS]
 
     def _new_name(self, cron: CronRecord, due: float) -> str:
-        """Return the name of the next job (see job_name), or another name if a job has that name.
-        This happens if a clock that was set back repeats a time of `@every`.
+        """Return the name of the next job (see job_name), or another name if a job has that name. A
+        job may have that name if a clock that was set back repeats a time of `@every`.
         """
         schedule, taken = self._schedules[cron.spec.uid], {*cron.active, *cron.succeeded}
         taken.update(cron.failed)
@@ -303,8 +303,8 @@ def following_time(schedule: Schedule, zone: str, since: float, now: float) -> f
 
 
 def latest(schedule: Schedule, zone: str, since: float, now: float) -> float | None:
-    """Return the last time of the schedule that is after `since` and not after `now`; None if there
-    is none.
+    """Return the last time of the schedule between `since` (excluded) and `now` (included); None
+    without such a time.
     """
     if schedule.every_s:
         times = int((now - int(since)) // schedule.every_s)

@@ -23,15 +23,15 @@ class Dependents:
     def __init__(self, jobs: Mapping[str, JobRecord]) -> None:
         self._jobs = jobs
         self._waiting: dict[str, dict[str, bool]] = {}
-        """For each job by `namespace/name`: the jobs that wait for its end, and for each of these
-        whether it also waits for the start.
+        """For each job by `namespace/name`: the jobs that wait for its end. The value of each
+        waiting job says whether it also waits for the start.
         """
         self._lines: dict[str, dict[str, None]] = {}
         """For each singleton word: the jobs that have not ended, in the order of submission."""
 
     def known_again(self, job: JobRecord) -> None:
-        """Add a job that was restored from the store. It goes first in the sequence with its own
-        name, because jobs that were restored earlier may already wait for it there.
+        """Add a job that was restored from the store. The job goes first in the sequence with its
+        own name, because jobs that were restored earlier may already wait for it there.
         """
         self.add(job)
         line = self._lines.get(job.uid)
@@ -53,7 +53,7 @@ class Dependents:
                 line.setdefault(word)
             if job.queued is None:
                 line.setdefault(job.uid)
-            else:  # this job came first already, even if the clock was set back in the meantime
+            else:  # this job was first before, even if the clock was set back in the meantime
                 self._lines[word] = {job.uid: None, **line}
 
     def is_first(self, uid: str, word: str) -> bool:

@@ -29,8 +29,8 @@ def ports_needed(job: JobSpec) -> PortNeed:
 
 
 def member_setup(gang: PlacedGang, group: str, index: int) -> MemberSetup:
-    """Return the variables and files for one member and, with some plugins, a command. These do not
-    include the variables and the command of the manifest.
+    """Return the variables and files for one member and, with some plugins, a command. The result
+    does not include the variables and the command of the manifest.
     """
     me = gang.place(group, index)
     own = gang.job.group(group)
@@ -116,15 +116,15 @@ def _within(chosen: str, held: str) -> str:
 
 
 def process_argv(setup: MemberSetup, process: Process, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command line of one process: the manifest's or, if the manifest has none, that of
-    a plugin.
+    """Return the command line of one process: the manifest's or, without one in the manifest, a
+    plugin's.
     """
     return tuple(expand(word, env) for word in process.argv or setup.command)
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """Return the text with each `$(NAME)` replaced by the variable's value. A name that no variable
-    has is left as it is.
+    """Return the text with each `$(NAME)` replaced by the variable's value. Names of unknown
+    variables are not replaced.
     """
 
     def value(match: re.Match[str]) -> str:

@@ -83,7 +83,9 @@ def description(job: JobSpec) -> str:
 
 
 def keys_of(job: JobSpec, group: Template) -> str:
-    """Return the keys of the environments of a group's members; "" if they have none."""
+    """Return the keys of the environments of a group's members; "" for members without
+    environments.
+    """
     found = _images(job, group) if job.environment is None else [job.environment]
     return " ".join(one.key for one in found)
 
@@ -106,7 +108,9 @@ def cleaning(job: JobSpec, group: Template) -> Command | None:
 
 
 def environment_for(job: JobSpec, process: Process) -> Environment | None:
-    """Return the environment in which a process of a job runs; None for that of the node."""
+    """Return the environment in which a process of a job runs; None for the node's own
+    environment.
+    """
     if job.environment is not None or not process.image:
         return job.environment
     return image_named(process.image, is_optional=True)

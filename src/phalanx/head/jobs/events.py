@@ -56,7 +56,9 @@ class Deleted(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class Stranded(JobEvent, frozen=True, kw_only=True, tag=True):
-    """Some members run, and there is no room for the others. The podgroup's phase is Unknown."""
+    """Some members run, and there is no room for the job's other members. The podgroup's phase is
+    Unknown.
+    """
 
 
 class DependencyChanged(JobEvent, frozen=True, kw_only=True, tag=True):

@@ -1,5 +1,5 @@
-"""Prepares members for frameworks. It does the same as Volcano's plugins tensorflow, mpi and ray,
-and as Phalanx's own plugin for Slurm's programs.
+"""Prepares members for frameworks. This module does the work of Volcano's plugins tensorflow, mpi
+and ray, and of Phalanx's own plugin for Slurm's programs.
 """
 
 from __future__ import annotations

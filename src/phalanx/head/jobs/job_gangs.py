@@ -109,8 +109,8 @@ class JobGangs:
             steps=self.steps,
         )
         self._todo: deque[tuple[str, Callable[[], None]]] = deque()
-        """Actions that effects requested, each with its job. They run after the current event was
-        handled.
+        """Actions that effects requested, each with its job. The actions run after the current
+        event was handled.
         """
         self._is_busy = False
         self.on_change: Callable[[JobRecord], None] = lambda job: None
@@ -152,7 +152,7 @@ class JobGangs:
         self.work_off()
 
     def keep_time(self, job: JobRecord) -> None:
-        """Update the time in a job's record for which its gang has run."""
+        """Update, in a job's record, the time for which the job's gang has run."""
         self.table.clocks.keep(job, self._clock.now())
 
     def work_off(self) -> None:
@@ -386,8 +386,8 @@ class JobGangs:
             place.why_gone = place.gave_way = place.node_death = ""
             if member is None or member.attempt == attempt or member.state != st.PENDING:
                 dismissed += [index] if gang.members[index].state == WAITING else []
-                # Its next attempt may have been ordered for this place, and then did not begin
-                # there.
+                # The member's next attempt may have been ordered for this place, and then did not
+                # begin there.
                 attempt = member.attempt if member is not None else attempt
             if job is not None:
                 self.later(
@@ -406,7 +406,7 @@ class JobGangs:
 
     def stranded(self, gang: Gang) -> None:
         """Report to a job that its gang is stranded: too few members run, and there is no room for
-        the others.
+        its other members.
         """
         self._registry.keep(gang)
         if self.table.get(gang.job) is not None:
@@ -461,7 +461,7 @@ class JobGangs:
             self.members.gangs[gang.job] = gang
 
     def load(self, rows: Iterable[JobRow], tasks: Iterable[ArrayTaskRows]) -> None:
-        """Load stored jobs. They must be loaded before gangs are restored, because gangs look their
+        """Load stored jobs. Jobs must be loaded before gangs are restored, because gangs look their
         jobs up.
         """
         for uid in self.arrays.restore(self._rows.load(rows), tasks):
@@ -492,8 +492,8 @@ class JobGangs:
                 self._reservations.end(gang, ())  # perhaps none of its members is wanted any more
 
     def _lost_meanwhile(self, gang: Gang) -> list[int]:
-        """Return the started members that no longer have a place: an earlier head died before it
-        notified their job, or their node died while no head ran.
+        """Return the started members that no longer have a place. Either an earlier head died
+        before it notified the members' job, or the members' node died while no head ran.
         """
         job = self.table.get(gang.job)
         lost = []

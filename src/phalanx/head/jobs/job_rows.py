@@ -1,4 +1,6 @@
-"""The stored rows of jobs. Each holds a job's record and the output files of its members."""
+"""The stored rows of jobs. Each row holds a job's record and the output files of the job's
+members.
+"""
 
 from __future__ import annotations
 

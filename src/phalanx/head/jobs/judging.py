@@ -99,8 +99,8 @@ def group_minimum(job: JobRecord, group: TaskGroup) -> int | None:
 
 
 def find_policy(job: JobRecord, group: str, event: str, code: int | None = None) -> Policy | None:
-    """Return the first policy of the group for this event or, if there is none, the first one of
-    the job.
+    """Return the first policy of the group for this event or, without such a policy, the first
+    policy of the job.
     """
     own = job.spec.group(group)
     for policy in (*(own.policies if own else ()), *job.spec.policies):
@@ -113,8 +113,8 @@ def find_policy(job: JobRecord, group: str, event: str, code: int | None = None)
 
 
 def _any_means(policy: Policy, event: str) -> bool:
-    """Whether the policy, which is for the event `*`, applies to this event. It applies to the
-    event of a pending job only if it has a timeout.
+    """Whether the policy, which is for the event `*`, applies to this event. To the event of a
+    pending job, only a policy with a timeout applies.
     """
     return st.ANY_EVENT in policy.events and (
         event != st.POD_PENDING or policy.timeout_s is not None

@@ -3,8 +3,8 @@ module decides in favour of users.
 
 This module is pure: `handle(event, now, steady)` and `tick(now, steady)` change records and ask a
 shell for effects. `now` is the wall-clock time. `steady` is the time of a clock that never goes
-backwards; it measures the run times of gangs. The shell reports results by later events, and never
-while an effect is being requested.
+backwards; this clock measures the run times of gangs. The shell reports results by later events,
+and never while an effect is being requested.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ class JobTable:
             self._alarms.by_day(moment, job.uid)
 
     def _ends_in_vain(self, job: JobRecord, now: float) -> bool:
-        """End a job that would otherwise wait for ever. Returns whether it was ended."""
+        """End a job that would otherwise wait for ever. Returns whether the job was ended."""
         is_waiting = job.state in (st.PENDING, st.ABORTED)
         if not is_waiting or dependencies.verdict(job, now) != NEVER:
             return False
@@ -343,9 +343,7 @@ class JobTable:
         return False
 
     def _release(self, job: JobRecord, now: float) -> None:
-        """Request places for the members of groups that do not wait, or no longer wait, for other
-        groups.
-        """
+        """Request places for the members of groups that wait for no other groups now."""
         asked: list[MemberRecord] = []
         for group in job.spec.groups:
             if job.count(st.WAITING, group=group.name) and judging.is_released(job, group):

@@ -35,7 +35,7 @@ class MemberEvents:
                 member.started = now
                 self._actions.move(job, member, st.RUNNING, "")
             elif member.state in (st.RUNNING, st.TERMINATING):
-                member.node = event.node  # the next process of its node may continue it
+                member.node = event.node  # the next process of the node may continue the member
         elif member.state == st.TERMINATING:
             self._gone(job, member, now)
         elif member.state not in (st.PENDING, st.RUNNING):
@@ -57,7 +57,7 @@ class MemberEvents:
         self, job: JobRecord, member: MemberRecord, event: ev.MemberLost, reason: str, now: float
     ) -> str:
         """Return why the job is not requeued after a running member lost its place by this event;
-        "" if it is requeued.
+        "" if the job is requeued.
         """
         if event.is_held_against:
             why = self._one_more_death(member, reason, now, is_of_node=True)

@@ -76,7 +76,7 @@ class MemberPlaces:
                 self._new_gang(job, wanted)
             return
         if gang.revision != job.revision:
-            self._reservations.end(gang, gang.among(WAITING))  # its queue or priority has changed
+            self._reservations.end(gang, gang.among(WAITING))  # the queue or priority has changed
             return
         if gang.is_removed:
             return  # these members are asked for again when the gang is over
@@ -155,7 +155,9 @@ class MemberPlaces:
         return (gang, index) if place.state == HELD and is_it and place.attempt else None
 
     def has_begun(self, job: JobRecord) -> bool:
-        """Whether members of a job run or were ordered to begin. They may have ended since."""
+        """Whether members of a job run or were ordered to begin. These members may have ended
+        since.
+        """
         gang = self.gangs.get(job.uid)
         places = [] if gang is None else [gang.members[index] for index in gang.among(HELD)]
         return bool(job.count(st.RUNNING)) or any(

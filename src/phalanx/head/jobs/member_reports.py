@@ -112,7 +112,7 @@ class MemberReports:
             return  # another job may have this name now
         place = gang.members[message.index]
         if place.node != node_id:
-            return  # it was given another place while its node was away
+            return  # the member got another place while this node was away
         self._runs.shown(gang, message.attempt)
         job = self._table.get(gang.job)
         if place.attempt != message.attempt or (job is None and self._runs.keeps(gang)):
@@ -155,8 +155,8 @@ class MemberReports:
             self._reservations.end(gang, [message.index])
 
     def _keeps_place(self, gang: Gang, job: JobRecord | None, message: MemberNews) -> bool:
-        """Whether an array keeps the place of a task that has ended. This is decided and stored
-        before the task's job is forgotten.
+        """Whether an array keeps the place of a task that has ended. The decision is stored before
+        the task's job is forgotten.
         """
         place = gang.members[message.index]
         if job is None or message.code or message.used is None or place.state != HELD:

@@ -31,8 +31,8 @@ class PastJobs:
         and be reported again, and is then not counted again.
         """
         self._kinds: dict[str, tuple[JobSpec, bytes]] = {}
-        """The kinds of the jobs that were looked up last. They are kept because each cycle looks up
-        all waiting jobs.
+        """The kinds of the jobs that were looked up last. The kinds are kept because each cycle
+        looks up all waiting jobs.
         """
 
     def job_changed(self, job: JobRecord) -> None:

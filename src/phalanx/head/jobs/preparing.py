@@ -1,4 +1,4 @@
-"""Members whose environments are prepared wait here for the others of their gang.
+"""Members with a prepared environment wait here for the other members of their gang.
 
 Nodes report again what they have prepared when they connect to a new head, so nothing of this is
 stored.

@@ -77,8 +77,8 @@ class Probing:
         self._probes[watch] = probe
 
     def tick(self, now: float) -> None:
-        """Report the probes that passed, and repeat the others. `now` is in seconds of a monotonic
-        clock.
+        """Report the probes that passed, and repeat all other probes. `now` is in seconds of a
+        monotonic clock.
         """
         if self._is_asking:
             answers = self._prober.answers()

@@ -127,11 +127,12 @@ class JobRequests:
         self.within: Callable[[JobSpec], JobSpec] = lambda spec: spec
         self.submitted: Callable[[JobSpec], None] = lambda spec: None
         """`within` returns a job with its owner's limits applied. `submitted` is called with each
-        job before the job is created. Both raise JobCommandError if the job exceeds a limit.
+        job before the job is created. Both functions raise JobCommandError if the job exceeds a
+        limit.
         """
 
         self.missing: Callable[[list[str]], list[str]] = lambda packages: []
-        """Returns those of these packages that were not uploaded."""
+        """Returns the packages among these that were not uploaded."""
 
     def packages(self) -> set[str]:
         """Return the packages of jobs that are not over, and of cron jobs."""
@@ -194,8 +195,8 @@ class JobRequests:
         return done
 
     def is_repeated(self, request: ApplyManifests) -> bool:
-        """Whether an earlier head has handled the request: it created the last object of the
-        request, which still exists.
+        """Whether an earlier head has handled the request, and created the request's last object,
+        which still exists.
         """
         if not request.manifests:
             return False
@@ -245,9 +246,9 @@ class JobRequests:
     def submit(self, spec: JobSpec, request: bytes = b"") -> None:
         """Submit a new job, by the request of this id.
 
-        Raises QueueUnavailableError and GangInfeasibleError; JobCommandError if the name is taken
-        or the times are impossible; BatchFileError for an invalid placement; ValueError for an
-        unknown priority class.
+        Raises QueueUnavailableError and GangInfeasibleError. Raises JobCommandError if the name is
+        taken or the times are impossible, BatchFileError for an invalid placement, and ValueError
+        for an unknown priority class.
         """
         self._priorities.of(spec)
         spec = self._admitted(spec)

@@ -45,7 +45,7 @@ def lived_before(job: JobRecord, event: str, group: str, index: int, now: float)
 
 
 def left_s(one: JobRecord | MemberRecord, now: float) -> float:
-    """Return the remaining seconds of the rest of a job or member; 0 if the clock was set back."""
+    """Return the seconds for which a job or member must still rest; 0 if the clock was set back."""
     left = 0.0 if one.rests_until is None else one.rests_until - now
     return left if 0 < left <= LONGEST_PAUSE_S else 0.0
 

@@ -101,7 +101,7 @@ def _gpus(spec: JobSpec) -> float:
 
 
 def _may_need_gpus(template: Template) -> bool:
-    """Whether members of this template may need GPUs. This is quicker to compute than the
+    """Whether members of this template may need GPUs. The answer is quicker to compute than the
     template's needs.
     """
     if template.annotations:
@@ -139,7 +139,7 @@ def _queued(job: JobRecord, held: time_limits.HeldBack | None) -> float | None:
 
 
 def _reason(job: JobRecord, now: float, held: time_limits.HeldBack | None) -> str:
-    """Return why no member may start yet, or else the job's reason. If it has none, return the
+    """Return why no member may start yet, or else the job's reason. If the job has none, return the
     reason of the first member that is resting in its place.
     """
     if held is not None:

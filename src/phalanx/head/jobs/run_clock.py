@@ -1,8 +1,8 @@
 """Measures how long the gang of each job has run, on a clock that never goes backwards.
 
-The clock of a gang starts when its first member starts. It runs while any member runs, stops while
-none runs, and is reset once all members wait again. The job's record has the clock's value at the
-time when the record was written.
+The clock of a gang starts when its first member starts. The clock runs while any member runs, stops
+while none runs, and is reset once all members wait again. The job's record has the clock's value at
+the time when the record was written.
 
 The clock also stops while no news of any running member can arrive, because no head runs or no
 connection to the nodes exists. The members may have ended in that time. Later the nodes report how

@@ -43,8 +43,8 @@ def slurm_variables(
     cpus: int = 0,
 ) -> dict[str, str]:
     """Return the variables that are equal for all members. `nodes`: each member's node, by rank.
-    `hosts`: the address of each node. `tasks`: the number of tasks, or 0 for as many as fit.
-    `cpus`: the CPUs of a member, or 0 if unknown.
+    `hosts`: the address of each node. `tasks`: the number of tasks; 0 if each member has
+    `tasks_per_member` tasks. `cpus`: the CPUs of a member, or 0 if unknown.
     """
     wanted = tasks or len(nodes) * tasks_per_member
     on_node = dict.fromkeys(nodes, 0)

@@ -120,7 +120,7 @@ class Starter:
         order = self.orders(record, gang, [index], ends)[index]
         first = order.commands[0]
         env = {**first.variables, **wanted.variables}
-        # the variable's file reports why the member failed, not why a step did
+        # the variable's file reports why the member failed, not why a step failed
         env.pop("TORCHELASTIC_ERROR_FILE", None)
         directory = wanted.directory or first.directory
         umask = first.umask if wanted.umask < 0 else wanted.umask
@@ -182,8 +182,8 @@ class Starter:
 
 
 def _run_order(gang: Gang, member: Member, place: MemberPlace, spec: JobSpec) -> StartMember:
-    """Return the order for one array task of a run. It equals the order for a task that has a job
-    of its own.
+    """Return the order for one array task of a run. The order equals the order for a task that has
+    a job of its own.
     """
     name, index = member.of_group, member.index
     placed = PlacedGang(

@@ -117,7 +117,7 @@ class Steps:
         return LATER
 
     def started(self, message: StepStarted) -> None:
-        """Answer the asker, once a node has reported whether it starts a task of a step."""
+        """Answer the asker, once a node has reported whether the task of a step starts."""
         asked = self._asked.pop(message.token, None)
         if asked is None:
             return

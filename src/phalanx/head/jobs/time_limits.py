@@ -19,8 +19,8 @@ TIMED = (st.PENDING, st.RUNNING)
 """
 WITH_DEADLINE = (*TIMED, st.ABORTED)
 SOONEST_S = 0.001
-"""The shortest time between two checks of a job, in seconds. It is not 0 because sums of times are
-not exact.
+"""The shortest time between two checks of a job, in seconds. The time is not 0 because sums of
+times are not exact.
 """
 
 
@@ -28,7 +28,7 @@ def deadline_of(job: JobRecord) -> float | None:
     """Return the wall-clock time by which the job must have ended.
 
     If the clock was set ahead after the job was submitted, a deadline that is a date moves by the
-    same amount, so that a wrong clock ends no job.
+    same amount. So a wrong clock ends no job.
     """
     deadline = job.spec.timing.deadline
     if deadline is None:

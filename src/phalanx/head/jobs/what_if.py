@@ -47,7 +47,7 @@ class Supposition(msgspec.Struct, frozen=True, kw_only=True):
     """Manifests to add, each as (name for errors, text). Their jobs wait with the cluster's jobs.
     """
     consolidates: bool = False
-    """Whether running work is moved as the action consolidate does it."""
+    """Whether running work is moved, as by the action consolidate."""
 
     @property
     def is_empty(self) -> bool:
@@ -56,7 +56,7 @@ class Supposition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_ids(supposed: Supposition, nodes: Iterable[NodeInfo]) -> Supposition:
-    """Return the changes with the ids of nodes in place of the names given to them.
+    """Return the changes with ids of nodes in place of names of nodes.
 
     `nodes`: the cluster's nodes. Raises ValueError for a name that means no node or several nodes.
     """

@@ -202,8 +202,8 @@ class NodeDirectory:
     def succeeded(self, former: str, node_id: str) -> None:
         """Note that a node's next process has joined, and declare the node dead if it is not yet.
 
-        On a slow machine the next process may join only after the node was declared dead. It has
-        the files of the node then, too.
+        On a slow machine the next process may join only after the node was declared dead. Even
+        then, that process has the files of the node.
         """
         if (record := self._records.get(former)) is not None:
             record.next_id = node_id
@@ -212,7 +212,7 @@ class NodeDirectory:
 
     def latest(self, node_id: str) -> str:
         """Return the id of the latest process of a node. That process has the files of the earlier
-        ones.
+        processes.
         """
         while (record := self._records.get(node_id)) is not None and record.next_id:
             node_id = record.next_id
@@ -335,7 +335,7 @@ class NodeDirectory:
         return (record.hostname if record is not None else "") or node_id[:8]
 
     def is_alive(self, node_id: str) -> bool:
-        """Whether the node counts as alive. A draining node does."""
+        """Whether the node counts as alive. A draining node counts as alive, too."""
         return self._alive.is_alive(node_id)
 
     def takes_work(self, node_id: str) -> bool:
@@ -368,7 +368,7 @@ class NodeDirectory:
         return [text for record, report in living for text in closed_devices(record, report)]
 
     def living(self) -> list[NodeRecord]:
-        """Return every node that is not dead, including draining ones."""
+        """Return every node that is not dead, including draining nodes."""
         return [record for record in self._records.values() if record.state != DEAD]
 
     def possible(self) -> list[NodeRecord]:

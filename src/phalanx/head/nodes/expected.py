@@ -1,5 +1,5 @@
-"""Nodes that programs may start when work needs them. Work that would fit on them is not refused,
-although no node of the cluster could hold it now.
+"""Nodes that programs may start when work needs them. Work that would fit on such nodes is not
+refused, although no node of the cluster could hold the work now.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ExpectedNodes:
             self._pools = ()
 
     def records(self, living: Iterable[NodeRecord]) -> list[NodeRecord]:
-        """Return a record for each node that the pools may still add to the living ones."""
+        """Return a record for each node that the pools may still add to the living nodes."""
         if not self._pools:
             return []
         names = {record.name for record in living}

@@ -27,8 +27,8 @@ may then still be unread.
 class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits after which a silent node counts as dead: `misses` periods. Raises ValueError if
     this time is infinite, or below MIN_SILENCE_S, because healthy nodes would then be declared dead
-    between two reports. The defaults are those of Ray's health checks: 3 s, 5 misses, and 5 s more
-    for a node that starts.
+    between two reports. The defaults equal Ray's health checks: 3 s, 5 misses, and 5 s more for a
+    node that starts.
     """
 
     period_s: float = 3.0
@@ -65,8 +65,8 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lease(self) -> BeginLease:
-        """How long a node may rely on it that the head has not given it up. These times are shorter
-        than the limits, because the clocks of machines differ.
+        """The times for which a node may assume that the head has not declared it dead. These times
+        are shorter than the limits, because the clocks of machines differ.
         """
         least_s = min(self.silence_s, max(self.reconnect_s, LEAST_RECONNECT_S))
         return BeginLease(SHARE * least_s, SHARE * self.silence_s)

@@ -43,8 +43,8 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     death: str = ""
     """How the node ended, once it is dead (see `model.node_deaths`)."""
     epoch: int = 0
-    """How many times the node has joined. It joins again after its connection or the head has come
-    back.
+    """How many times the node has joined. A node joins again after its connection or the head has
+    come back.
     """
     holds: dict[str, Hold] = {}
     """The reasons why the node drains, by kind. The node takes work again when the last reason is
@@ -53,7 +53,9 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     cordoned: dict[int, Hold] = {}
     """The GPUs of the node that an operator has closed."""
     devices: dict[str, int] = {}
-    """For each resource with numbered devices: how many the node has, including closed ones."""
+    """For each resource with numbered devices: the number of the node's devices, including closed
+    devices.
+    """
     cards: Cards = PLAIN
     """The facts about the node's GPUs, without the modes in which they are shared now."""
     limits: dict[str, int] = {}
@@ -61,8 +63,8 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     hides some of the machine's devices.
     """
     machine: MachineShare | None = None
-    """The node's machine; None if the node's amounts are not compared with those of other nodes on
-    the machine.
+    """The node's machine; None if the node's amounts are not compared with the amounts of other
+    nodes on the machine.
     """
     keeps_commands: bool = False
     """Whether commands of jobs continue on the node when its process ends."""

@@ -1,4 +1,4 @@
-"""Rows of nodes: those that other nodes get, and those of listings."""
+"""The rows of nodes that other nodes get, and the rows of nodes in listings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def view_row(record: NodeRecord, report: NodeReport) -> ViewRow:
 def reason_of(record: NodeRecord, report: NodeReport, absence: str) -> str:
     """Return why a node drains, is dead or is not connected now, and which devices are unhealthy.
     Empty for a healthy, connected node that takes work. `absence`: why the node is not connected;
-    empty if it is.
+    empty if it is connected.
     """
     parts = (
         record.reason or (f"{absence}; waiting for it to come back" if absence else ""),
@@ -50,7 +50,7 @@ def reason_of(record: NodeRecord, report: NodeReport, absence: str) -> str:
 
 def node_info(record: NodeRecord, report: NodeReport, absence: str) -> NodeInfo:
     """Return the row of a node for display. `absence`: why the node is not connected; empty if it
-    is.
+    is connected.
     """
     return NodeInfo(
         node_id=record.node_id,

@@ -40,8 +40,8 @@ class TimeLimits(NamedTuple):
 Counts = Callable[[str], tuple[dict[str, int], int]]
 """Returns the podgroups of a queue by phase, and how many members hold resources in it."""
 Uses = Callable[[str], tuple[dict[str, float], dict[str, float]]]
-"""Returns two kinds of amounts, in the units of leases: those that the gangs of a queue hold, and
-those for which the gangs wait.
+"""Returns two kinds of amounts, in the units of leases: the amounts that the gangs of a queue hold,
+and the amounts for which the gangs wait.
 """
 
 
@@ -110,7 +110,7 @@ class Queues:
         return "updated"
 
     def update(self, name: str, fields: QueueFields) -> QueueInfo:
-        """Change a queue's quotas. Fields that are not given stay as they are."""
+        """Change a queue's quotas. Fields that are not given keep their values."""
         self._count_all()
         known = self._need(name)
         record = self.table.update(_with(known.spec, fields), self._wall())
@@ -203,9 +203,9 @@ class Queues:
     def time_limits(self, name: str) -> TimeLimits:
         """Return the time limits of jobs in a queue.
 
-        The maximum is the smallest maximum of the queue and its ancestors. The default is that of
-        the queue or, if it has none, that of its nearest ancestor with a default; it is at most the
-        maximum. If none of these queues has a default, the maximum is the default.
+        The maximum is the smallest maximum of the queue and its ancestors. The default comes from
+        the queue or, if the queue has none, from its nearest ancestor with a default. The default
+        is at most the maximum. If none of these queues has a default, the maximum is the default.
         """
         default_s = max_s = None
         record = self.table.get(name)
@@ -220,8 +220,8 @@ class Queues:
         return TimeLimits(default_s, max_s)
 
     def idle_rule(self, name: str) -> IdleRule | None:
-        """Return the rule by which the GPUs of a queue's jobs count as idle: the queue's own or, if
-        it has none, that of its nearest ancestor with a rule.
+        """Return the rule by which the GPUs of a queue's jobs count as idle. The rule comes from
+        the queue or, if the queue has none, from its nearest ancestor with a rule.
         """
         record = self.table.get(name)
         while record is not None:
@@ -247,7 +247,7 @@ class Queues:
 
     def _sums(self) -> dict[str, tuple[dict[str, float], dict[str, float]]]:
         """Return two amounts for each queue, over the gangs of the queue and of the queues below
-        it: the amounts that they hold, and the amounts for which they wait.
+        it: the amounts that these gangs hold, and the amounts for which these gangs wait.
         """
         sums: dict[str, tuple[dict[str, float], dict[str, float]]] = {
             record.name: ({}, {}) for record in self.table.all()

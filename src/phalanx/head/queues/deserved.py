@@ -25,8 +25,8 @@ class _Level:
         self._steps: dict[str, _Level] = {}
 
     def step(self, name: str, weight: float) -> _Level:
-        """Return the level below this one with this name; it is created if it does not exist. The
-        weight of a level comes from the first queue that names it.
+        """Return the level with this name below this level. A missing level is created. The weight
+        of a level comes from the first queue that names it.
         """
         found = self._steps.get(name)
         if found is None:
@@ -39,9 +39,10 @@ class _Level:
         return self.queue is not None and name in dict(self.queue.deserved)
 
     def promised(self, name: str, busy: Collection[str]) -> float:
-        """Return the least amount of a resource that the level deserves while it is busy. This is
-        the amount that its queue declares or, without a declaration, the sum of the amounts
-        promised to the busy levels below it. It is never less than the queue's guarantee.
+        """Return the least amount of a resource that the level deserves while it is busy. If the
+        level's queue declares an amount, that amount is returned. Otherwise the result is the sum
+        of the amounts promised to the busy levels below. The result is never less than the queue's
+        guarantee.
         """
         if not self.is_busy(busy):
             return 0.0
@@ -53,7 +54,7 @@ class _Level:
         return max(own, sum(level.promised(name, busy) for level in self.below))
 
     def is_busy(self, busy: Collection[str]) -> bool:
-        """Whether this level, or one below it, has work."""
+        """Whether this level, or a level below it, has work."""
         is_itself = self.queue is not None and self.queue.name in busy
         return is_itself or any(level.is_busy(busy) for level in self.below)
 
@@ -64,10 +65,10 @@ def with_deserved(
     """Return the queues with `deserved` filled in if it is not set.
 
     A queue is busy if it, or a queue below it, has work. Busy siblings divide `total`, or the
-    amount that their parent deserves. A sibling with a declared `deserved` gets that amount. The
-    others divide the rest by their weights. A sibling gets more than its share by weight if its
-    guarantee, or the declarations of queues below it, exceed that share. No queue gets less than
-    its guarantee or more than its capability. Idle queues deserve only their guarantee.
+    amount that their parent deserves. A sibling with a declared `deserved` gets that amount. All
+    other siblings divide the rest by their weights. A sibling gets more than its share by weight if
+    its guarantee, or the declarations of queues below it, exceed that share. No queue gets less
+    than its guarantee or more than its capability. Idle queues deserve only their guarantee.
 
     Queues with a path (Volcano's annotation `volcano.sh/hierarchy`) and no parent share by the
     weights of its steps.
@@ -112,7 +113,8 @@ def _parts(
     active: Sequence[_Level], name: str, amount: float, busy: Collection[str]
 ) -> dict[_Level, float]:
     """Return each level's part of one resource: the amount that is promised to the level, or more
-    by its weight. A queue that declares only other resources shares this one by its weight, too.
+    by its weight. A queue that declares only other resources shares this resource by its weight,
+    too.
     """
     parts = {level: level.promised(name, busy) for level in active}
     sharing = [level for level in active if not level.declares(name)]

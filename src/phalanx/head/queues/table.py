@@ -79,7 +79,8 @@ class QueueTable:
         for name in (ROOT, DEFAULT):
             self._queues[name] = QueueRecord(spec=QueueSpec(name=name))
         self._tree: QueueTree | None = None
-        """The tree of the queues as last published. It is not built again for each submitted job.
+        """The tree of the queues as last published. The tree is not built again for each submitted
+        job.
         """
 
     def get(self, name: str) -> QueueRecord | None:
@@ -140,8 +141,8 @@ class QueueTable:
         return queue
 
     def delete(self, name: str, now: float) -> None:
-        """Delete a queue. It must not be protected, must hold nothing, and must have no queue below
-        it.
+        """Delete a queue. The queue must not be protected, must hold nothing, and must have no
+        queue below it.
         """
         faults = delete_faults(name, self.tree())
         queue = self._queues.get(name)

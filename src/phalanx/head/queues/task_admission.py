@@ -2,13 +2,13 @@
 
 Tasks come in batches of equal tasks. Waiting batches are ordered by priority, then by what their
 queue has had in relation to its weight (the smallest first), then by age. The amount that a queue
-has had is the sum of its share of the cluster over time, where its share is the largest of its
-shares of single resources. A queue that was idle continues at the level of the others, as in
-start-time fair queueing.
+has had is the sum of the queue's share of the cluster over time. This share is the largest of the
+queue's shares of single resources. A queue that was idle continues at the level of the other
+queues, as in start-time fair queueing.
 
 Batches are admitted while the admitted tasks request less than twice the cluster's resources. So
-the engine does not run out of work while ends of tasks are being reported, and an urgent task does
-not wait behind a long backlog.
+the engine still has work while ends of tasks are being reported, and an urgent task does not wait
+behind a long backlog.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class AdmissionTable:
         self._arrivals: dict[bytes, int] = {}
         self._count = 0
         self._busy: Counter[str] = Counter()
-        """For each queue that has batches: how many."""
+        """The number of batches of each queue that has any."""
         self._had: dict[str, float] = {}
         """For each queue: the integral over time of the share of the cluster that it used, in
         seconds, divided by its weight.
@@ -182,8 +182,8 @@ class AdmissionTable:
         return max(parts, default=0.0) / self.shares.get(queue, _PLAIN).weight
 
     def _has_room(self, batch: Batch) -> bool:
-        """Whether a batch may be admitted now. A resource that no node has does not prevent it,
-        because the engine may start a node for it.
+        """Whether a batch may be admitted now. A resource that no node has does not prevent the
+        admission, because the engine may start a node for it.
         """
         limits = self.shares.get(batch.queue, _PLAIN).capability
         own = self._used.get(batch.queue, {})

@@ -36,7 +36,7 @@ from phalanx.protocol.requests.request import Asker, Entry
 from phalanx.protocol.requests.user_limits import ListLimits, SetLimits
 
 BURST_S = 10.0
-"""Seconds: a user may submit at once as many jobs as the limit allows in this time."""
+"""Seconds: a user may submit at once the number of jobs that the limit allows in this time."""
 MOST_BUCKETS = 100_000
 Key = tuple[str, str]
 """A queue and a user."""
@@ -167,8 +167,8 @@ class UserLimitsControl:
         return min((one for one in found.values() if one is not None), default=None)
 
     def within(self, spec: JobSpec) -> JobSpec:
-        """Return the job with a time limit: its own or, if it has none, its owner's. Raises
-        JobCommandError if its own limit is longer than its owner's.
+        """Return the job with a time limit: the job's own limit or, without one, its owner's.
+        Raises JobCommandError if the job's own limit is longer than its owner's.
         """
         for queue, limits in self._of(spec.queue, spec.user):
             most_s, asked_s = limits.time_s, spec.timing.limit_s

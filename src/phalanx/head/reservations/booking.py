@@ -1,9 +1,9 @@
 """Picks the nodes of a reservation: the nodes that it names, or enough of the nodes that are free
 at its times.
 
-This is pure arithmetic on other reservations, and on running work and the times by which it must
-end. A part of a node includes the same share of all resources of the node, so that jobs find CPUs
-for their GPUs.
+This module is pure arithmetic on other reservations, and on running work and the times by which it
+must end. A part of a node includes the same share of all resources of the node, so that jobs find
+CPUs for their GPUs.
 """
 
 from __future__ import annotations
@@ -238,7 +238,9 @@ class Book:
         return [run for run in runs if run.until > begin]
 
     def _why_not(self, spec: Reservation, node: NodeRecord, windows: Sequence[Window]) -> str:
-        """Return why the reservation cannot have the whole node; "" if it can have it."""
+        """Return why the reservation cannot have the whole node; "" if the reservation can have the
+        node.
+        """
         name = self._name(node)
         for one, _ in self._meeting(spec, node.node_id, windows):
             return f"{name} is kept by reservation {one.name} at that time"

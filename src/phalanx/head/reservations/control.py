@@ -140,7 +140,7 @@ class ReservationControl:
 
     def ends(self, spec: JobSpec) -> float | None:
         """Return the time at which a job that starts now must end because its reservation ends.
-        None if the job names no reservation, or if the reservation never ends.
+        Return None without a reservation, or if the reservation never ends.
         """
         record = self.table.get(spec.reservation) if spec.reservation else None
         window = None if record is None else window_now(record, self._clock.wall())
@@ -187,8 +187,8 @@ class ReservationControl:
         return done
 
     def _book(self, name: str, now: float) -> Book:
-        """Return a book of the nodes, their running work, and all reservations except the one with
-        this name.
+        """Return a book of the nodes, their running work, and all reservations except the
+        reservation with this name.
         """
         others = [spec for spec in self.table.specs(now) if spec.name != name]
         return Book(self._nodes.living(), self._snapshot, others)

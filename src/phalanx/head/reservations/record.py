@@ -38,7 +38,7 @@ class ReservationRecord(msgspec.Struct, kw_only=True, eq=False):
     begun: float | None = None
     """The time when the current window began."""
     last: float | None = None
-    """The time when the latest window that has ended began."""
+    """The beginning of the latest window that has ended."""
     drained: list[str] = []
     """The nodes that drain for the reservation."""
 

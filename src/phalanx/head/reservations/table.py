@@ -72,7 +72,7 @@ class ReservationTable:
         return [self._records[name] for name in sorted(self._records)]
 
     def need(self, name: str) -> ReservationRecord:
-        """Return the reservation with this name. Raises JobCommandError if there is none."""
+        """Return the reservation with this name. Raises JobCommandError for an unknown name."""
         record = self._records.get(name)
         if record is None:
             raise JobCommandError(
@@ -197,7 +197,7 @@ class ReservationTable:
     def clock_stepped(self, step_s: float) -> None:
         """Shift noted moments after the clock was stepped by this many seconds. Reservations that
         have begun keep their length. A reservation that begins a given time after its creation
-        keeps that wait. One that begins at a date still begins at that date.
+        keeps that wait. A reservation that begins at a date still begins at that date.
         """
         for record in self.all():
             record.created += step_s
@@ -303,9 +303,9 @@ class ReservationTable:
 
 
 def _names_only_ids(spec: Reservation) -> bool:
-    """Whether a maintenance names its nodes only by their ids. Once these nodes are gone, it can be
-    dropped, because a node never comes back with an old id. (It may come back with the same host
-    name.)
+    """Whether a maintenance names its nodes only by their ids. Once these nodes are gone, the
+    maintenance can be dropped, because a node never comes back with an old id. (The node may come
+    back with the same host name.)
     """
     return spec.maintenance and bool(spec.nodes) and all(map(_is_id, spec.nodes))
 

@@ -1,10 +1,10 @@
 """Decides whether a principal may do something to an object: a pure function of principal, verb and
 object.
 
-It implements the table in docs/explanation/security.md. A queue administrator is a person in the
-`admin` list of the queue or of a queue above it. A job has its owner's rights to see and to submit.
-It may change only itself and the jobs that it has submitted. It may never administer anything, even
-if its owner may.
+The function implements the table in docs/explanation/security.md. A queue administrator is a person
+in the `admin` list of the queue or of a queue above it. A job has its owner's rights to see and to
+submit. A job may change only itself and the jobs that it has submitted. It may never administer
+anything, even if its owner may.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Allowed(msgspec.Struct, frozen=True):
 
 
 class Denied(msgspec.Struct, frozen=True):
-    """The decision that the request is refused. `rule` names the right that it needs."""
+    """The decision that the request is refused. `rule` names the right that the request needs."""
 
     rule: str
 

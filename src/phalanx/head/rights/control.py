@@ -116,7 +116,7 @@ class Rights:
         return asking
 
     def _job(self, principal: Principal) -> Asking:
-        """Return the rights of a job: those of its owner's rights that jobs have."""
+        """Return the rights of a job: the part of its owner's rights that jobs have."""
         name = principal.name
         record = self._objects.job(name) if "/" in name else None
         if record is not None:

@@ -92,7 +92,6 @@ class Objects:
         self._is_open = is_open
         self._max_priority = max_priority
         self._user = ""
-        """The user who made the request that `needs` is looking at."""
         """The user whose request is being checked. Submitted work belongs to this user."""
         work, queue = self._named_work, self._named_queue
         self._of: dict[type[Request[Any]], Callable[[Any], list[Need]]] = {

@@ -1,4 +1,4 @@
-"""The roles of users: those that an administrator gave them, and the default roles."""
+"""The roles of users: the roles that an administrator gave them, and the default roles."""
 
 from __future__ import annotations
 

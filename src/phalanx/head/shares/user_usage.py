@@ -24,7 +24,8 @@ class UserUsage:
     """The usage of a user in a queue.
 
     The rate of all running work is integrated over time, so the usage is exact no matter how often
-    it is read. Until work has run for `terms.penalty_s` seconds, it is charged as if it had.
+    it is read. Work that has run for less than `terms.penalty_s` seconds is charged for
+    `terms.penalty_s` seconds.
     """
 
     __slots__ = (
@@ -94,7 +95,7 @@ class UserUsage:
         return left + since + self._penalty(now, terms)
 
     def _penalty(self, now: float, terms: Terms) -> float:
-        """Return what recent work is charged for time that it has not run yet."""
+        """Return the charge of recent work for time that the work has not run yet."""
         while self._recent:
             key = next(iter(self._recent))
             if self._recent[key].began + terms.penalty_s > now:

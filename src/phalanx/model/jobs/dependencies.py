@@ -40,7 +40,7 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Dependencies(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """All dependencies of a job. With `is_any`, it is enough that one of them is met."""
+    """All dependencies of a job. With `is_any`, one met dependency is enough."""
 
     needs: tuple[Dependency, ...]
     is_any: bool = False

@@ -58,7 +58,7 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     not the node.
     """
     signal: int = 0
-    """The signal that ended the member; 0 if none did, or if unknown."""
+    """The signal that ended the member; 0 if no signal did, or if unknown."""
     asked_s: float = 0.0
     """The time on the gangs' clock at which the member was requested, which is never after its
     start.
@@ -118,7 +118,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     """
     retired: dict[str, int] = {}
     """By group, the number of the last attempt of any retired member. A later member with the same
-    name counts its attempts from there.
+    name counts its attempts from that number.
     """
     due: list[DueAction] = []
     history: list[Transition] = []
@@ -156,7 +156,9 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     queued: float | None = None
     """The time at which the last dependency was met, since which the job counts as waiting."""
     released: float | None = None
-    """The time at which the job was last released; it does not count as waiting before."""
+    """The time at which the job was last released; before that time, the job does not count as
+    waiting.
+    """
     reserved_until: float | None = None
     """For a job that runs in a reservation: the end of the reservation."""
     step_count: int = 0
@@ -246,7 +248,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     def clock_stepped(self, step_s: float) -> None:
         """Move all times from which durations are measured by the seconds of a step of the clock.
 
-        The history stays as it is, since it records what the clock showed.
+        The history is not changed, since it records what the clock showed.
         """
         self.stepped_s += step_s
         self.submitted += step_s
@@ -314,7 +316,7 @@ class CronRecord(msgspec.Struct, kw_only=True, eq=False):
     acted: list[tuple[float, float]] = []
     """Spans of scheduled times for which jobs were submitted or skipped, oldest first.
 
-    They prevent a second job for the same time after the clock was set back a little.
+    The spans prevent a second job for the same time after the clock was set back a little.
     """
     history: list[Transition] = []
 

@@ -55,7 +55,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ports: tuple[Port, ...] = ()
     image: str = ""
     """The image in which the process runs on nodes that have a tool for containers; "": none. An
-    image in the job's `environment` comes before it.
+    image in the job's `environment` takes precedence.
     """
     streams: Literal["", "pipes", "terminal"] = ""
     """How the submitter reads the process's output and writes its input; "" if it does neither,
@@ -97,8 +97,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def needs(self) -> dict[str, float]:
         """The amounts that one member holds, for each resource.
 
-        It is the sum over its processes or, if that is larger, the largest request of a process in
-        `before`.
+        The amount of a resource is the sum over the member's processes or, if that is larger, the
+        largest request of a process in `before`.
         """
         total: dict[str, float] = {}
         for process in self.processes:
@@ -212,8 +212,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     licenses: tuple[tuple[str, int], ...] = ()
     """The number of licenses of each kind that the job holds while it runs."""
     environment: Environment | None = None
-    """The software that is prepared on each node before a member begins there; None: that of the
-    node.
+    """The software that is prepared on each node before a member begins there; None: the node's own
+    software.
     """
     packages: tuple[Package, ...] = ()
     """The directories and modules that the submitter has uploaded. A member runs in a directory of
@@ -242,7 +242,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return sum(group.replicas for group in self.groups)
 
     def group(self, name: str) -> TaskGroup | None:
-        """Return the group of that name; None if there is none."""
+        """Return the group of that name; None if the job has no such group."""
         return next((g for g in self.groups if g.name == name), None)
 
     def plugin(self, name: str) -> tuple[str, ...] | None:

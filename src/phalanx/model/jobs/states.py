@@ -25,9 +25,7 @@ FINISHED: Final = frozenset({COMPLETED, FAILED, TERMINATED, TIMED_OUT, DEADLINE,
 """The states that a job never leaves."""
 
 SETTLED: Final = FINISHED | {ABORTED}
-"""States in which no member of a job runs, and in which none will start without a user's
-command.
-"""
+"""States in which no member of a job runs. Only a user's command starts members again."""
 
 OUT_OF_TIME: Final = frozenset({TIMED_OUT, DEADLINE})
 """The finished states of jobs whose time ran out."""
@@ -112,7 +110,7 @@ WAITING: Final = "Waiting"
 or the job is held.
 """
 BLOCKED: Final = "Blocked"
-"""The state of an array task that waits for the same array task of another array."""
+"""The state of an array task that waits for the task with its index in another array."""
 ENDED: Final = "Ended"
 """The state of a member that was ended on purpose, and that starts again only together with its
 whole job.

@@ -47,8 +47,8 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class WarningSignal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A signal that members get `before_s` seconds before the end.
 
-    If a command is a shell, all processes that it started get the signal, and the shell itself does
-    not. With `only_shell`, only the shell gets it. A command that is not a shell gets the signal
+    If a command is a shell, all processes that it started get the signal, but not the shell itself.
+    With `only_shell`, only the shell gets it. A command that is not a shell gets the signal
     together with all processes that it started.
     """
 
@@ -62,8 +62,8 @@ class WarningSignal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Requeue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The rule by which a job waits again instead of ending: for which reasons, and after which
-    exit codes of a member.
+    """The rule by which a job waits again instead of ending. It lists reasons, and exit codes of
+    members.
 
     Preemption and the loss of a node may restart the job any number of times, other causes at most
     `most` times.

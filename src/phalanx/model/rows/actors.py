@@ -13,7 +13,7 @@ class ActorInfo(Row, frozen=True):
     state: str
     job_id: str
     name: str
-    """The actor's name; "" if it has none."""
+    """The actor's name; "" for an actor without a name."""
     ray_namespace: str
     node_id: str
     """The id of the actor's node; "" while the actor is on no node."""

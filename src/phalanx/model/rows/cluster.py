@@ -48,9 +48,9 @@ class NodeInfo(Row, frozen=True):
     holds: list[tuple[str, str, str, float, float]] = msgspec.field(default_factory=list)
     """The holds for which the node gets no new work.
 
-    Each is a tuple of its kind (such as cordon, drain, maintenance, health or check), its reason,
-    the user who asked for it, the time at which it began, and the time at which the remaining work
-    is ended (0 for never). Times are in seconds since the epoch.
+    Each hold is a tuple: its kind (such as cordon, drain, maintenance, health or check), its
+    reason, its user, its beginning, and the time at which the remaining work is ended (0 for
+    never). Times are in seconds since the epoch.
     """
     unwell: list[tuple[int, str, str, str]] = msgspec.field(default_factory=list)
     """(number, state: suspect or bad, needed action, reason) of each GPU that is not ok."""
@@ -71,8 +71,8 @@ class NodeInfo(Row, frozen=True):
 def given_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """Return the labels that users gave to a node.
 
-    They exclude the labels that every node has: its id, and the facts about its machine under
-    Kubernetes' names.
+    The result excludes the labels that every node has: its id, and the facts about its machine
+    under Kubernetes' names.
     """
     return {
         name: value
@@ -121,8 +121,9 @@ class DefectInfo(Row, frozen=True):
 
 
 MINE, SHARED, SYSTEM = "mine", "shared", "system"
-"""The modes of a cluster. Only its own account uses a cluster that is MINE. Several accounts use
-the others: in SHARED all jobs run as the nodes' account, in SYSTEM each as its submitter.
+"""The modes of a cluster. A cluster that is MINE is used only by its own account. Several accounts
+use clusters of the other modes. In SHARED, all jobs run as the nodes' account. In SYSTEM, each job
+runs as its submitter.
 """
 
 
@@ -141,16 +142,16 @@ class StatusInfo(Row, frozen=True):
     jobs: list[DriverInfo]
     """The running drivers."""
     gangs: dict[str, int]
-    """The number of gangs that run, that wait, and that are quarantined because the scheduler
-    failed on them with an internal error. Gangs of jobs are included.
+    """The numbers of running, of waiting and of quarantined gangs. The scheduler failed on
+    quarantined gangs with an internal error. Gangs of jobs are included.
     """
     troubles: list[str]
-    """The problems of the head, each as a sentence; empty if there are none."""
+    """The problems of the head, each as a sentence; empty for a head without problems."""
     defects: dict[str, DefectInfo]
     """The internal errors of the head by kind: gang, plugin, cycle, job, flow, cron, actor,
     request, message, connection or tick.
 
-    It is empty if there were none.
+    It is empty if there were no errors.
     """
     stranded: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
     """The amounts that are free although work waits, because no waiting work fits; by node and
@@ -178,6 +179,6 @@ class HyperNodeInfo(Row, frozen=True):
     """The level of the domain; the lower the level, the closer its nodes are to each other."""
     tier_name: str
     parent: str
-    """The domain that contains this one; "" if none does."""
+    """The domain that contains this domain; "" for a domain at the top."""
     nodes: list[str]
     """The ids of the nodes that are in the domain now."""

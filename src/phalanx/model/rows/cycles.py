@@ -26,7 +26,9 @@ class PlacedInfo(Row, frozen=True):
     scores: dict[str, float] = msgspec.field(default_factory=dict)
     """The score that each ranking plugin gave to this node. The node with the highest sum wins."""
     chooser: str = ""
-    """The plugin that chose among those nodes regardless of the scores, if one did."""
+    """The plugin that chose among those nodes regardless of the scores; "" if no plugin did
+    that.
+    """
 
 
 class EvictedInfo(Row, frozen=True):
@@ -38,7 +40,7 @@ class EvictedInfo(Row, frozen=True):
     action: str
     """The action or plugin that decided on the eviction: preempt, reclaim, ..."""
     claimant: str
-    """The gang that gets the freed resources; "" if none does."""
+    """The gang that gets the freed resources; "" if no gang gets them."""
 
 
 class RefusedInfo(Row, frozen=True):

@@ -9,8 +9,8 @@ class EventInfo(Row, frozen=True):
     """An event. Fields that do not apply to the event's kind are empty."""
 
     number: int
-    """The number of the event. It grows from one event to the next, also across restarts of the
-    head.
+    """The number of the event. The number grows from one event to the next, also across restarts of
+    the head.
     """
     at: float
     """The time of the event, in seconds since the epoch by the head's clock."""

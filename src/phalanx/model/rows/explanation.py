@@ -28,9 +28,9 @@ them.
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """One reason.
 
-    It has a code, the number of nodes, tasks or podgroups to which it applies, the amounts behind
-    it, a sentence, and the change that would help ("" if none would). `plugin` is the scheduler's
-    plugin that gave the reason, or "" for the scheduler itself.
+    A reason has a code, the number of nodes, tasks or podgroups to which the reason applies, the
+    amounts behind it, a sentence, and the change that would help ("" if no change would help).
+    `plugin` is the scheduler's plugin that gave the reason, or "" for the scheduler itself.
     """
 
     reason: str
@@ -49,7 +49,7 @@ class AlikeTasks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
-    """The expected start of a podgroup, which is right only if the assumed run times are.
+    """The expected start of a podgroup. It depends on assumed run times.
 
     The fields are the wall-clock time in seconds, the seconds until then, the number of tasks that
     end before it, and the basis of the estimate. `earliest_s` is as in PlannedStart.
@@ -61,14 +61,14 @@ class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
     basis: Basis
     is_promised: bool
     """Whether the scheduler keeps these places for the podgroup. If not, other podgroups may take
-    the places, and this one starts later.
+    the places, and this podgroup starts later.
     """
     earliest_s: float | None = None
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """A podgroup that holds resources for which another one waits. `ends_in_s`: the seconds until
-    it ends at the latest; None if unknown.
+    """A podgroup that holds resources for which another podgroup waits. `ends_in_s`: the seconds
+    until the holder ends at the latest; None if unknown.
     """
 
     podgroup: str
@@ -99,8 +99,8 @@ class Holders(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MovedWork(msgspec.Struct, frozen=True, kw_only=True):
-    """Running work that is moved to other nodes: the seconds of its work that are lost, and the
-    seconds that its restart takes.
+    """Running work that is moved to other nodes: the seconds of lost work, and the seconds of its
+    restart.
     """
 
     podgroup: str
@@ -170,12 +170,12 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def further(self) -> list[Reason]:
-        """The reasons that are not among the main ones."""
+        """The reasons that are not main reasons."""
         return [one for one in self.reasons if not _is_among(one, self.because)]
 
     @property
     def apart(self) -> list[AlikeTasks]:
-        """The groups of tasks that have other reasons than the main ones."""
+        """The groups of tasks whose reasons differ from the main reasons."""
         return [
             AlikeTasks(names=alike.names, reasons=own)
             for alike in self.tasks or ()
@@ -231,7 +231,7 @@ def cost_in_words(lost_s: float, restart_s: float) -> str:
 
 
 def in_words(names: Sequence[str]) -> str:
-    """Return the first names, and the number of the others, as a list in a sentence."""
+    """Return the first names, and the number of further names, as a list in a sentence."""
     shown = list(names[:_SHOWN])
     if len(names) > _SHOWN:
         shown.append(f"{len(names) - _SHOWN} more")

@@ -11,8 +11,8 @@ from phalanx.model.rows.row import cells_html, text_html
 class Basis(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The basis of an expected start.
 
-    It counts the jobs that must end first: those whose end is known from their limits, and those
-    whose end was estimated from `past_runs` past runs.
+    The basis counts the jobs that must end first: jobs whose end is known from their limits, and
+    jobs whose end was estimated from `past_runs` past runs.
     """
 
     by_limit: int = 0
@@ -61,11 +61,13 @@ class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at_s: float
     ends_s: float | None
     after_tasks: int
-    """The number of tasks that must end before this start. They run now, or start earlier."""
+    """The number of tasks that must end before this start. These tasks run now, or start
+    earlier.
+    """
     basis: Basis
     is_promised: bool
-    """Whether the scheduler keeps the places for the podgroup. It does if the podgroup is one of
-    the first in its queue and the cluster keeps promises.
+    """Whether the scheduler keeps the places for the podgroup. It keeps them if the podgroup is one
+    of the first in its queue and the cluster keeps promises.
     """
     fills: bool
     """Whether the podgroup starts before another podgroup that is ahead of it in the queue, on

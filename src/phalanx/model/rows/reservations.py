@@ -16,13 +16,13 @@ class ReservationInfo(Row, frozen=True):
     end: float | None
     """The end of that window; None if the reservation lasts until it is deleted."""
     schedule: str
-    """The cron schedule of a reservation that recurs; "" for one that does not."""
+    """The cron schedule of a reservation that recurs; "" for any other reservation."""
     time_zone: str
     is_maintenance: bool
     users: list[str]
     queues: list[str]
     """The users and queues whose jobs may run in the reservation. If there are none, any job that
-    names it may.
+    names the reservation may run in it.
     """
     nodes: dict[str, dict[str, float]]
     """The reserved amounts of each node by id, with the resource names of leases; no amounts for a
@@ -37,8 +37,8 @@ class ReservationInfo(Row, frozen=True):
     waiting: list[str]
     """Waiting jobs that name the reservation."""
     lacks: str
-    """The amounts that the reservation should keep but does not, because nodes are missing; "" if
-    all are kept.
+    """The amounts that the reservation lacks, because nodes are missing; "" if all amounts are
+    kept.
     """
 
 

@@ -16,7 +16,7 @@ class ShareInfo(Row, frozen=True):
     part: float
     """The user's shares as a part of the shares of all users of the queue, from 0 to 1."""
     use: float
-    """The past use in billing units × seconds. It halves with every half-life."""
+    """The past use in billing units × seconds. The use halves with every half-life."""
     use_part: float
     """The user's use as a part of the use of all users of the queue, from 0 to 1."""
     level_fairshare: float | None

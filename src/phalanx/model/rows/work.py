@@ -36,7 +36,9 @@ class QueueInfo(Row, frozen=True):
     requested: Amounts
     """The amounts for which gangs and jobs wait in the queue and in the queues below it."""
     default_time_s: float | None
-    """The time limit in seconds of jobs submitted without one; None for no limit."""
+    """The time limit in seconds of jobs submitted without a limit of their own; None for no
+    limit.
+    """
     max_time_s: float | None
     """The longest time limit of a job in seconds, with the limits of the queues above taken into
     account.
@@ -88,7 +90,7 @@ class GangInfo(Row, frozen=True):
     ports: list[int]
     """The ports that the gang may use: they are free on each of its nodes."""
     nodes: list[str]
-    """The node of each member; "" if it has none."""
+    """The node of each member; "" for a member without a node."""
     devices: list[dict[str, list[int]]]
     """The numbers of each member's devices, by resource; empty for a member that is not placed."""
     job: str
@@ -207,7 +209,7 @@ class MemberInfo(Row, frozen=True):
     listed.
     """
     signal: int = 0
-    """The signal that ended the member; 0 if none did, or if unknown."""
+    """The signal that ended the member; 0 if no signal did, or if unknown."""
 
 
 class RoleInfo(Row, frozen=True):

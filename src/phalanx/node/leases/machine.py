@@ -136,21 +136,25 @@ class LeaseMachine:
             starting.is_withdrawn = True
 
     def _starting_for(self, actor: bytes) -> Demand | None:
-        """Return the demand of an actor whose worker is just starting; None if there is none."""
+        """Return the demand of an actor whose worker is just starting; None if no such worker is
+        starting.
+        """
         leases = self.leases.values()
         demands = (x.demand for x in leases if x.demand.actor == actor and not x.is_granted)
         return next(demands, None)
 
     def hold_starts(self, now: float, until: float) -> bool:
-        """Start no process before the time `until`, because one could not be started. Returns False
-        if starts were delayed already.
+        """Start no process before the time `until`, because the start of a process has failed.
+        Returns False if starts were delayed already.
         """
         is_news = now >= self._starts_held_until
         self._starts_held_until = until
         return is_news
 
     def dispatch(self, now: float) -> None:
-        """Meet as many demands as the resources allow, and make leases due for the others."""
+        """Meet the demands for which resources are free, and make leases due for the other
+        demands.
+        """
         self._is_stale = True
         self._dispatch_stale(now)
 
@@ -158,7 +162,7 @@ class LeaseMachine:
         """Dispatch only the demands that wait for a worker, and those that concern `room`: a group
         or, with None, everything outside of groups.
 
-        So a change in one of many groups causes no work for the demands of the others.
+        So a change in one of many groups causes no work for the demands of other groups.
         """
         self._changed[room] = None
         self._dispatch_stale(now)
@@ -196,7 +200,7 @@ class LeaseMachine:
                 demand.asker.refused(demand, text, code_of(SystemFailureError))
 
     def _meet(self, demand: Demand, now: float, kept: ResourceSet) -> None:
-        """Start as many of a demand's workers as may begin here now."""
+        """Start the workers of a demand that may begin here now."""
         refusal = self._too_many_actors(demand) or self._refusals.of(demand, now, self.is_draining)
         if refusal is not None:
             reason, code = refusal
@@ -237,8 +241,8 @@ class LeaseMachine:
             yield from sorted(pools, key=lambda p: any(x not in demand.place for x in p.devices))
 
     def _has_free(self, amounts: ResourceSet, soon: bool = False) -> bool:
-        """Whether these amounts are free. With `soon`: whether they will be free once the due
-        leases are returned.
+        """Whether these amounts are free. With `soon`: whether these amounts will be free once the
+        due leases are returned.
         """
         free = ResourceSet.from_mapping(self.resources.available())
         if soon:

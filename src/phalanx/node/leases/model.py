@@ -77,7 +77,7 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     """The time when the demand began to wait."""
     warned: bool = False
     here: int = -1
-    """How many of the `count` workers this node may start itself; -1 for as many as it can."""
+    """How many of the `count` workers this node may start itself; -1 for no limit."""
     is_forwarded: bool = False
     """Whether another node was asked for workers, too."""
     is_withdrawn: bool = False
@@ -108,7 +108,7 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def key(self) -> DemandKey:
-        """The owner and its class. They identify the demand."""
+        """The owner and its class, which together identify the demand."""
         return (self.owner, self.scheduling_class)
 
     @property
@@ -138,7 +138,7 @@ class Lease(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def gang(self) -> EncodedView:
-        """The gang of the lease, as its worker sees it; empty if there is none."""
+        """The gang of the lease, as its worker sees it; empty for a lease outside of gangs."""
         return self.pool.gang if isinstance(self.pool, BundlePool) else NO_VIEW
 
     @property

@@ -1,11 +1,11 @@
-"""The efficiency of a job: the used part of what it held, as `seff` shows it, with GPUs and a
-sentence of advice.
+"""The efficiency of a job: the used part of the resources that it held, as in `seff`, with GPUs and
+a sentence of advice.
 
-CPU = CPU seconds used / CPU seconds held. Memory = the peak of the member that used most / the
-request of that member. GPU = the mean part of the time in which the job's devices computed.
-Attempts of unknown usage are left out, and their number is given. A job gets advice if it uses less
-than 15 % of its GPUs or 65 % of its CPUs; these thresholds are those of Princeton's jobstats. A run
-of less than five minutes gets no advice, since starting takes too large a part of it.
+CPU = CPU seconds used / CPU seconds held. Memory = the largest peak of a member / the request of
+that member. GPU = the mean part of the time in which the job's devices computed. Attempts of
+unknown usage are left out, and their number is given. A job gets advice if it uses less than 15 %
+of its GPUs or 65 % of its CPUs; Princeton's jobstats has the same thresholds. A run of less than
+five minutes gets no advice, since starting takes too large a part of it.
 """
 
 from __future__ import annotations

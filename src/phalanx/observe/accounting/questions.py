@@ -45,8 +45,8 @@ class AttemptQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 
 class AttemptPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """The answer: attempts, the latest end first, and steps, running ones first. `is_cut`: whether
-    more than `limit` match.
+    """The answer: attempts, the latest end first, and steps, with running steps first. `is_cut`:
+    whether more than `limit` match.
     """
 
     attempts: list[Attempt]

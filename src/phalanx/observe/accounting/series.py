@@ -18,8 +18,8 @@ class Series:
     def __init__(self) -> None:
         self._pieces: list[tuple[float, float]] = []
         self._step_s = 0.0
-        """The length of the shortest interval in seconds. A shorter interval is joined with the one
-        before it.
+        """The length of the shortest interval in seconds. A shorter interval is joined with the
+        interval before it.
         """
         self._length_s = self._area = 0.0
         self.maximum = 0.0

@@ -1,7 +1,7 @@
 """The sums of attempts in each hour, by user and queue, and the sums over several hours.
 
-Waiting times are counted in buckets. Each bucket is a twentieth wider than the one before it, so a
-percentile is at most 5 % too high.
+Waiting times are counted in buckets. Each bucket is a twentieth wider than the bucket before it, so
+a percentile is at most 5 % too high.
 """
 
 from __future__ import annotations

@@ -89,7 +89,9 @@ class Meter:
         self.families.pop(name, None)
 
     def numbers(self) -> list[Numbers]:
-        """Return all numbers, as the meter's own objects: they change when more is counted."""
+        """Return all numbers, as the meter's own objects: the objects change when more is
+        counted.
+        """
         return [Numbers(name, list(one.samples.values())) for name, one in self.families.items()]
 
     def drain(self) -> list[Numbers]:
@@ -102,8 +104,8 @@ class Meter:
 
 
 def merge(family: Family, more: Sample, *, adds_gauges: bool = False) -> None:
-    """Add another process's sample to a counter or histogram, or put its value in place of a
-    gauge's.
+    """Add another process's sample to a counter or histogram, or replace a gauge's value by the
+    sample's value.
 
     With `adds_gauges`, gauges are added up, too. A sample that does not fit the metric is ignored.
     """

@@ -88,8 +88,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 OF_HEAD = frozenset({"actors", "drivers", "gangs", "groups", "jobs", "nodes"})
 """The kinds that the head lists from its own tables.
 
-For other kinds it asks the nodes. Tasks come from the processes that own them, and objects from
-those that own them or refer to them.
+For other kinds it asks the nodes. Tasks come from the processes that own them, and objects from the
+processes that own them or refer to them.
 """
 OF_PROCESSES = frozenset({"files", "objects", "stacks", "tasks"})
 """The kinds for which nodes ask their processes."""
@@ -105,9 +105,9 @@ def id_column(kind: str) -> str:
 def order_of(kind: str, row: Row) -> tuple[Any, ...]:
     """Return the sort key of a row.
 
-    Rows that have not ended come before ended ones, drivers before workers, and larger objects
-    before smaller ones. Among equal rows, the order is that of their ids. The latest attempt of a
-    task comes first.
+    Rows that have not ended come before ended rows, drivers before workers, and larger objects
+    before smaller objects. Equal rows are ordered by their ids. The latest attempt of a task comes
+    first.
     """
     # rows come from other processes, so any value may be missing
     own = str(row.get(id_column(kind)))
@@ -125,8 +125,8 @@ def order_of(kind: str, row: Row) -> tuple[Any, ...]:
 
 
 def latest_first(kind: str, row: Row) -> tuple[Any, ...]:
-    """Return the sort key by which rows that have not ended come first, then those that ended
-    last.
+    """Return the sort key by which rows that have not ended come first, followed by the other rows,
+    the latest end first.
     """
     ended = row.get("end_time_ms")
     return (

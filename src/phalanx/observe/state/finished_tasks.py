@@ -1,5 +1,5 @@
-"""Offers finished attempts of tasks to a query. A process may remember tens of thousands of them.
-So a row is made only for an attempt that is shown.
+"""Offers finished attempts of tasks to a query. A process may remember tens of thousands of
+attempts, so a row is made only for an attempt that is shown.
 """
 
 from __future__ import annotations

@@ -115,8 +115,8 @@ def check_query(query: StateQuery) -> None:
 
 
 class Selection:
-    """The rows that a query selects, in limited memory: it gets all rows one by one, and keeps the
-    selected ones.
+    """The rows that a query selects, in limited memory. The object gets all rows one by one, and
+    keeps the selected rows.
     """
 
     def __init__(self, query: StateQuery) -> None:
@@ -161,7 +161,7 @@ class Selection:
             self.offer(row)
 
     def count_unseen(self, count: int) -> None:
-        """Count rows that match the query, without showing them to it one by one."""
+        """Count rows that match the query but are not offered one by one."""
         self._total += count
         self._matched += count
 
@@ -228,7 +228,7 @@ def lets_through(filters: Sequence[tuple[str, str, Value]], row: Row) -> bool:
 def _is_same(name: str, have: Any, wanted: Value) -> bool:
     """Whether a column has the value of a filter.
 
-    Upper and lower case are the same. A number or truth value in the filter may be text, since it
+    Upper and lower case do not differ. A number or truth value in the filter may be text, since it
     may come from a command line.
     """
     if have is None or wanted is None:

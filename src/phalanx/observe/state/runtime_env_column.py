@@ -12,8 +12,8 @@ _HIDDEN = "…"
 
 
 def shown_runtime_env(variables: Mapping[str, str]) -> str | None:
-    """Return the runtime environment of a worker with these variables, as JSON; None if it has
-    none.
+    """Return the runtime environment of a worker with these variables, as JSON; None for a worker
+    without one.
 
     Names of variables are shown, but values only for variables that begin with RAY_, because these
     are settings. A user who may list actors is not always allowed to see the passwords in their

@@ -92,7 +92,7 @@ class AnnounceActor(Request[None]):
 
 
 class GetActor(Request[KnownActor]):
-    """Return the living actor with a name. Raises ValueError when there is none."""
+    """Return the living actor with a name. Raises ValueError when no living actor has the name."""
 
     kind: ClassVar[int] = 42
     verb: ClassVar[Verb] = Verb.USE
@@ -134,11 +134,13 @@ class KillActor(Request[None]):
 
 
 KILLED = "The actor is dead because it was killed by `ray.kill` (phalanx.kill)."
-"""The reason for the end of a killed actor, in Ray's words, because programs search for these."""
+"""The reason for the end of a killed actor, in Ray's words, because programs search for these
+words.
+"""
 
 
 class ListActors(Request[list[ActorInfo]]):
-    """List all actors, the oldest first, including recently dead ones."""
+    """List all actors, the oldest first, including recently dead actors."""
 
     kind: ClassVar[int] = 48
     verb: ClassVar[Verb] = Verb.SEE
@@ -148,7 +150,7 @@ class ListActors(Request[list[ActorInfo]]):
 
 class ListNamedActors(Request[list[tuple[str, str]]]):
     """List the living actors with names in a namespace, each as (namespace, name). The namespace
-    None stands for all.
+    None stands for all namespaces.
     """
 
     kind: ClassVar[int] = 46

@@ -99,7 +99,7 @@ class ShowPlan(Request[TimePlan]):
 
 class ListCycles(Request[list[CycleInfo]]):
     """List the last cycles, the oldest first, without the names of gangs. With a number: return the
-    cycle with this number and the one before it, with names. Raises JobNotFoundError for a cycle
+    cycle with this number and the cycle before it, with names. Raises JobNotFoundError for a cycle
     that the head does not have.
     """
 

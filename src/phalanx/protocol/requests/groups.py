@@ -1,4 +1,4 @@
-"""Requests to the head about placement groups, including those of gangs."""
+"""Requests to the head about placement groups, including the groups of gangs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ class NamedGroup(msgspec.Struct, array_like=True):
 
 
 class GetNamedGroup(Request[NamedGroup]):
-    """Return the living group with a name in a namespace. Raises ValueError when there is none."""
+    """Return the living group with a name in a namespace. Raises ValueError when no living group
+    has the name.
+    """
 
     kind: ClassVar[int] = 55
     verb: ClassVar[Verb] = Verb.USE

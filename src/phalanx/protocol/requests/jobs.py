@@ -45,7 +45,8 @@ class ApplyManifests(Request[list[AppliedInfo]]):
 
     manifests: list[Manifest]
     id: bytes = b""
-    """The id of this request; "" if a repeated object is to count as a new one with the same name.
+    """The id of this request; "" if a repeated object is to count as a new object with the same
+    name.
 
     Nodes repeat a request that a head did not answer. By the id, the next head recognizes a job,
     flow or cron job that the earlier head created before it could answer.
@@ -93,7 +94,7 @@ class UpdateJob(Request[JobInfo]):
 
     None leaves a value unchanged. Returns the job's row. Raises JobNotFoundError, JobCommandError
     for a job that does not wait or for a time limit above the queue's, QueueUnavailableError, and
-    GangInfeasibleError for a queue that could never hold it.
+    GangInfeasibleError for a queue that could never hold the job.
     """
 
     kind: ClassVar[int] = 90
@@ -280,7 +281,7 @@ class ReadJobLog(Request[LogPart]):
     attempt: int = -1
     offset: int = 0
     limit: int | None = None
-    """The largest number of bytes to read; None for as many as fit into one answer."""
+    """The largest number of bytes to read; None for the number that fits into one answer."""
     is_followed: bool = False
     """Whether the reader has read everything before the offset, and wants all output that follows.
     The members of a job with `JobSpec.is_followed` wait for this reader.

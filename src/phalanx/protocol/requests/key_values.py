@@ -12,7 +12,7 @@ class PutValue(Request[bool]):
     """Keep a value under a key of a namespace. Returns whether the key had a value.
 
     With `overwrite`, the value replaces an existing one. Raises ValueError if the value is too
-    large, or if all values together would be.
+    large, or if all values together would be too large.
     """
 
     kind: ClassVar[int] = 110

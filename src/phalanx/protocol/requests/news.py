@@ -77,7 +77,9 @@ class WaitInfo(msgspec.Struct, array_like=True, frozen=True):
     code: str = ""
     """The code of the first reason: one of `batch.explain.REASONS`, or `behind` or `set-aside`."""
     plugin: str = ""
-    """The scheduler's plugin that gives the reason; "" if the scheduler itself does."""
+    """The scheduler's plugin that gives the reason; "" if the reason comes from the scheduler
+    itself.
+    """
 
 
 def with_wait(row: JobInfo, wait: WaitInfo | None) -> JobInfo:

@@ -16,8 +16,8 @@ from phalanx.protocol.requests.request import NEWCOMERS, Request, Role
 class Introduction(msgspec.Struct, array_like=True):
     """A new driver's identity, and facts about the cluster.
 
-    They are the id of the driver's process, the node that it uses, the cluster's head as HOST:PORT
-    ("" if there is none), and the cluster's settings.
+    The facts are the id of the driver's process, the driver's node, the cluster's head as HOST:PORT
+    ("" for no head), and the cluster's settings.
     """
 
     process: bytes

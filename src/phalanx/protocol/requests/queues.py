@@ -25,15 +25,15 @@ class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
     guarantee: dict[str, float] | None = None
     default_time_s: float | None = None
     max_time_s: float | None = None
-    """The longest time limit of a job in seconds, which is also the limit of jobs that give none; 0
-    for no limit.
+    """The longest time limit of a job in seconds, which is also the limit of jobs without a limit
+    of their own; 0 for no limit.
     """
     idle_gpus: str | None = None
+    """The rule by which GPUs of a job count as idle, as `manifests.idle_rules` reads it."""
     submit: str | None = None
     """The people who may submit, in the form of `manifests.people_lists`; "" for no list."""
     admin: str | None = None
     """The people who administer the queue and the queues below it."""
-    """When GPUs of its jobs count as idle, as `manifests.idle_rules` reads it."""
 
 
 class CreateQueue(Request[QueueInfo]):
@@ -119,8 +119,8 @@ class ListQueues(Request[list[QueueInfo]]):
 
 
 class AdmitQueue(Request[None]):
-    """Check that a queue takes work. Raises QueueUnavailableError if it does not. With `makes`, an
-    unknown queue is created.
+    """Raise QueueUnavailableError unless a queue takes work. With `makes`, an unknown queue is
+    created.
     """
 
     kind: ClassVar[int] = 76

@@ -13,9 +13,9 @@ from phalanx.protocol.requests.request import Effect, Request
 
 
 class GangPlace(msgspec.Struct, array_like=True):
-    """The place of a gang's member: Ray's placement group (in hex), the bundle in it (-1 if the
-    member requests nothing), the node, the gang as the member sees it, and the member's state as in
-    listings.
+    """The place of a gang's member: Ray's placement group (in hex), the bundle (-1 if the member
+    requests nothing) and the node. It also has the member's view of the gang, and the member's
+    state as in listings.
     """
 
     placement_group: str
@@ -26,7 +26,7 @@ class GangPlace(msgspec.Struct, array_like=True):
 
 
 class ListGangPlaces(Request[dict[int, GangPlace]]):
-    """Return the place of each placed member of a gang, by the member's index; nothing for an
+    """Return the place of each placed member of a gang, by the member's index; an empty dict for an
     unknown gang.
     """
 
@@ -77,8 +77,8 @@ class AdmitBatch(Request[None]):
 
 
 class GetBatchSize(Request[int]):
-    """Return the number of equal tasks that one batch should have, which is at most the number that
-    can run at the same time.
+    """Return the number of equal tasks that one batch should have. It is at most the number of
+    tasks that can run at the same time.
     """
 
     kind: ClassVar[int] = 104

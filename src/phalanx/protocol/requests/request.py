@@ -80,8 +80,8 @@ class Request(msgspec.Struct, Generic[R], array_like=True):
 
 
 class Later(enum.Enum):
-    """The return value of a handler that does not answer at once: it calls `Asker.reply` or
-    `Asker.fail` later.
+    """The return value of a handler that does not answer at once. Such a handler calls
+    `Asker.reply` or `Asker.fail` later.
     """
 
     LATER = 0
@@ -133,7 +133,7 @@ def reply_type(request_type: type[Request[Any]]) -> Any:
 
 
 def _decoders_of(request_type: type[Request[Any]]) -> tuple[msgspec.msgpack.Decoder[Any], ...]:
-    """Return the decoders of a request and its reply. They are made at first use, because most
+    """Return the decoders of a request and its reply. Decoders are made at first use, because most
     processes need few of them.
     """
     found = _decoders.get(request_type)
@@ -201,8 +201,8 @@ class Asker(Generic[R]):
             send(NOTHING, to_wire(error))
 
     def _take_send(self) -> Send | None:
-        """A request has one answer. The function that sends it may refer to this asker, so that
-        only the garbage collector could free both.
+        """Return the function that sends the answer, and forget it: a request has one answer. The
+        function may refer to this asker, so that only the garbage collector could free both.
         """
         send, self._send = self._send, None
         return send

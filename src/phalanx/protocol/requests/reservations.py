@@ -13,8 +13,8 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 class Reserve(Request[ReservationInfo]):
     """Make a reservation, or change the reservation of this name. Returns the reservation's row.
 
-    Raises JobCommandError for a reservation that can never be kept, and for a new one whose name
-    exists.
+    Raises JobCommandError for a reservation that can never be kept, and for a new reservation whose
+    name exists.
     """
 
     kind: ClassVar[int] = 121
@@ -32,7 +32,7 @@ class Reserve(Request[ReservationInfo]):
 class DeleteReservation(Request[None]):
     """Delete a reservation.
 
-    Raises JobCommandError for an unknown one, and for one with running jobs.
+    Raises JobCommandError for an unknown reservation, and for a reservation with running jobs.
     """
 
     kind: ClassVar[int] = 122

@@ -169,8 +169,8 @@ def start(
 
 
 def _token_file() -> str | None:
-    """Return the file with the token of a cluster whose machines have a token of Ray's; None if
-    RAY_AUTH_MODE asks for none.
+    """Return the path of a file with the cluster's token, which is derived from Ray's token. Return
+    None unless RAY_AUTH_MODE asks for a token.
     """
     from phalanx.adapters.ray.tokens import cluster_token_file
     from phalanx.errors import AuthenticationError

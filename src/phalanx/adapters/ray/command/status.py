@@ -57,8 +57,8 @@ def _nodes(rows: Sequence[NodeInfo], kind: str) -> list[str]:
 
 
 def _pending(booting: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a line for each pool with machines that boot, in Ray's words for a node that has no
-    address yet.
+    """Return a line for each pool whose machines boot. The words are Ray's for a node without an
+    address.
     """
     said = [f" {pool}, {len(names)} launching" for pool, names in booting.items()]
     return said or [" (no pending nodes)"]

@@ -289,7 +289,9 @@ class RayEngine:
         return dict(ray.available_resources())
 
     def named_actors(self, namespace: str | None) -> list[tuple[str, str]]:
-        """Return (namespace, name) of each named actor. `namespace` None: of all namespaces."""
+        """Return (namespace, name) of each named actor. If `namespace` is None, the actors of all
+        namespaces are returned.
+        """
         found = [(row["namespace"], row["name"]) for row in list_named_actors(all_namespaces=True)]
         return [one for one in found if namespace in (None, one[0])]
 
@@ -324,8 +326,8 @@ class RayEngine:
         return RayContext()
 
     def gpu_ids(self) -> list[Any]:
-        """Return the ids of this process's GPUs. They are assigned by the scheduler to a member of
-        a gang, and by Ray to any other process.
+        """Return the ids of this process's GPUs. The scheduler assigns the GPUs of a gang's member,
+        and Ray the GPUs of any other process.
         """
         view = gang_member.view
         return list(ray.get_gpu_ids()) if view is None else list(view.devices)

@@ -93,8 +93,8 @@ class NativeDefinitions:
 def _actor_class(
     definition: ActorDefinition, groups: Mapping[str, int], cls: type | None = None
 ) -> Any:
-    """Make the class remote. Ray reads the options of methods and the concurrency groups when it
-    does so.
+    """Return the class as a Ray actor class. Ray reads the options of methods and the concurrency
+    groups when the actor class is made.
     """
     for _, function in inspect.getmembers(definition.cls, inspect.isfunction):
         if own := getattr(function, "__phalanx_method__", None):

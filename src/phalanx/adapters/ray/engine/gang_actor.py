@@ -68,7 +68,7 @@ def first_handle(
 
 
 def dismiss(hub: Any, group: GangId, index: int) -> None:
-    """End an actor of a gang. It is never created again."""
+    """End an actor of a gang. The actor is never created again."""
     if ray.is_initialized():
         hub.dismiss.remote(group, index)
 

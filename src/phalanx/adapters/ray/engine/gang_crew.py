@@ -1,4 +1,4 @@
-"""A gang of actors. Each actor is created in its place, and again whenever the gang is placed
+"""A gang of actors. Each actor is created in its place, and once more whenever the gang is placed
 again.
 """
 
@@ -109,7 +109,7 @@ class Crew:
             raise
 
     def dismiss(self, index: int) -> None:
-        """End an actor. It is never created again."""
+        """End an actor. The actor is never created again."""
         seat = self._seats.pop(index, None)
         if seat is not None:
             self._tasks.pop(index).cancel()

@@ -31,7 +31,9 @@ class _Gang:
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def note_failure(self, error: BaseException) -> None:
-        """Note that a member failed. If too few members are left, all end with the same error."""
+        """Note that a member failed. If too few members are left, all members end with this
+        error.
+        """
         self.failed += 1
         if self.members - self.failed < self.least and not self.failure.done():
             self.failure.set_exception(error)
@@ -109,7 +111,7 @@ class GangHub:
         return await crew.call(index, turn, method, options, *inputs)
 
     async def dismiss(self, group: GangId, index: int) -> None:
-        """End an actor of a gang that was killed or whose last handle was dropped."""
+        """End an actor of a gang, because the program has killed it or dropped its last handle."""
         (await self._crew(group)).dismiss(index)
 
     def _live(self) -> None:

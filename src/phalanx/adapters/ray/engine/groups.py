@@ -85,8 +85,8 @@ def create(
 
 
 def named(name: str) -> tuple[GroupId, list[dict[str, float]]]:
-    """Return the id and the bundles of the living group of this name. Raises ValueError if there is
-    none.
+    """Return the id and the bundles of the living group of this name. Raises ValueError if no such
+    group lives.
     """
     found = get_placement_group(name)
     return GroupId(found.id.binary()), found.bundle_specs

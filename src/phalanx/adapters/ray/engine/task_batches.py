@@ -1,9 +1,9 @@
 """Batches of equal tasks of a queue: tasks that a program submits together are admitted together.
 
-Each task has a reference to the scheduler's answer about its batch as a hidden argument. So Ray
-holds the task back in this process until its batch is admitted, and its reference, cancellation and
-errors are Ray's own. A thread reports to the scheduler how many tasks each batch has, and how many
-of them have ended.
+As a hidden argument, each task has a reference to the scheduler's answer about the task's batch. So
+Ray holds the task back in this process until its batch is admitted, and its reference, cancellation
+and errors are Ray's own. A thread reports to the scheduler how many tasks each batch has, and how
+many of them have ended.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ class TaskBatches:
         self._callbacks.call(lambda: ray.cancel(ref, force=force, recursive=recursive))
 
     def _open(self, kind: _Kind) -> _Batch:
-        """Open a new batch. If no other batch of its kind waits, it has a single task and is
-        reported at once, so that tasks submitted one at a time do not wait for others.
+        """Open a new batch. If no other batch of this kind waits, the new batch has a single task
+        and is reported at once. So a task that is submitted alone does not wait for other tasks.
         """
         queue, priority, needs = kind
         is_alone = not any(_waits(one) for one in reversed(self._batches) if one.kind == kind)

@@ -182,8 +182,8 @@ class Place:
 
 
 def job_spec(request: JobSubmitRequest, place: Place, unpacked: Mapping[str, str]) -> JobSpec:
-    """Return the job for a request: one command, which is never retried, and which holds no CPUs
-    unless it requests them.
+    """Return the job for a request: one command, which is never retried. It holds only the CPUs
+    that it requests.
 
     As in Ray, the job runs on the server's machine unless it requests resources and needs no
     package. `unpacked` has the directory of each package. Raises ValueError and TypeError.

@@ -1,5 +1,6 @@
 """Replacements for modules of Ray that programs import although they are not part of Ray's public
 interface.
 
-Each has the part of Ray's module that Phalanx supports (see `phalanx.adapters.ray.names`).
+Each replacement has the part of Ray's module that Phalanx supports (see
+`phalanx.adapters.ray.names`).
 """

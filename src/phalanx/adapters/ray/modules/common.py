@@ -23,7 +23,7 @@ INT32_MAX = (1 << 31) - 1
 
 def get_or_create_event_loop() -> asyncio.AbstractEventLoop:
     """Return the running event loop, or else the thread's event loop. A thread without an event
-    loop gets a new one.
+    loop gets a new event loop.
     """
     try:
         return asyncio.get_running_loop()

@@ -18,8 +18,8 @@ def _is_ray_debugger_post_mortem_enabled() -> bool:
 
 
 def log_once(key: str) -> bool:
-    """Whether to log a message with this key now. It is logged the first time, and again after the
-    key's period.
+    """Whether to log a message with this key now. A message is logged the first time, and again
+    after the key's period.
     """
     now = time.monotonic()
     if _is_off or (key in _said and (_every_s is None or now < _said[key] + _every_s)):

@@ -29,8 +29,8 @@ def get_local_object_locations(obj_refs: Sequence[ObjectRef[Any]]) -> Locations:
 
 
 def get_object_locations(obj_refs: Sequence[ObjectRef[Any]], timeout_ms: int = -1) -> Locations:
-    """Return the same as `get_local_object_locations`. An owner knows all locations; other
-    processes know those that the owner has sent them.
+    """Return the result of `get_local_object_locations`. Only an object's owner knows all its
+    locations. Other processes know the locations that the owner has sent them.
     """
     return get_local_object_locations(obj_refs)
 

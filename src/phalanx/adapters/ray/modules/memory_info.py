@@ -51,8 +51,8 @@ def get_memory_info_reply(
     node_manager_port: int | None = None,
     timeout_seconds: float = TIMEOUT_S,
 ) -> MemoryInfo:
-    """Return the bytes that the stores of all nodes hold, and those that they have spilled to disk
-    since they started.
+    """Return the bytes that the stores of all nodes hold, and the bytes that the stores have
+    spilled to disk since their start.
     """
     query = StateQuery("stores", [], MAX_LIMIT, timeout_s=timeout_seconds)
     rows = answer(query, None, False).part.rows

@@ -17,8 +17,8 @@ looks up the route.
 
 
 _known: dict[str, str] = {}
-"""The address of this process's node, by the node's id. It is cached because it does not change,
-and programs such as Modin ask for it several times in each task.
+"""The address of this process's node, by the node's id. The address is cached because it does not
+change, and programs such as Modin ask for it several times in each task.
 """
 
 
@@ -84,4 +84,4 @@ def get_localhost_ip() -> str:
 
 def get_all_interfaces_ip() -> str:
     """Return the address for listening on all interfaces."""
-    return "0.0.0.0"  # only returned, not listened at here
+    return "0.0.0.0"  # nothing listens at this address here

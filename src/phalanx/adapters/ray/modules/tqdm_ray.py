@@ -78,7 +78,7 @@ class tqdm(Generic[T]):  # the name that programs import
 
 
 def safe_print(*args: Any, **kwargs: Any) -> None:
-    """Print like `print`. It cannot damage a progress bar, because each state of a bar is a line of
-    its own.
+    """Print like `print`. The output cannot damage a progress bar, because each state of a bar is a
+    line of its own.
     """
     print(*args, **kwargs)

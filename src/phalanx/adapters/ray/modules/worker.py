@@ -61,7 +61,7 @@ class GlobalNode:
 
     @property
     def node_ip_address(self) -> str:
-        """The address under which other nodes reach this one."""
+        """The address under which other nodes reach this process's node."""
         return get_node_ip_address()
 
     @property
@@ -110,7 +110,8 @@ class CoreWorker:
     def add_object_out_of_scope_callback(
         self, ref: ObjectRef[Any], callback: Callable[[bytes], None]
     ) -> bool:
-        """Call `callback` with the object's id when this process drops its last reference.
+        """Call `callback` with the object's id when this process drops its last reference to the
+        object.
 
         A task that received the object keeps a reference until it has ended. Returns whether the
         callback will be called.
@@ -225,7 +226,7 @@ class GlobalWorker:
 
     @property
     def node_ip_address(self) -> str:
-        """The address under which other nodes reach this one."""
+        """The address under which other nodes reach this process's node."""
         return get_node_ip_address()
 
     def check_connected(self) -> None:

@@ -73,8 +73,8 @@ class SchedulerClient:
         """Send a request.
 
         Returns a reference to the Reply in msgpack. `origin`: 16 bytes that identify the asking
-        process. This process owns everything that the request creates, and when it ends, that is
-        removed. If `origin` is empty, there is no owner.
+        process. That process owns everything that the request creates. When the process ends, its
+        creations are removed. If `origin` is empty, there is no owner.
         """
         return self.actor.ask.remote(origin, request.kind, bytes(encode_request(request)))
 

@@ -129,8 +129,8 @@ class RayHead(Head):
         return amounts
 
     def on_message(self, prefix: bytes, message: Any, key: str = "") -> None:
-        """Pass a node's message to the Ray side, which handles it before the head does. Nodes on
-        Ray have no keys.
+        """Pass a node's message to the Ray side, which handles it before the head. Nodes on Ray
+        have no keys.
         """
         self._ray.incoming(prefix, message, lambda passed: self.take_in(prefix, passed))
 

@@ -1,5 +1,5 @@
-"""A thread that watches Ray's nodes for the scheduler, and starts an agent on each. It is separate
-because calls to Ray are slow.
+"""A thread that watches Ray's nodes for the scheduler, and starts an agent on each. The thread is
+separate because calls to Ray are slow.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Viewed = Callable[[list[dict[str, Any]], dict[str, Amounts], set[str]], None]
 
 class Fleet:
     """A thread that calls `viewed` with Ray's nodes, their available amounts, and the drivers' jobs
-    that have ended. It does so twice a second, and more often while resources are being released.
+    that have ended. The calls come twice a second, and more often while resources are being
+    released.
     """
 
     def __init__(self, viewed: Viewed, groups: RayGroups) -> None:
@@ -60,7 +61,9 @@ class Fleet:
         self._loop.call(lambda: self._groups.sweep(known))
 
     def start_agent(self, setup: AgentSetup) -> None:
-        """Start an agent on a node, unless it has a living one. May be called from any thread."""
+        """Start an agent on a node, unless the node has a living agent. May be called from any
+        thread.
+        """
         self._loop.call(lambda: self._start(setup))
 
     def _start(self, setup: AgentSetup) -> None:

@@ -19,8 +19,8 @@ LEAVES_WITHIN_S = 5.0
 
 
 class GangWorkers:
-    """The processes of members. To bundles, this class is `groups.Leases` and `groups.Tenants`. It
-    does not know Ray's other tasks.
+    """The processes of members. For bundles, this class implements `groups.Leases` and
+    `groups.Tenants`. The class does not know Ray's other tasks.
     """
 
     is_draining = False

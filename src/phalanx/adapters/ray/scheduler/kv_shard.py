@@ -1,7 +1,7 @@
 """A shard in Ray's internal key-value store. A batch is one value, an entry of a log, so it is
 written completely or not at all. From time to time all tables are written as one image, and the log
-entries that the image covers are deleted. Each epoch has its own image and log. So entries that an
-earlier writer still appends when a later writer has begun are never read. The writer also keeps its
+entries that the image covers are deleted. Each epoch has its own image and log. So no reader sees
+an entry that an earlier writer appends after a later writer has begun. The writer also keeps its
 tables in memory.
 """
 
@@ -140,7 +140,7 @@ class KvShard:
     # ---- images and logs ---------------------------------------------------------------------
 
     def _read(self) -> Tables:
-        """Return all tables as the latest epoch that wrote an image left them."""
+        """Return all tables in the state that the latest epoch with an image has written."""
         for _ in range(_LOAD_TRIES):
             epochs = [epoch for epoch in self._numbers(b"image/") if epoch < self._epoch]
             if not epochs:

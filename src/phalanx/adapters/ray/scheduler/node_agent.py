@@ -230,8 +230,8 @@ class NodeAgent:
 
 def _wiring(totals: dict[str, float], declared: str) -> Topology | None:
     """Return the wiring of this node's devices: the declared wiring or else the wiring that the
-    node detects. Returns None if it is unknown, or if it has fewer devices than Ray has on this
-    node.
+    node detects. Returns None if the wiring is unknown, or if it has fewer devices than Ray has on
+    this node.
     """
     count = totals.get("GPU", 0)
     if not count:

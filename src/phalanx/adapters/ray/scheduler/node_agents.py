@@ -64,7 +64,7 @@ class NodeAgents:
         call: Callable[[Callable[[], None]], None],
     ) -> None:
         """`start`: a function that starts an agent. `call`: a function that runs another function
-        in this thread. Any thread may call it.
+        in this thread; any thread may use `call`.
         """
         self._nodes = nodes
         self._connected = connected
@@ -85,7 +85,9 @@ class NodeAgents:
         self._heard: dict[bytes, float] = {}
         """The time of each agent's last message."""
         self._started: dict[str, float] = {}
-        """The time of the last start of an agent on each node of Ray whose agent has not joined."""
+        """For each of Ray's nodes whose agent has not joined: the time at which an agent was last
+        started there.
+        """
 
     # ---- messages ----------------------------------------------------------------------------
 

@@ -72,8 +72,8 @@ class NodeMachines:
         self._shortage = Shortage(clock, say)
         self.control = RemoteHeadLink()
         self._bundles = BundleTable(resources)
-        # The scheduler itself decides every change of this node except what is given back, which is
-        # reported at once. Reports of the other changes would cost one more Ray call for every
+        # The node reports resources that it gives back at once. The scheduler itself decides every
+        # other change of this node. Reports of those changes would cost one more Ray call for every
         # gang.
         self._reports = Reports(clock, self, self.control, report_every_s, report_every_s)
         self.workers = GangWorkers(self._bundles)

@@ -1,4 +1,4 @@
-"""All calls of Ray outside its public interface, which were tried with Ray 2.49 and 2.60. They
+"""All calls of Ray outside its public interface, which were tried with Ray 2.49 and 2.60. The calls
 concern the internal key-value store, the available amounts of each node, the table of drivers'
 jobs, and whether an actor is restarting.
 """
@@ -50,8 +50,8 @@ class InternalKv:
 
 
 def available_by_node() -> dict[str, dict[str, float]]:
-    """Return the available amounts of each living node, by the node's id. They are at most about
-    0.1 s old.
+    """Return the available amounts of each living node, by the node's id. The amounts are at most
+    about 0.1 s old.
     """
     from ray._private.state import available_resources_per_node
 

@@ -32,8 +32,8 @@ _SHOWN_AFTER_S = 0.12
 shorter time may never be reported.
 """
 _FREE_WITHIN_S = 2.0
-"""Seconds after which the amounts of a removed placement group count as free, even if Ray still
-reports them as taken. They then count as used by others.
+"""Seconds after which a removed placement group no longer counts as holding its amounts. Amounts
+that Ray still reports as taken then count as used by other work.
 """
 
 Freed = Callable[[], None]
@@ -154,7 +154,7 @@ class RayGroups:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the amounts of any removed placement group are not known to be free yet."""
+        """Whether any removed placement group may still hold amounts."""
         return bool(self._going)
 
     def seen(self, free: Mapping[str, Amounts], now: float) -> list[Freed]:

@@ -108,8 +108,8 @@ class SchedulerRequests:
     # ---- requests answered here --------------------------------------------------------------
 
     def _explain(self, asker: Asker[Explanation], request: Explain) -> Explanation:
-        """Explain why a gang waits. If Ray has refused the planned places, which the head does not
-        know, this reason is added.
+        """Explain why a gang waits. If Ray has refused the planned places, that reason is added,
+        because the head does not know it.
         """
         explanations = self._gangs().explanations
         answer = explanations.explain(request.name)

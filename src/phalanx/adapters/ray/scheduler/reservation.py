@@ -1,12 +1,11 @@
 """Reservations of Ray's resources for gangs: at most one placement group for each attempt.
 
 The messages between the head and the node agents pass through this machine. When the head asks the
-first node to prepare bundles of an attempt, the machine asks Ray for all bundles of the attempt, so
-that both steps run at the same time. The machine passes the last node's answer to the head only
-when Ray has granted the reservation. If Ray does not grant it, the head receives a refusal, gives
-all bundles back and plans again. The machine removes a placement group when the last of its bundles
-is given back. It reports this bundle to the head as free when Ray reports the resources as
-available.
+first node to prepare bundles of an attempt, the machine asks Ray for all bundles of the attempt. So
+both steps run at the same time. The machine passes the last node's answer to the head only when Ray
+has granted the reservation. If Ray does not grant it, the head receives a refusal, gives all
+bundles back and plans again. The machine removes a placement group when the last of its bundles is
+given back. It reports this bundle to the head as free when Ray reports the resources as available.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ class ReservationEffects(Protocol):
     """
 
     def whole(self, key: AttemptId) -> Whole | None:
-        """Return an attempt for which some nodes have not prepared their bundles yet; None if all
-        nodes have, or if the attempt is over.
+        """Return an attempt if some nodes have not prepared their bundles yet. Return None if all
+        bundles are prepared, or if the attempt is over.
         """
         ...
 
@@ -79,7 +78,7 @@ class Row(msgspec.Struct, kw_only=True):
 
 
 class _Asked(msgspec.Struct, kw_only=True, eq=False):
-    """An attempt about which Ray was asked, and has not answered yet."""
+    """An attempt whose request to Ray is not answered yet."""
 
     bundles: dict[bytes, dict[int, Amounts]]
     row: Row

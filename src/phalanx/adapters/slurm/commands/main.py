@@ -28,8 +28,8 @@ BEFORE = (
     "from phalanx.adapters.slurm.commands.main import main",
     "from phalanx.cli.slurm.main import main",
 )
-"""The lines that stand for `OURS` in files of earlier versions, which call `main` of this
-module.
+"""The lines by which files of earlier versions are recognized, in place of `OURS`. These lines call
+`main` of this module.
 """
 
 

@@ -23,7 +23,7 @@ _REFUSED = {
     "power_down": "`phalanx provision` starts and ends machines",
     "power_up": "`phalanx provision` starts and ends machines",
 }
-"""Other states of nodes in Slurm, each with the command that does the same here."""
+"""Other states of nodes in Slurm, each with Phalanx's command for the same purpose."""
 
 
 class Change(NamedTuple):
@@ -74,7 +74,7 @@ def update(operands: Sequence[str]) -> None:
 
 
 def _find(nodes: Sequence[NodeInfo], name: str) -> NodeInfo:
-    """Return the living node with this name. Ends the command if there is none."""
+    """Return the living node with this name. Ends the command if no such node lives."""
     for row in nodes:
         if row.state != DEAD and name in (row.name, row.hostname, row.host):
             return row

@@ -36,9 +36,9 @@ def slurm_id(name: str) -> str:
 
 
 def with_number(address: str | None, submit: Callable[[int], JobSpec]) -> JobSpec:
-    """Submit a job under a new number, and return the result of `submit`. A new number is one that
-    this user has not used, and that no known job of the cluster has. Only one command of a user at
-    a time chooses a number.
+    """Submit a job under a new number, and return the result of `submit`. A number is new if this
+    user has not used it, and if no known job of the cluster has it. Only one command of a user at a
+    time chooses a number.
     """
     directory = os.path.join(os.path.expanduser("~"), ".phalanx")
     path = os.path.join(directory, "slurm-job-number")

@@ -26,8 +26,8 @@ from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery
 from phalanx.protocol.requests.accounting import ListAttempts
 
 NO_OWN_LIMIT = "Partition_Limit"
-"""Slurm's word for a job without its own time limit. It is shown for every job, because the history
-does not record limits.
+"""Slurm's word for a job without its own time limit. The word is shown for every job, because the
+history does not record limits.
 """
 _HOLDING = shlex.join(HOLDER)
 """The command of a member that only holds resources for steps."""
@@ -107,8 +107,9 @@ class PastJob:
         return any(one.command.replace("$$", "$") != _HOLDING for one in self._attempts)
 
     def batch(self, row: Mapping[str, str], steps: Sequence[Step]) -> dict[str, str]:
-        """Return the row of the members' own commands. Its CPU time does not include that of steps.
-        Its memory peak is the whole job's, because the peak without steps is not known.
+        """Return the row of the members' own commands. Its CPU time does not include the CPU time
+        of steps. Its memory peak is the peak of the whole job, because the peak without steps is
+        not known.
         """
         most = self._sum.memory_max
         means = [one.used.memory_mean for one in self._attempts if one.used and one.used.samples]

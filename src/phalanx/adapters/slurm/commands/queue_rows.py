@@ -123,7 +123,7 @@ class _Columned(Shown):
         return code
 
     def places(self, job: JobInfo) -> tuple[str, str]:
-        hosts: list[str] = getattr(job, HOSTS)  # as above
+        hosts: list[str] = getattr(job, HOSTS)  # JobInfo lacks this field, too
         return ",".join(dict.fromkeys(hosts)), str(len(hosts) or job.replicas)
 
 
@@ -214,7 +214,7 @@ class _Table:
 
 
 def _is_one(column: list[Any]) -> bool:
-    """Whether all jobs have the same value, which needs no place in their keys."""
+    """Whether all jobs have the same value. Such a value needs no place in the jobs' keys."""
     return bool(column) and column.count(column[0]) == len(column)
 
 
@@ -232,7 +232,7 @@ def _hashable(field: str, column: list[Any]) -> Iterable[Any]:
 
 
 def _read(field: str, value: Any) -> Any:
-    """Return a value of a key as a field of JobInfo has it."""
+    """Return a key's value in the form that the field of JobInfo has."""
     if field == "licenses":
         return dict(value)
     if field == "expected_start":

@@ -22,7 +22,7 @@ COMMANDS = {
     "sshare": "phalanx.adapters.slurm.commands.shares:sshare",
     "seff": "phalanx.adapters.slurm.commands.control:seff",
 }
-"""The function of each command, as MODULE:NAME. It takes the command's arguments."""
+"""The function of each command, as MODULE:NAME. The function takes the command's arguments."""
 OURS = "from phalanx.adapters.slurm.commands.running import main"
 """The line by which an installed file is recognized as Phalanx's."""
 

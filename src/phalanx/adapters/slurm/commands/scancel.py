@@ -103,7 +103,7 @@ def scancel(words: Sequence[str]) -> None:
 
 def _tell_unknown(named: Sequence[str], known: Collection[str], is_wordy: bool) -> int:
     """Report unknown names. Returns the exit code. An unknown number is not an error, because its
-    job may be forgotten; any other unknown name is.
+    job may be forgotten. Any other unknown name is an error.
     """
     unknown = [one for one in named if one.partition("_")[0] not in known]
     for one in unknown if is_wordy else ():
@@ -136,7 +136,9 @@ def _end(job: JobInfo, asked: Mapping[str, str], named: Sequence[str], number: i
 
 
 def _on_ended(job: JobInfo, named: Sequence[str], number: int | None, is_wordy: bool) -> int:
-    """Return the exit code for a job that is already over. It is an error only with --signal."""
+    """Return the exit code for a job that is already over. Such a job is an error only with
+    --signal.
+    """
     if not any(one.partition("_")[0] == job.name for one in named):
         return 0
     if number is None and not is_wordy:

@@ -69,8 +69,9 @@ def sshare(words: Sequence[str]) -> None:
 
 
 def share_rows(shares: Sequence[ShareInfo]) -> list[dict[str, str]]:
-    """Return the rows of all users. FairShare is a rank among all users of a queue, and NormUsage a
-    part of the use of all queues, so the rows of all users are needed, even if not all are listed.
+    """Return the rows of all users. The rows of all users are needed, even if only some are listed:
+    FairShare is a rank among all users of a queue, and NormUsage is a part of the use of all
+    queues.
     """
     ranks: dict[str, int] = {}
     for row in shares:
@@ -86,7 +87,7 @@ def _share(row: ShareInfo, most: int, used: float) -> dict[str, str]:
         "user": row.user,
         "shares": f"{row.shares:g}",
         "part": f"{row.part:.6f}",
-        "use": str(int(row.use)),  # as in Slurm, without its fraction
+        "use": str(int(row.use)),  # without a fraction, as in Slurm
         "norm_use": f"{row.use / used if used else 0.0:.6f}",
         "use_part": f"{row.use_part:.6f}",
         "fairshare": f"{row.rank / most:.6f}",

@@ -216,8 +216,8 @@ def _refuse_id() -> NoReturn:
 
 
 def _choice(asked: Mapping[str, str]) -> Callable[[JobInfo], bool] | None:
-    """Return whether options other than --jobs and --name choose a job; None without such
-    options.
+    """Return the function that decides whether options other than --jobs and --name choose a job;
+    None without such options.
     """
     users = user_names(words_of(asked, "user")) | ({user_name()} if "me" in asked else set())
     chosen = {option: words_of(asked, option) for option in ("partition", "account", "qos")}

@@ -48,7 +48,7 @@ def refuse(command: str, text: str) -> NoReturn:
 
 
 def words_of(asked: Mapping[str, str], option: str) -> set[str]:
-    """Return the words in the value of an option; an empty list without the option."""
+    """Return the words in the value of an option; an empty set without the option."""
     return set(parts(asked.get(option, "")))
 
 

@@ -68,8 +68,8 @@ def ray_dask_get_sync(dsk: Any, keys: Any, **kwargs: Any) -> Any:
 
 
 def _in_store(persist: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap Dask's `persist`, so that results that this scheduler computes stay in the object store.
-    A scheduler itself does not know which of Dask's functions calls it.
+    """Wrap Dask's `persist`, so that the results of this scheduler stay in the object store. A
+    scheduler itself does not know which of Dask's functions calls it.
     """
 
     @functools.wraps(persist)
@@ -86,7 +86,7 @@ DaskMethodsMixin.persist = _in_store(DaskMethodsMixin.persist)
 
 
 def enable_dask_on_ray(shuffle: str = "tasks", use_shuffle_optimization: bool = True) -> Any:
-    """Make this Dask's default scheduler, permanently or, as a context manager, inside its
+    """Make Phalanx's scheduler Dask's default: permanently or, as a context manager, inside its
     block.
     """
     return enable(scheduler=ray_dask_get, **{"dataframe.shuffle.method": shuffle})

@@ -22,7 +22,7 @@ __all__ = [
 
 
 class RayCallback(NamedTuple):
-    """The functions of one `RayDaskCallback`, by kind; None for a kind that it does not have."""
+    """The functions of one `RayDaskCallback`, by kind; None for a kind without a function."""
 
     ray_presubmit: Hook | None
     ray_postsubmit: Hook | None
