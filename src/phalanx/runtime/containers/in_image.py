@@ -22,7 +22,9 @@ _F_SETSIG = 10
 
 
 class About(TypedDict):
-    """What the worker gets from the process that has started its container, as JSON."""
+    """The description that a worker gets from the process that has started its container, as
+    JSON.
+    """
 
     python: str
     """The version of the node's Python, such as "3.11"."""

@@ -23,7 +23,6 @@ from typing import NoReturn
 
 import msgspec
 
-import phalanx
 from phalanx.model.environments import Environment
 from phalanx.runtime.containers import in_image
 from phalanx.runtime.containers.finding import Tool, find_tool
@@ -73,15 +72,13 @@ def request_for(
 
     `mounts`: directories that the worker needs. `directory`: that of the driver.
     """
-    package = os.path.dirname(os.path.abspath(phalanx.__file__))
-    packages = packages_of(sys.path, os.path.dirname(package))
-    program = os.path.join(
-        packages[0][1], os.path.relpath(in_image.__file__, os.path.dirname(package))
-    )
+    program = os.path.abspath(in_image.__file__)
+    own = program.removesuffix(f"/{in_image.__name__.replace('.', '/')}.py")
+    packages = packages_of(sys.path, own)
     given = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}")).get("env_vars") or {}
     return ContainerRequest(
         image=image_in(environment, place),
-        argv=("python3", program),
+        argv=("python3", f"{packages[0][1]}{program.removeprefix(own)}"),
         name=name,
         user=User(os.getuid(), os.getgid(), tuple(os.getgroups())),
         place=place,
@@ -157,7 +154,7 @@ class _Started:
         self._begun, begins = socket.socketpair()
         self._begun.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._said = os.memfd_create("said")
-        """What the tool prints, and the worker before it has begun."""
+        """The file with the output of the tool, and of the worker before it has begun."""
         self.is_killed = False
         """Whether the tool was killed, so that it has not removed its container."""
         me = os.getpid()
