@@ -25,12 +25,20 @@ command in an image. The program that starts the container must not import from 
 """
 TOOL_LABEL = "phalanx.io/container"
 """The label of a node with its tool for containers."""
+TOOLS_FOR_WORKERS = ("podman", "apptainer", "singularity", "enroot")
+"""The tools for containers that can run workers. The node could not end a worker that docker's
+daemon runs.
+"""
 SETUP_TIMEOUT_S = 600
 """Seconds that the preparation may take, unless `config` says otherwise; as in Ray."""
 MOST_BYTES = 4 << 20
 """The most bytes of an environment's requirements and lock files together."""
 VARIABLE = "PHALANX_ENVIRONMENTS"
 """The variable by which a command finds the environments of its account on its node."""
+ENVIRONMENT = "PHALANX_ENVIRONMENT"
+"""The variable with the description of a worker's environment, as JSON."""
+DRIVER_DIRECTORY = "PHALANX_DRIVER_DIRECTORY"
+"""The variable with the working directory of the driver of a worker in an environment."""
 READY = "ready"
 """The file in an environment that exists when the environment can be used. Processes in the
 environment hold it locked.
@@ -119,6 +127,11 @@ def read_environment(
     if size > MOST_BYTES:
         raise ValueError(f"{tool} of runtime_env has {size} bytes; at most {MOST_BYTES}.")
     return found
+
+
+def is_image(description: str) -> bool:
+    """Whether the description of a worker's environment, as JSON, is that of an image."""
+    return bool(description) and msgspec.json.decode(description, type=Environment).tool == IMAGE
 
 
 def reference(environment: Environment) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phalanx.model.environments import DRIVER_DIRECTORY, ENVIRONMENT
 from phalanx.model.system_settings import SystemSettings
 from phalanx.node.dispatch import PeerMessageTable
 from phalanx.node.peers import Peer
@@ -44,6 +45,17 @@ class KnownJobs:
     def environment(self, key: bytes) -> dict[str, str]:
         """Return the variables of an environment; empty if the environment is not known."""
         return self._environments.get(key, {})
+
+    def variables_of(self, job: bytes, key: bytes) -> dict[str, str]:
+        """Return the variables of a worker of a job in this environment.
+
+        A worker in software of its own may run in a container, which must have the driver's
+        directory before the worker can read the description of its job.
+        """
+        variables, known = self.environment(key), self.get(job)
+        if known is None or ENVIRONMENT not in variables:
+            return variables
+        return variables | {DRIVER_DIRECTORY: known.directory}
 
     def drivers(self) -> set[bytes]:
         """Return the drivers of all jobs."""

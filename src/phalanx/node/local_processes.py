@@ -70,7 +70,8 @@ class LocalProcesses:
             connection.peer, connection.tag = process, WORKER
             self._peers.add(connection)
             self._records.worker_began(process, message.pid)
-            self._leases.worker_ready(process, message.pid, self._clock())
+            now = self._clock()
+            self._leases.worker_ready(process, message.pid, now, message.forked_as)
             self._drivers.first_worker(process[12:])
 
     # ---- ending ------------------------------------------------------------------------------

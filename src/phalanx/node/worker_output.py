@@ -62,9 +62,11 @@ class WorkerOutput:
 
     def printed(self, message: LogLine) -> None:
         """Pass a line that a worker has printed to the worker's log file and to its driver."""
-        worker = next((w for w in self._workers.all() if w.pid == message.pid), None)
+        workers = self._workers.all()
+        worker = next((w for w in workers if message.pid in (w.pid, w.forked_as)), None)
         if worker is None:
             return
+        message.pid = worker.pid
         self._logs.append(worker_id_of(worker.worker_id), message)
         job = self._jobs.get(worker.job)
         if job is not None and job.log_to_driver:

@@ -53,7 +53,9 @@ class WorkerProcesses:
     def start_worker(self, worker: WorkerRecord) -> None:
         """Fork a worker."""
         worker.is_started = True
-        self._effects.fork(worker.worker_id, self._jobs.environment(worker.environment))
+        self._effects.fork(
+            worker.worker_id, self._jobs.variables_of(worker.job, worker.environment)
+        )
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
         """End a worker: with `force` at once, otherwise after its work. A reason that was noted

@@ -26,6 +26,10 @@ class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
     has_devices: bool | None = None
     """Whether the worker's work has devices; None before its first work."""
     pid: int = 0
+    forked_as: int = 0
+    """The pid of the process that the fork server has forked, and that runs the worker in a
+    container; 0 if the worker itself was forked.
+    """
     is_started: bool = False
     is_ready: bool = False
     is_leaving: bool = False
@@ -142,14 +146,16 @@ class WorkerPool:
             worker.idle_since = now
             self._idle.append(worker)
 
-    def ready(self, worker_id: bytes, pid: int, now: float) -> WorkerRecord | None:
-        """Note that a worker's process has introduced itself."""
+    def ready(
+        self, worker_id: bytes, pid: int, now: float, forked_as: int = 0
+    ) -> WorkerRecord | None:
+        """Note that a worker's process has introduced itself. `forked_as`: see WorkerRecord."""
         worker = self._workers.get(worker_id)
         if worker is not None:
             if not worker.is_ready:
                 self._starting -= 1
             worker.is_ready = True
-            worker.pid = pid
+            worker.pid, worker.forked_as = pid, forked_as
             worker.idle_since = now
         return worker
 

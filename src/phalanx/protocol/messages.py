@@ -57,6 +57,10 @@ class Hello(msgspec.Struct, array_like=True, tag=0):
     pid: int
     again: bool = False
     """Whether the two processes had an earlier connection, which has ended."""
+    forked_as: int = 0
+    """The pid of the process that the fork server has forked for a worker in a container; 0 if it
+    is the worker itself.
+    """
 
 
 # ---- owner to worker -------------------------------------------------------------------------

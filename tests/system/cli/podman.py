@@ -4,10 +4,15 @@ the test."""
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
+import sys
+import sysconfig
 import tarfile
 from pathlib import Path
 
+import msgspec
 from tests.present import present
 from tests.system_programs import find_tool
 
@@ -100,6 +105,27 @@ class Podman:
             file.add(tree, ".")
         return self.root / "image.tar"
 
+    def add_python(self) -> None:
+        """Make localhost/python:1 of the other image and of this Python without its packages."""
+        tree = shutil.copytree(self.root / "image", self.root / "python", symlinks=True)
+        library = Path(sysconfig.get_path("stdlib"))
+        there = tree / library.relative_to("/")
+        unneeded = shutil.ignore_patterns("test", "tests", "site-packages", "__pycache__", "*.a")
+        shutil.copytree(library, there, ignore=unneeded, symlinks=True)
+        program = tree / "usr" / "bin" / "python3"
+        program.parent.mkdir(parents=True)
+        shutil.copy(Path(sys.base_prefix) / "bin" / "python3", program)
+        needing = [program, *there.glob("lib-dynload/*.so"), Path(str(msgspec._core.__file__))]
+        for path in libraries_of(needing):
+            (tree / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, tree / path[1:])
+        (there / "site-packages").mkdir()
+        (there / "site-packages" / "of_the_image.py").write_text("WORD = 'image'\n")
+        with tarfile.open(self.root / "python.tar", "w") as file:
+            file.add(tree, ".")
+        change = f"ENV PYTHONHOME={sys.base_prefix}"
+        self.run("import", "--change", change, str(self.root / "python.tar"), "localhost/python:1")
+
     def run(self, *arguments: str) -> str:
         """The output of a command of podman."""
         return run(str(self.bin / "podman"), *arguments)
@@ -107,6 +133,12 @@ class Podman:
     def containers(self) -> list[str]:
         """The names of all containers, ended ones included."""
         return self.run("ps", "--all", "--format", "{{.Names}}").split()
+
+
+def libraries_of(programs: list[Path]) -> set[str]:
+    """The shared libraries that these programs need."""
+    shown = run(present(find_tool("ldd")), *map(str, programs))
+    return set(re.findall(r"(/\S+) \(0x", shown))
 
 
 def run(*argv: str, cwd: Path | None = None) -> str:

@@ -1,7 +1,11 @@
-"""Jobs in images by a stand-in for podman, which runs their commands without a container."""
+"""Jobs, tasks and actors in images by a stand-in for podman, which runs their commands without a
+container: the packages that a container would have elsewhere are used where they are.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,8 +19,19 @@ case "$1" in
     case "$2" in *missing*) echo "Error: manifest unknown" >&2; exit 125 ;; esac
     echo "pulled $2"; : > "DIR/have-$(basename "$2")" ;;
   run)
-    while [ "$1" != --entrypoint= ]; do shift; done
-    shift 2; exec "$@" ;;
+    there=""
+    while [ "$1" != --entrypoint= ]; do
+      case "$1 $2" in "--volume "*:ro)
+        to="${2#*:}"
+        there="$there;s|${to%:ro}"'\\([/"]\\)|'"${2%%:*}"'\\1|g' ;;
+      esac
+      shift
+    done
+    shift 2
+    for word; do
+      shift; set -- "$@" "$(printf %s "$word" | sed "$there")"
+    done
+    exec "$@" ;;
 esac
 """
 
@@ -31,6 +46,7 @@ class ImageMachine(Machine):
         podman = self.tools / "podman"
         podman.write_text(PODMAN.replace("DIR", str(self.tools)))
         podman.chmod(0o755)
+        (self.tools / "python3").symlink_to(os.path.realpath(sys.executable))
         self.env["PATH"] = f"{self.tools}:{self.env['PATH']}"
         self.env["PHALANX_CONTAINER_TOOL"] = "podman"
 
@@ -113,21 +129,46 @@ def test_the_tool_of_a_node_is_shown(machine):
     assert f"by {machine.tools}/podman" in doctor
 
 
-def test_tasks_are_refused_images_by_name(machine):
-    code = """
+TASKS = """
+import os
 import phalanx
-task = phalanx.remote(lambda: 1)
-for refuse in (
-    lambda: phalanx.init(runtime_env={"image_uri": "a"}),
-    lambda: task.options(runtime_env={"container": {"image": "a"}}).remote(),
-):
-    try:
-        refuse()
-    except phalanx.exceptions.RuntimeEnvSetupError as error:
-        print(error)
+phalanx.init(namespace="n", runtime_env={"image_uri": "localhost/of-all:1"})
+ONE = {"container": {"image": "localhost/one:1", "run_options": ["--hostname", "x"]}}
+@phalanx.remote
+def f():
+    import phalanx
+    print("printed by the task")
+    return phalanx.get_runtime_context().runtime_env["container"]["image"]
+@phalanx.remote(runtime_env=ONE)
+class Nested:
+    def call(self):
+        return phalanx.get(f.remote())
+    def end(self):
+        os._exit(7)
+print(phalanx.get([f.remote(), f.options(runtime_env=ONE).remote()]))
+nested = Nested.remote()
+print("nested:", phalanx.get(nested.call.remote()))
+try:
+    phalanx.get(nested.end.remote())
+except phalanx.exceptions.ActorDiedError as error:
+    print(error)
+try:
+    phalanx.get(f.options(runtime_env={"image_uri": "localhost/missing:1"}).remote())
+except phalanx.exceptions.RuntimeEnvSetupError as error:
+    print(error)
 """
-    done = machine.python(code)
-    assert done.stdout.count("is for jobs alone: `phalanx run --image`") == 2, done.stderr
+
+
+def test_tasks_and_actors_run_in_their_images(machine):
+    shown = machine.python(TASKS)
+    assert shown.returncode == 0, shown.stderr
+    assert "['localhost/of-all:1', 'localhost/one:1']" in shown.stdout, shown.stderr
+    assert "nested: localhost/one:1" in shown.stdout
+    assert "ended with exit code 7" in shown.stdout
+    assert "manifest unknown" in shown.stdout
+    assert "printed by the task" in shown.stdout + shown.stderr
+    calls = machine.calls("run")
+    assert any("--preserve-fds=4" in call and "--hostname x" in call for call in calls)
 
 
 def test_a_cluster_without_a_tool_says_so_at_once():
@@ -139,5 +180,17 @@ def test_a_cluster_without_a_tool_says_so_at_once():
         assert ended.returncode != 0
         assert "no node can run the image a:1: none has podman" in ended.stderr
         assert "phalanx.io/container" not in machine.done("nodes")
+    finally:
+        machine.end()
+
+
+def test_without_a_tool_tasks_are_refused_images_at_once():
+    machine = ImageMachine()
+    machine.env["PHALANX_CONTAINER_TOOL"] = "none"
+    try:
+        machine.start_head()
+        refused = machine.python(TASKS)
+        assert refused.returncode != 0
+        assert "no node can run tasks and actors in the image localhost/of-all:1" in refused.stderr
     finally:
         machine.end()

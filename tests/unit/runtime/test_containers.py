@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from phalanx.runtime.containers.leftovers import name_of, noted, remove_leftover
 from phalanx.runtime.containers.requests import ContainerRequest, Gpus, User
 from phalanx.runtime.containers.run import gpus_of, names_of
 from phalanx.runtime.containers.tools import MountError, line_for, reference
+from phalanx.runtime.containers.worker import packages_of
 from phalanx.runtime.environments.images import steps_of
 from phalanx.runtime.environments.tools import ToolNotFoundError
 
@@ -40,7 +42,25 @@ BUSY = {
     "has_terminal": True,
 }
 
+WORKER = {"packages": (("/node/src", "/.phalanx/0"), ("/venv", "/.phalanx/1")), "passed": 4}
+
 TABLE = [
+    (
+        "podman",
+        WORKER,
+        "/bin/podman run --rm --name n --network=host --ipc=host --cgroups=disabled "
+        "--log-driver=none --security-opt=label=disable --preserve-fds=4 "
+        "--volume /node/src:/.phalanx/0:ro --volume /venv:/.phalanx/1:ro --entrypoint= "
+        "docker.io/library/python:3.12 python a b",
+        {},
+    ),
+    (
+        "apptainer",
+        WORKER,
+        "/bin/apptainer exec --cleanenv --bind /node/src:/.phalanx/0:ro "
+        "--bind /venv:/.phalanx/1:ro docker://docker.io/library/python:3.12 python a b",
+        {},
+    ),
     (
         "podman",
         {},
@@ -239,3 +259,17 @@ def test_a_container_whose_runner_is_dead_is_removed_by_the_next_one(tmp_path, m
         assert sorted(removed) == ["docker phalanx-1-x", "docker phalanx-2-x"]
         assert {one.name for one in notes.iterdir()} == {mine, "phalanx-2-x"}
     assert [one.name for one in notes.iterdir()] == ["phalanx-2-x"]
+
+
+def test_the_packages_of_a_worker_begin_with_its_own(tmp_path):
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.mkdir()
+    other.mkdir()
+    path = ["", str(other), sysconfig.get_path("stdlib"), str(own), str(tmp_path / "none")]
+    found = packages_of(path, str(own))
+    assert found == ((str(own), "/.phalanx/0"), (str(other), "/.phalanx/1"))
+
+
+def test_a_directory_of_packages_with_a_colon_is_refused():
+    with pytest.raises(MountError, match="/a:b cannot be mounted"):
+        line("podman", packages=(("/a:b", "/.phalanx/0"),))

@@ -416,9 +416,9 @@ class LeaseMachine:
 
     # ---- workers -----------------------------------------------------------------------------
 
-    def worker_ready(self, worker_id: bytes, pid: int, now: float) -> None:
-        """Note that a worker's process has introduced itself."""
-        worker = self.workers.ready(worker_id, pid, now)
+    def worker_ready(self, worker_id: bytes, pid: int, now: float, forked_as: int = 0) -> None:
+        """Note that a worker's process has introduced itself. `forked_as`: see WorkerRecord."""
+        worker = self.workers.ready(worker_id, pid, now, forked_as)
         if worker is None:
             return
         lease = self.leases.get(worker.lease)

@@ -40,6 +40,10 @@ class ContainerRequest(NamedTuple):
     """The working directory, which the container has under the same path; "" for the image's."""
     mounts: tuple[str, ...] = ()
     """More directories of the machine that the container has under their own paths."""
+    packages: tuple[tuple[str, str], ...] = ()
+    """Directories of the machine that the container can only read, as (path, path in the
+    container).
+    """
     variables: tuple[str, ...] = ()
     """The names of the variables that the command gets from the process that starts the tool."""
     gpus: Gpus = Gpus()
@@ -49,6 +53,10 @@ class ContainerRequest(NamedTuple):
     """More arguments for the tool."""
     has_input: bool = False
     has_terminal: bool = False
+    passed: int = 0
+    """The number of descriptors, from 3 on, that the command gets from the process that starts the
+    tool.
+    """
     init: str = ""
     """The program that podman makes the first process of the container, which passes signals on; ""
     for none.

@@ -57,9 +57,9 @@ def gpus_of(variables: Mapping[str, str], *, has_nvidia: bool, has_amd: bool) ->
     )
 
 
-def _limits() -> tuple[tuple[str, int, int], ...]:
-    """Return the limits of this process as options of a tool. Without these options, the tool would
-    set the largest limits that the kernel allows.
+def limits_here() -> tuple[tuple[str, int, int], ...]:
+    """Return the limits of this process as (name, soft, hard), for the options of a tool. Without
+    these options, the tool would set the largest limits that the kernel allows.
     """
     files = resource.getrlimit(resource.RLIMIT_NOFILE)
     with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
@@ -93,7 +93,7 @@ def request_for(
             has_nvidia=os.path.exists("/dev/nvidiactl"),
             has_amd=os.path.exists("/dev/kfd"),
         ),
-        limits=_limits(),
+        limits=limits_here(),
         options=environment.options,
         has_input=not is_null,
         has_terminal=os.isatty(0) and os.isatty(1),

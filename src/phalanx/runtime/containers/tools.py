@@ -53,7 +53,7 @@ def line_for(tool: str, path: str, request: ContainerRequest, values: Mapping[st
 
     `values`: the variables of the process that starts the tool. Raises MountError.
     """
-    for one in request.bound:
+    for one in (*request.bound, *(path for path, _ in request.packages)):
         if ":" in one or "," in one:
             raise MountError(f"{one} cannot be mounted: its name has a colon or a comma")
     return _LINES[tool](path, request, values)
@@ -87,6 +87,7 @@ def _podman(path: str, request: ContainerRequest, values: Mapping[str, str]) -> 
     argv += ["--security-opt=label=disable"]
     argv += [] if request.user.uid == 0 else ["--userns=keep-id"]
     argv += ["--init", f"--init-path={request.init}"] if request.init else []
+    argv += [f"--preserve-fds={request.passed}"] if request.passed else []
     argv += _common(request)
     argv += [word for gpu in request.gpus.nvidia for word in ("--device", f"nvidia.com/gpu={gpu}")]
     argv += _amd(request) + _renumbered(request, values)
@@ -109,6 +110,7 @@ def _common(request: ContainerRequest) -> list[str]:
     """Return the words that podman and docker share."""
     argv = [f"--ulimit={name}={soft}:{hard}" for name, soft, hard in request.limits]
     argv += [word for one in request.bound for word in ("--volume", f"{one}:{one}")]
+    argv += [word for one in request.packages for word in ("--volume", f"{one[0]}:{one[1]}:ro")]
     argv += ["--workdir", request.directory] if request.directory else []
     argv += [word for name in request.variables for word in ("--env", name)]
     argv += ["--interactive"] if request.has_input else []
@@ -138,6 +140,7 @@ def _apptainer(path: str, request: ContainerRequest, values: Mapping[str, str]) 
     prefix = "SINGULARITYENV_" if path.endswith(SINGULARITY) else "APPTAINERENV_"
     argv = [path, "exec", "--cleanenv"]
     argv += [word for one in request.bound for word in ("--bind", one)]
+    argv += [word for one in request.packages for word in ("--bind", f"{one[0]}:{one[1]}:ro")]
     argv += ["--pwd", request.directory] if request.directory else []
     argv += ["--nv"] if request.gpus.nvidia else []
     argv += ["--rocm"] if request.gpus.has_amd else []
@@ -149,6 +152,8 @@ def _apptainer(path: str, request: ContainerRequest, values: Mapping[str, str]) 
 def _enroot(path: str, request: ContainerRequest, values: Mapping[str, str]) -> Line:
     argv = [path, "start", "--rc", f"{request.place}/{RC}"]
     argv += [word for one in request.bound for word in ("--mount", f"{one}:{one}")]
+    for one, there in request.packages:
+        argv += ["--mount", f"{one}:{there}:none:x-create=dir,bind,ro"]
     needed = {
         _DIRECTORY: request.directory or "/",
         "NVIDIA_VISIBLE_DEVICES": ",".join(request.gpus.nvidia) or "void",

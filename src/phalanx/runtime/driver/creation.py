@@ -103,11 +103,14 @@ class ActorMaker:
             key, data, name, payload, [], concurrency, groups, is_async, shape.out_of_order
         )
         job = self._job
-        strategy = strategy_of(options, place, definition.cls.__qualname__, capturing_group())
+        environment = environment_of(job, options)
+        has_image = job.has_image(environment)
+        cls = definition.cls.__qualname__
+        strategy = strategy_of(options, place, cls, capturing_group(), has_image=has_image)
         launch_hooks.launches(launch_hooks.of_actors, definition.cls, place, strategy)
         spec = ActorSpec(
             actor=os.urandom(12) + self._me[12:],
-            class_name=definition.cls.__qualname__,
+            class_name=cls,
             call_site=place_of("actor call") if are_recorded() else "",
             name=options.get("name") or "",
             namespace=options.get("namespace") or job.namespace,
@@ -115,7 +118,7 @@ class ActorMaker:
             max_restarts=options.get("max_restarts") or 0,
             place=place,
             hold=hold,
-            environment=environment_of(job, options),
+            environment=environment,
             strategy=strategy,
             priority=job.priority if (own := options.get("priority")) is None else own,
             handle=encoded(msgspec.msgpack.encode, shape),

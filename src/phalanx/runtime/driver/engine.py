@@ -64,6 +64,7 @@ from phalanx.runtime.engine.runtime_context import HostedActor, RuntimeContext, 
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.allocator import keep_freed_memory
 from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.os.own_pid import own_pid
 from phalanx.worker.context import current_lease
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class RuntimeEngine:
         self._requests = runtime.requests
         if self.is_worker or address:
             job.ask_head = self._requests.ask
+        job.list_nodes = lambda: self.ask(ListNodes())
         self._submitter = Submitter(
             runtime.process_id,
             runtime.lock,
@@ -275,7 +277,7 @@ class RuntimeEngine:
         owner = self.runtime.owner
         # As when a task returns an error: reading the object raises it.
         if isinstance(value, TaskError):
-            data = failures.describe(value, value.function_name, os.getpid())
+            data = failures.describe(value, value.function_name, own_pid())
             return owner.objects.put(owner.next_object(), Value(FAILED, data), None, None)
         payload, hold, refs = self.runtime.packer.pack(value)
         return owner.objects.put(owner.next_object(), payload, hold, refs)

@@ -216,11 +216,13 @@ def _template(
         returns = "streaming" if inspect.isgeneratorfunction(function) else 1
     retries = options.get("max_retries")
     timeout_s = options.get("timeout_s")
-    strategy = strategy_of(options, resources, function.__qualname__, group)
+    environment = environment_of(job, options)
+    has_image = job.has_image(environment)
+    strategy = strategy_of(options, resources, function.__qualname__, group, has_image=has_image)
     launch_hooks.launches(launch_hooks.of_tasks, function, resources, strategy)
     key = ClassKey(
         resources=tuple(sorted(resources.items())),
-        environment=environment_of(job, options),
+        environment=environment,
         strategy=encode_strategy(strategy),
         queue=options.get("queue") or job.queue,
         priority=job.priority if (chosen := options.get("priority")) is None else chosen,

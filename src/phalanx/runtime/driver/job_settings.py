@@ -6,22 +6,30 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from phalanx.errors import RuntimeEnvSetupError
-from phalanx.model.environments import IMAGE_FIELDS, given_tool, written_environment
+from phalanx.model.environments import (
+    ENVIRONMENT,
+    IMAGE,
+    TOOL_LABEL,
+    TOOLS_FOR_WORKERS,
+    Environment,
+    given_tool,
+    written_environment,
+)
 from phalanx.model.packages import VARIABLE as PACKAGES
 from phalanx.model.packages import read_uri, uris_in, written_uris
 from phalanx.owner.requests import Requests
 from phalanx.protocol.requests.node import DefineEnvironment
 from phalanx.protocol.requests.packages import PutPackage
-from phalanx.runtime.environments.place import ENVIRONMENT
 from phalanx.runtime.environments.reading import environment_of, path_of
 
 if TYPE_CHECKING:
+    from phalanx.model.rows.cluster import NodeInfo
     from phalanx.runtime.environments.uploading import Uploads
 
 
@@ -36,6 +44,8 @@ class JobSettings:
         """Sends a part of a package to the head. None in a runtime of one program on one machine,
         whose workers use directories and modules in place.
         """
+        self.list_nodes: Callable[[], Sequence[NodeInfo]] = tuple
+        """Returns the nodes of the cluster."""
         self.namespace = namespace
         self.queue = queue
         """The queue of this job's work, unless the options of the work give another queue."""
@@ -43,6 +53,8 @@ class JobSettings:
         self.environment: dict[str, Any] = {}
         """The runtime environment that new work inherits."""
         self._known: set[bytes] = set()
+        self._images: set[bytes] = set()
+        """The names of the known environments that have an image."""
         self._uploads: Uploads | None = None
 
     def set_environment(self, environment: Mapping[str, Any]) -> None:
@@ -93,11 +105,31 @@ class JobSettings:
             variables["PHALANX_RUNTIME_ENV"] = text
             if (software := environment_of(environment)) is not None:
                 variables[ENVIRONMENT] = msgspec.json.encode(software).decode()
+                self._note_image(key, software)
             if uris := uris_in(environment):
                 variables[PACKAGES] = written_uris(uris)
             self._requests.notify(DefineEnvironment(key, variables))
             self._known.add(key)
         return key
+
+    def has_image(self, key: bytes) -> bool:
+        """Whether the runtime environment with this name has an image."""
+        return key in self._images
+
+    def _note_image(self, key: bytes, software: Environment) -> None:
+        """Note that an environment has an image. Raises RuntimeEnvSetupError if no node can run
+        it.
+        """
+        if software.tool != IMAGE:
+            return
+        tools = {node.labels.get(TOOL_LABEL) for node in self.list_nodes()}
+        if not tools.intersection(TOOLS_FOR_WORKERS):
+            raise RuntimeEnvSetupError(
+                f"no node can run tasks and actors in the image {software.named}: none has podman, "
+                "apptainer or enroot (`phalanx nodes` shows a node's tool as the label "
+                f"{TOOL_LABEL})."
+            )
+        self._images.add(key)
 
 
 def _say(text: str) -> None:
@@ -108,12 +140,11 @@ def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
     """Return a runtime environment whose paths have the same meaning wherever they are read.
 
     Workers read the paths after they have changed into one of the directories. The files that pip
-    and uv name are read here. Raises ValueError for a path that does not exist, and
-    RuntimeEnvSetupError for an image.
+    and uv name are read here. Raises ValueError for a path that does not exist.
     """
     found = dict(environment)
-    refuse_images(found)
     if (software := environment_of(found)) is not None:
+        del found[given_tool(found)]  # image_uri is written as container
         found |= written_environment(software)
     if found.get("working_dir") and read_uri(found["working_dir"]) is None:
         found["working_dir"] = directory = _absolute(found["working_dir"])
@@ -125,15 +156,6 @@ def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
     if found.get("py_modules"):
         found["py_modules"] = [_module(path_of(one)) for one in found["py_modules"]]
     return found
-
-
-def refuse_images(environment: Mapping[str, Any]) -> None:
-    """Raise RuntimeEnvSetupError for a runtime environment with an image."""
-    if (tool := given_tool(environment)) in IMAGE_FIELDS:
-        raise RuntimeEnvSetupError(
-            f"{tool} of runtime_env is for jobs alone: `phalanx run --image`, or "
-            "phalanx.Job(runtime_env=...). Tasks and actors run in processes of their node."
-        )
 
 
 def _is_zip(path: str) -> bool:

@@ -36,6 +36,7 @@ from phalanx.runtime.driver.values import Packer, Values
 from phalanx.runtime.driver.waiting import Waiting, WaitingTask
 from phalanx.runtime.engine.program_metrics import PROGRAM
 from phalanx.runtime.os.connection import Connection, listen
+from phalanx.runtime.os.own_pid import own_pid
 from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.peer_user import same_user
 from phalanx.runtime.os.session import Session
@@ -128,7 +129,7 @@ class Runtime:
             program_numbers=PROGRAM.drain,
         )
         owner = self.owner
-        owner.state.pid = os.getpid()
+        owner.state.pid = own_pid()
         owner.state.stacks = thread_stacks
         if call_sites.are_recorded():
             self._record_places()

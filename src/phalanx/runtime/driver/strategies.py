@@ -10,13 +10,22 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from phalanx.errors import RuntimeEnvSetupError
-from phalanx.model.environments import TOOLS, given_tool
+from phalanx.model.environments import (
+    IMAGE_FIELDS,
+    TOOL_LABEL,
+    TOOLS,
+    TOOLS_FOR_WORKERS,
+    given_tool,
+)
 from phalanx.model.nearest import nearest
 from phalanx.model.options import named_strategy
-from phalanx.runtime.driver.job_settings import JobSettings, refuse_images
+from phalanx.runtime.driver.job_settings import JobSettings
 from phalanx.runtime.engine import dialect
 from phalanx.scheduler.placement.labels import NODE_LABEL, parse_selector
 from phalanx.worker.context import placing_lease
+
+_HAS_TOOL = (TOOL_LABEL, "In", list(TOOLS_FOR_WORKERS))
+"""The condition on the nodes of work that runs in an image."""
 
 
 @runtime_checkable
@@ -36,10 +45,13 @@ def strategy_of(
     resources: Mapping[str, float],
     name: str,
     captured: bytes | None = None,
+    *,
+    has_image: bool = False,
 ) -> dict[str, Any]:
     """Return the strategy in the options of the function or class `name`.
 
-    `captured`: the placement group of work that names no strategy.
+    `captured`: the placement group of work that names no strategy. `has_image`: whether the work
+    needs a node with a tool for containers.
     """
     strategy = named_strategy(options)
     wire: dict[str, Any] = {}
@@ -61,6 +73,8 @@ def strategy_of(
                 if (key, operator, len(values)) == (NODE_LABEL, "In", 1):
                     # the label names one node by its id
                     wire |= {"node_id": values[0], "soft": False}
+    if has_image:
+        wire["labels"] = [[*one, _HAS_TOOL] for one in wire.get("labels", [[]])]
     if 0 < (options.get("num_gpus") or 0) < 1 and not _limits_gpu_memory():
         wire["any_gpu_memory"] = True
     return wire
@@ -94,7 +108,7 @@ def encode_strategy(wire: Mapping[str, Any]) -> bytes:
 
 _SUPPORTED = frozenset(
     {
-        *("pip", "uv"),
+        *("pip", "uv", *IMAGE_FIELDS),
         *("env_vars", "working_dir", "py_modules", "config", "excludes", "profile"),
         "worker_process_setup_hook",
     }
@@ -107,7 +121,6 @@ def environment_of(job: JobSettings, options: Mapping[str, Any]) -> bytes:
     parent = job.environment
     if not own and not parent:
         return b""
-    refuse_images(own)
     unknown = sorted(set(own) - _SUPPORTED)
     if unknown:
         raise RuntimeEnvSetupError(

@@ -7,16 +7,16 @@ import selectors
 import signal
 import subprocess
 import sys
-import sysconfig
 import time
 import venv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from phalanx.model.environments import DESCRIPTION, IMAGE, REQUIREMENTS, Environment
 from phalanx.runtime.containers.finding import find_tool as find_container_tool
 from phalanx.runtime.environments.images import NO_TOOL, prepare_files, steps_of
+from phalanx.runtime.environments.python_path import own_paths
 from phalanx.runtime.environments.tools import (
     CONDA,
     FILES,
@@ -98,18 +98,6 @@ def _make_python(place: str, has_pip: bool) -> None:
     with open(os.path.join(packages, _BEHIND), "w", encoding="utf-8") as file:
         for path in own_paths(sys.path):
             file.write(f"import site; site.addsitedir({path!r})\n")
-
-
-def own_paths(path: Iterable[str]) -> list[str]:
-    """Return the directories of the path of modules that do not belong to Python's own library."""
-    library = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
-    found = []
-    for one in path:
-        real = os.path.realpath(one)
-        is_library = real in library or os.path.basename(real) == "lib-dynload"
-        if one and os.path.isdir(real) and not is_library and one not in found:
-            found.append(one)
-    return found
 
 
 def _run(step: Step, place: str, deadline: float, timeout_s: int) -> None:

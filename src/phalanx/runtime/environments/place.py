@@ -6,9 +6,6 @@ import os
 import sys
 import zlib
 
-ENVIRONMENT = "PHALANX_ENVIRONMENT"
-"""The variable with the description of a worker's environment, as JSON."""
-
 
 def environments_directory() -> str:
     """Return the directory of environments; it may not exist yet.

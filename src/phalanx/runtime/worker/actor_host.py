@@ -21,6 +21,7 @@ from phalanx.protocol.node_messages import ActorFailed, ActorLeaving, ActorReady
 from phalanx.runtime.driver.reactor import Waiter
 from phalanx.runtime.driver.runtime import Runtime
 from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.os.own_pid import own_pid
 from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.worker.actor_groups import GroupThreads
 from phalanx.runtime.worker.actor_methods import ActorMethods
@@ -150,7 +151,7 @@ class ActorHost:
             if self._exit_reason:
                 return False
             name = f"{creation.class_name}.__init__"
-            data = failures.describe(error, name, os.getpid(), None)
+            data = failures.describe(error, name, own_pid(), None)
             # Perhaps no call comes that would raise the error, so it is also printed.
             print(
                 f"The actor cannot be made: {failures.failure_text(data)}",

@@ -1,5 +1,5 @@
 """Workers in environments: the packages are fetched and the software is prepared, then the Python
-of the environment becomes the worker.
+of the environment, or that of an image, becomes the worker.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ from typing import NoReturn
 import msgspec
 
 from phalanx.errors import SystemFailureError
-from phalanx.model.environments import READY, VARIABLE, Environment, reference
+from phalanx.model.environments import (
+    DRIVER_DIRECTORY,
+    ENVIRONMENT,
+    IMAGE,
+    READY,
+    VARIABLE,
+    Environment,
+    reference,
+)
 from phalanx.model.packages import VARIABLE as PACKAGES
 from phalanx.model.packages import read_uris
 from phalanx.protocol.requests.packages import PackageRead, ReadPackage
@@ -24,7 +32,7 @@ from phalanx.runtime.daemons.daemon_files import Announcement
 from phalanx.runtime.daemons.visitor import ask_daemon
 from phalanx.runtime.environments.cache import Cache
 from phalanx.runtime.environments.fetching import FetchError, fetch
-from phalanx.runtime.environments.place import ENVIRONMENT, environments_directory
+from phalanx.runtime.environments.place import environments_directory
 from phalanx.runtime.environments.unpacking import UnpackError
 from phalanx.runtime.os.session import Session
 
@@ -39,7 +47,8 @@ def enter(worker: bytes, session: Session, devices: Mapping[str, str]) -> str:
     """Become the worker in the environment that this process's variables describe.
 
     Returns "" if the worker may continue in this process, and the reason if the environment could
-    not be prepared. All work in the worker then fails with this reason.
+    not be prepared or its image could not be used. All work in the worker then fails with this
+    reason.
     """
     text, packages = os.environ.pop(ENVIRONMENT, ""), os.environ.pop(PACKAGES, "")
     directory = environments_directory()
@@ -49,9 +58,18 @@ def enter(worker: bytes, session: Session, devices: Mapping[str, str]) -> str:
     if not text:
         return ""
     environment = msgspec.json.decode(text, type=Environment)
+    drivers = os.environ.pop(DRIVER_DIRECTORY, "")
     if not Cache(directory, say=print).has(environment.key) and (why := _prepare(directory, text)):
         return why
     place = os.path.join(directory, environment.key)
+    if environment.tool == IMAGE:
+        # Imported here because few workers run in images.
+        from phalanx.runtime.containers.worker import run_worker
+
+        held = _in_use(os.path.join(place, READY))
+        failure = run_worker(environment, place, worker, session, devices, (directory,), drivers)
+        os.close(held)
+        return failure
     inherited = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}"))
     os.environ["PHALANX_RUNTIME_ENV"] = json.dumps(inherited | reference(environment))
     about = [worker.hex(), msgspec.json.encode(session).decode(), json.dumps(dict(devices))]

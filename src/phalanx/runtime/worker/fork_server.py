@@ -17,13 +17,14 @@ from typing import NoReturn
 
 import msgspec
 
+from phalanx.model.environments import ENVIRONMENT, is_image
 from phalanx.model.packages import VARIABLE as PACKAGES
 from phalanx.model.raw_bytes import native
 from phalanx.observe.log_lines import WARNING
 from phalanx.protocol.fork_messages import Fork, Forked, OutputRead, ReadOutput, SendSignal
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.node_messages import LogLine
-from phalanx.runtime.environments.place import ENVIRONMENT
+from phalanx.runtime.containers.removing import Removal
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.allocator import keep_freed_memory
 from phalanx.runtime.os.child import Child
@@ -138,6 +139,9 @@ class WorkerForkServer(ForkServer):
         self._forking: dict[bytes, _Forking] = {}
         self._pipes: dict[int, _Pipe] = {}
         """The open pipes by descriptor."""
+        self._in_images: set[bytes] = set()
+        """The workers whose environment is an image."""
+        self._removal = Removal()
         self._unfinished: set[_Pipe] = set()
         """The pipes from which the beginning of a line has arrived."""
 
@@ -164,6 +168,8 @@ class WorkerForkServer(ForkServer):
                 os.close(fd)
             self.report_failure(worker, error)
             return
+        if is_image(environment.get(ENVIRONMENT, "")):
+            self._in_images.add(worker)
         out_read, out_write, err_read, err_write = opened
         if told < 0:
             from phalanx.runtime.worker.ending import exit_after
@@ -241,11 +247,18 @@ class WorkerForkServer(ForkServer):
         """
         return super().being_started() | {one.known_pid() for one in self._forking.values()}
 
+    def others(self) -> set[int]:
+        """Return the children that are neither work nor left behind by work."""
+        return super().others() | self._removal.pids
+
     def end_everything(self) -> None:
         """End all children, including children that are being forked."""
         for forking in self._forking.values():
             forking.shield.end()
         super().end_everything()
+        if self._in_images:
+            self._removal.want()
+            self._removal.look()
 
     # ---- output ------------------------------------------------------------------------------
 
@@ -304,6 +317,7 @@ class WorkerForkServer(ForkServer):
     def after_round(self) -> None:
         """Pass on the beginnings of lines that have not grown for some time."""
         super().after_round()
+        self._removal.look()
         for worker, forking in list(self._forking.items()):
             if forking.pid is not None:  # the event for its report may not come again
                 self._forked(worker)
@@ -324,6 +338,9 @@ class WorkerForkServer(ForkServer):
     def before_end(self, child: Child) -> None:
         """Read the rest of a worker's output before the worker's end is reported."""
         super().before_end(child)
+        if child.process in self._in_images:
+            self._in_images.remove(child.process)
+            self._removal.want()
         for pipe in self.pipes_of(child.pid):
             while pipe.fd in self._pipes and wait_for(pipe.fd, select.POLLIN, 0):
                 self._read_output(pipe)

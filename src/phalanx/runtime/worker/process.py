@@ -13,6 +13,7 @@ from phalanx.runtime.driver.engine import adopt_runtime
 from phalanx.runtime.driver.job_settings import JobSettings
 from phalanx.runtime.driver.runtime import Runtime
 from phalanx.runtime.os.connection import connect
+from phalanx.runtime.os.own_pid import own_pid
 from phalanx.runtime.os.session import Session
 from phalanx.runtime.worker.ending import run_exit_handlers
 from phalanx.runtime.worker.executor import WorkerExecutor
@@ -21,12 +22,16 @@ from phalanx.worker.context import current
 
 
 def main(
-    worker_id: bytes, session: Session, devices: Mapping[str, str], setup_failure: str = ""
+    worker_id: bytes,
+    session: Session,
+    devices: Mapping[str, str],
+    setup_failure: str = "",
+    forked_as: int = 0,
 ) -> int:
     """Serve owners until the node stops the worker. Returns the exit code.
 
     `devices`: the lists of devices that were shown to the node, by resource. `setup_failure`: why
-    no work can run here; "" if work can run.
+    no work can run here; "" if work can run. `forked_as`: see `Hello`.
     """
     outputs = NamedOutput(sys.stdout, ""), NamedOutput(sys.stderr, "")
     sys.stdout, sys.stderr = outputs
@@ -48,7 +53,7 @@ def main(
     runtime.attach(executor)
     runtime.open()
     adopt_runtime(runtime, job, lambda: executor.actor)
-    node.send(Hello(PROTOCOL_VERSION, worker_id, "worker", os.getpid()))
+    node.send(Hello(PROTOCOL_VERSION, worker_id, "worker", own_pid(), forked_as=forked_as))
     runtime.reactor.start()
     code = executor.serve()
     run_exit_handlers(runtime.node)

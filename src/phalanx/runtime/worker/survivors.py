@@ -47,7 +47,7 @@ class SurvivorKeeper(WorkerForkServer):
 
     def others(self) -> set[int]:
         """Return the node's own helpers, because no work has left them behind."""
-        return self._helpers()
+        return self._helpers() | self._removal.pids
 
     def keep(self, begun: Begun) -> bool:
         """Keep a process that has begun. Returns False if the process does not exist any more; how

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import os
 import pickle
 import sys
 import time
@@ -18,6 +17,7 @@ from phalanx.protocol.messages import Done, Failed, Item, Payload
 from phalanx.runtime.driver.interrupts import interruptible
 from phalanx.runtime.driver.reactor import Reactor, Waiter
 from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.os.own_pid import own_pid
 from phalanx.runtime.worker.result_outbox import ResultOutbox
 from phalanx.runtime.worker.run_times import Began
 from phalanx.runtime.worker.task_values import InputsLost, TaskValues
@@ -192,8 +192,8 @@ class TaskResults:
                 number, " ".join(error.names).encode(), started.wall, started.ended(), "lost"
             )
         if isinstance(error, PhalanxError) and not isinstance(error, TaskError):
-            data = failures.describe(error, name, os.getpid(), actor, skip_frames=0)
+            data = failures.describe(error, name, own_pid(), actor, skip_frames=0)
         else:
-            data = failures.describe(error, name, os.getpid(), actor)
+            data = failures.describe(error, name, own_pid(), actor)
         said = failures.summary(error)
         return Failed(number, data, started.wall, started.ended(), summary=said)
