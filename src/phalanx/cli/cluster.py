@@ -75,7 +75,7 @@ def nodes(
 ) -> None:
     """List all nodes, including nodes that died recently, with the reasons for their states.
 
-    CPU, GPU and MEMORY are allocated/total. USED is what the node's machine used lately.
+    CPU, GPU and MEMORY show allocated/total amounts. USED shows the latest measured use.
     """
     found = ask(address, GetStatus())
     in_use = ask(address, ListNodesInUse())

@@ -37,7 +37,7 @@ _NO_NAMES = NodeNames(())
 def cycles(
     last: Annotated[
         int,
-        Option("-n", "--last", min=1, help="Number of cycles to show; the last ones are shown."),
+        Option("-n", "--last", min=1, help="Number of cycles to show, counted from the newest."),
     ] = 20,
     address: Address = None,
     json: Json = False,

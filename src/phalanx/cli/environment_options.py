@@ -48,8 +48,8 @@ WorkingDir = Annotated[
     Option(
         "--working-dir",
         rich_help_panel=panels.COMMAND,
-        help="Directory or zip file to upload; the command runs in a copy of it on its node. "
-        "Files that .gitignore or .phalanxignore name are left out.",
+        help="Directory or zip file to upload; the command runs in the uploaded copy. Files named "
+        "in .gitignore or .phalanxignore are left out.",
     ),
 ]
 PyModule = Annotated[
@@ -57,7 +57,8 @@ PyModule = Annotated[
     Option(
         "--py-module",
         rich_help_panel=panels.COMMAND,
-        help="Python package or module to upload, which the command can import; may be repeated.",
+        help="Directory or file of a Python package or module to upload; the command can import "
+        "it. May be repeated.",
     ),
 ]
 RuntimeEnvFile = Annotated[
@@ -65,8 +66,8 @@ RuntimeEnvFile = Annotated[
     Option(
         "--runtime-env",
         rich_help_panel=panels.COMMAND,
-        help="YAML or JSON file with a runtime environment: pip, uv, conda, image_uri or "
-        "container, working_dir, py_modules, excludes, env_vars, config.",
+        help="YAML or JSON file that describes the runtime environment. Its keys are pip, uv, "
+        "conda, image_uri or container, working_dir, py_modules, excludes, env_vars and config.",
     ),
 ]
 RuntimeEnvJson = Annotated[
@@ -74,7 +75,7 @@ RuntimeEnvJson = Annotated[
     Option(
         "--runtime-env-json",
         rich_help_panel=panels.COMMAND,
-        help="Runtime environment as JSON.",
+        help='Runtime environment as JSON, such as \'{"pip": ["numpy"]}\'.',
     ),
 ]
 

@@ -42,11 +42,11 @@ Until = Annotated[
 ]
 Users = Annotated[
     list[str] | None,
-    Option("--user", "-u", help="Only jobs of this user; separate several users by commas."),
+    Option("--user", "-u", help="Show only jobs of this user, or of several users: ann,ben."),
 ]
 Queues = Annotated[
     list[str] | None,
-    Option("--queue", "-q", help="Only jobs of this queue; separate several queues by commas."),
+    Option("--queue", "-q", help="Show only jobs of this queue, or of several queues: lab,prod."),
 ]
 
 
@@ -55,7 +55,7 @@ _EVER = "1970-01-02"
 
 
 def history(
-    job: Annotated[str, Argument(help="Only this job: NAME or NAMESPACE/NAME.")] = "",
+    job: Annotated[str, Argument(help="Show only this job: NAME or NAMESPACE/NAME.")] = "",
     since: Annotated[
         str | None,
         Option(

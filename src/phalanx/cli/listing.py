@@ -17,10 +17,13 @@ Output = Annotated[
     Option(
         "--output",
         "-o",
-        help="Columns: wide (all), name (names alone), or names of columns separated by commas.",
+        help="Columns to show: `wide` (all columns), `name` (only the first column), or names of "
+        "columns, separated by commas.",
     ),
 ]
-NoHeaders = Annotated[bool, Option("--no-headers", help="Print no line with the columns' names.")]
+NoHeaders = Annotated[
+    bool, Option("--no-headers", help="Do not print the line with the columns' names.")
+]
 
 
 def show(

@@ -46,15 +46,15 @@ def login(
         str,
         Option(
             help="Fingerprint that the head's certificate must have (SHA256:HEX). Default: the "
-            "command shows it and asks."
+            "command shows the certificate's fingerprint and asks."
         ),
     ] = "",
     ca: Annotated[
         Path | None,
         Option(
             "--ca",
-            help="File with the authorities (PEM) that may have signed the head's certificate, in "
-            "place of a fingerprint.",
+            help="PEM file with certificate authorities. One of them must have signed the head's "
+            "certificate. Cannot be combined with --fingerprint.",
         ),
     ] = None,
 ) -> None:
@@ -92,7 +92,7 @@ def login(
 def logout(
     name: Annotated[str, Argument(help="Name of the login. Default: the current one.")] = "",
 ) -> None:
-    """Forget a login, with its token. The token stays valid until `phalanx token revoke`."""
+    """Forget a login and its token. The token stays valid until `phalanx token revoke`."""
     known = _read()
     wanted = name or known.current
     if not wanted:
@@ -105,8 +105,7 @@ def logout(
 
 
 def whoami(address: Address = None, json: Json = False) -> None:
-    """Show which cluster commands on this machine use, as which user or token, and the role of that
-    user or token.
+    """Show the cluster that commands on this machine use, and your user or token and role there.
 
     On the head's machine, the fingerprint of the head's certificate is shown, too.
     """

@@ -36,7 +36,7 @@ def shares(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Show the shares and the recent use of each queue's users, and their order.
+    """Show the shares, the recent use and the order of each queue's users.
 
     USE is in billing units × hours (unit-h), and older use counts less. HOLDS is in billing units.
     LEVEL is a user's fraction of all shares, divided by the user's fraction of all use. A LEVEL
