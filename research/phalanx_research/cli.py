@@ -127,9 +127,9 @@ def simulate(
 ) -> None:
     """Simulate the jobs of a trace under one or more policies, in virtual time.
 
-    With --chaos, clusters with random crashes and losses are simulated instead; with --lab, a day
-    of many users' jobs. Exit 1: --chaos or --lab found an error of Phalanx. Exit 2: a file is
-    faulty, or options are missing.
+    With --chaos, clusters with random crashes and losses are simulated instead;
+    with --lab, a day of many users' jobs. Exit 1: --chaos or --lab found an error
+    of Phalanx. Exit 2: a file is faulty, or options are missing.
     """
     from phalanx.errors import PhalanxError
 

@@ -76,9 +76,10 @@ def dashboard(
 ) -> None:
     """Serve the web page of a cluster, and print an address that logs you in.
 
-    The address works once, and only for a minute. If a server of this page already runs, no second
-    server starts, and a new address is printed. The server ends when its cluster ends, or when the
-    file given with --from is removed. Options that are not given come from the configuration
+    The address works once, and only for a minute. If a server of this page
+    already runs, no second server starts, and a new address is printed. The
+    server ends when its cluster ends, or when the file given with --from is
+    removed. Options that are not given come from the configuration
     (`phalanx config show`).
     """
     given = locals()
@@ -150,7 +151,7 @@ def _stay(server: Serving) -> None:
     from phalanx.runtime.os import serving
 
     if wait_for_end([Watched(server.pid, lambda: serving.stop(server))]) is not None:
-        fail("The server has ended by itself, as the cluster has, or its file.")
+        fail("The server has ended, because its cluster ended or its file was removed.")
 
 
 def _check_tls(certificate: Path | None, key: Path | None, is_loopback: bool, host: str) -> None:

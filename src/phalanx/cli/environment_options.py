@@ -96,7 +96,9 @@ def runtime_env(
             continue
         if tool in found:
             name = tool.replace("_", "-").removesuffix("s").removesuffix("-uri")
-            raise ValueError(f"--{name} cannot be combined with a runtime environment that has it")
+            raise ValueError(
+                f"--{name} cannot be combined with a runtime environment that has {tool}"
+            )
         is_list = tool in ("pip", "uv") and isinstance(given, list) and len(given) == 1
         is_file = is_list and str(given[0]).endswith(_FILES)
         found[tool] = given[0] if is_file else given
@@ -123,5 +125,5 @@ def _parsed(text: str, what: str) -> object:
 
 def _mapping(value: object, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{what} is a mapping of a runtime environment's fields")
+        raise ValueError(f"{what} must be a mapping with the fields of a runtime environment")
     return value

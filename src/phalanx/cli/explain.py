@@ -31,7 +31,8 @@ def replay(
 ) -> None:
     """Run scheduling cycles on a snapshot file, and print what they decide. No cluster is changed.
 
-    Exit 1: the file names expected decisions (`expect`), and the decisions differ from them.
+    Exit 1: the file names expected decisions (`expect`), and the cycles decided
+    otherwise.
     """
     from phalanx.cli.snapshots import replay_file
 

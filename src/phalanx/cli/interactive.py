@@ -155,8 +155,8 @@ def shell(
 ) -> None:
     """Run a shell, or another command, inside a running job.
 
-    The shell has the job's devices, variables and directory, and uses the job's resources. It ends
-    when the job or this command ends.
+    The shell has the job's devices, variables and directory, and uses the job's
+    resources. It ends when the job or this command ends.
     """
     need_node(address, "phalanx shell")
     job, member = job_and_member(address, name)
@@ -190,13 +190,14 @@ def step(
 ) -> None:
     """Run a command inside each member of a running job, on the member's resources.
 
-    Inside `phalanx alloc` and inside jobs, --job is not needed. With several members, each line of
-    output begins with the member's name. Exits with the largest exit code of the members.
+    Inside `phalanx alloc` and inside jobs, --job is not needed. With several
+    members, each line of output begins with the member's name. Exits with the
+    largest exit code of the members.
     """
     need_node(address, "phalanx step")
     name = job or os.environ.get("PHALANX_JOB")
     if not name:
-        fail("Which job? Name it with --job, or run this inside `phalanx alloc`.", USAGE)
+        fail("No job is named: give --job, or run this command inside `phalanx alloc`.", USAGE)
     if "/" not in name:
         name = f"{os.environ.get('PHALANX_NAMESPACE', 'default') if not job else 'default'}/{name}"
     found = ask(address, GetJob(name))
@@ -241,10 +242,11 @@ def alloc(
     quiet: Quiet = False,
     address: Annotated[str | None, Option(rich_help_panel=panels.CLUSTER, help=_ADDRESS)] = None,
 ) -> None:
-    """Hold resources on the cluster while a command, such as a shell, runs on this machine.
+    """Hold resources on the cluster while a command runs on this machine.
 
-    Steps use the held resources: run `phalanx alloc --gang 2 --gpus 1 -- bash`, and in that shell
-    `phalanx step -- python train.py`. When the command ends, the resources are released.
+    For example, `phalanx alloc --gang 2 --gpus 1 -- bash` starts a shell. In this
+    shell, `phalanx step -- python train.py` runs a program on the held resources.
+    When the shell ends, the resources are released.
     """
     from phalanx.api.job import Job
 
@@ -293,8 +295,8 @@ def forward(
 ) -> None:
     """Forward a port of this machine (127.0.0.1) to a port on the node of a running job's member.
 
-    The command runs until Ctrl-C, or until the job ends. Every user of this machine can connect to
-    the local port.
+    The command runs until Ctrl-C, or until the job ends. Every user of this
+    machine can connect to the local port.
     """
     need_node(address, "phalanx forward")
     job, member = job_and_member(address, name)

@@ -31,7 +31,8 @@ def cancel(names: JobsOrTasks, address: Address = None) -> None:
 def suspend(names: JobsOrCrons, address: Address = None) -> None:
     """End the members of jobs and free their resources until `phalanx resume`.
 
-    A resumed job starts again from its beginning. A suspended cron job submits no jobs.
+    A resumed job starts again from its beginning. A suspended cron job submits no
+    jobs.
     """
     _command(names, address, "suspend", "is suspended")
 
@@ -44,8 +45,8 @@ def resume(names: JobsOrCrons, address: Address = None) -> None:
 def requeue(names: JobsOrTasks, address: Address = None) -> None:
     """End the members of running jobs and queue the jobs again.
 
-    Members first get SIGTERM, and SIGKILL after their grace time. The variable PHALANX_RESTART
-    counts a job's restarts.
+    Members first get SIGTERM, and SIGKILL after their grace time. The variable
+    PHALANX_RESTART counts a job's restarts.
     """
     _command(names, address, "requeue", "is requeued")
 
@@ -68,8 +69,9 @@ def signal(
 ) -> None:
     """Send a signal to the members of a running job.
 
-    By default, the processes that a member's shell has started get the signal, but not the shell
-    itself. In a member with steps (srun, `phalanx step`), the signal goes only to the steps.
+    By default, the processes that a member's shell has started get the signal,
+    but not the shell itself. In a member with steps (srun, `phalanx step`), the
+    signal goes only to the steps.
     """
     from phalanx.api.signals import signal_number
 
@@ -183,8 +185,9 @@ def delete(
     ],
     address: Address = None,
 ) -> None:
-    """Delete jobs with their output, flows or cron jobs with their jobs, or HyperNodes.
+    """Delete jobs, flows, cron jobs or HyperNodes. Running jobs are ended first.
 
-    Running jobs are ended first.
+    The output of deleted jobs is deleted, too. A flow or cron job is deleted with
+    its jobs.
     """
     _each(names, lambda name: ask(address, DeleteJob(name)), "is deleted")

@@ -86,7 +86,7 @@ def chosen_columns(columns: Sequence[Column], output: str) -> list[Column]:
 
             fail(
                 f"There is no column {word!r}{nearest(word, list(known))}; the columns are "
-                f"{', '.join(known)}, and `wide` and `name` are sets of them.",
+                f"{', '.join(known)}, and `wide` shows all columns.",
                 USAGE,
             )
     if not words:

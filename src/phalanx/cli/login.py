@@ -58,10 +58,11 @@ def login(
         ),
     ] = None,
 ) -> None:
-    """Log in to a cluster on another machine, so that commands and programs here use it.
+    """Log in to a cluster on another machine, so that commands and programs here use that cluster.
 
-    The address, the token and the certificate's fingerprint are kept in a file of mode 0600;
-    `phalanx logout` removes them. Without an argument, the command lists the logins.
+    The address, the token and the certificate's fingerprint are kept in a file of
+    mode 0600; `phalanx logout` removes them. Without an argument, the command
+    lists the logins.
 
     Exit 4: the token or the certificate is refused.
     """
@@ -99,15 +100,16 @@ def logout(
         fail("There is no current login. `phalanx login` lists the logins.", NOT_FOUND)
     if known.named(wanted) is None:
         near = nearest(wanted, [one.name for one in known.logins]) or "."
-        fail(f"There is no login {wanted!r}{near} `phalanx login` lists them.", NOT_FOUND)
+        fail(f"There is no login {wanted!r}{near} `phalanx login` lists the logins.", NOT_FOUND)
     _save(known.without(wanted))
     say(f"logged out of {wanted}")
 
 
 def whoami(address: Address = None, json: Json = False) -> None:
-    """Show the cluster that commands on this machine use, and your user or token and role there.
+    """Show the cluster that commands on this machine use, and your user (or token) and role there.
 
-    On the head's machine, the fingerprint of the head's certificate is shown, too.
+    On the head's machine, the fingerprint of the head's certificate is shown,
+    too.
     """
     found = ask(address, AskRight("see"))
     daemons = [one for _, one in daemons_of(address)]
@@ -180,7 +182,7 @@ def _confirm(address: str, fingerprint: str) -> None:
             shown_at.flush()
             answer = typed.readline()
     except OSError:
-        fail("Nobody can be asked here: give it with --fingerprint.", USAGE)
+        fail("There is no terminal to ask at: give the fingerprint with --fingerprint.", USAGE)
     if answer.strip().lower() not in ("y", "yes"):
         fail("The certificate was not confirmed; nothing was sent.", NOT_ALLOWED)
 
@@ -204,8 +206,8 @@ def _token(file: str) -> str:
     found = parse(text)
     if found is None:
         fail(
-            "That is not a person's token, which looks like phx_ID_SECRET: `phalanx token create` "
-            "makes one on the cluster.",
+            "The given text is not a token. A token looks like phx_ID_SECRET; `phalanx token "
+            "create` makes a token on the cluster.",
             USAGE,
         )
     return str(found)
@@ -217,7 +219,7 @@ def _address(where: str) -> str:
     if not colon or (host.count(":") and not host.endswith("]")):
         host, port = where.removeprefix("phalanx://"), str(PORT)
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        fail(f"{where!r} is no address: HOST or HOST:PORT.", USAGE)
+        fail(f"{where!r} is not an address: give HOST or HOST:PORT.", USAGE)
     return f"{host}:{port}"
 
 

@@ -26,7 +26,7 @@ def plan(
     address: Address = None,
     json: Annotated[bool, Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Show when pending work is expected to start, and what each node holds until then."""
+    """Show when pending work is expected to start, and how full each node is over time."""
     from phalanx.cli.snapshots import plans_of
 
     found = [ask(address, ShowPlan())] if snapshot is None else plans_of(snapshot)
@@ -71,7 +71,8 @@ def what_if(
 ) -> None:
     """Compare expected start times with and without a change. Nothing is changed or submitted.
 
-    The options for nodes, weights and manifests may be repeated; all changes count together.
+    The options for nodes, weights and manifests may be repeated; all changes
+    count together.
     """
     from phalanx.cli.comparison import compared, comparison_text
 

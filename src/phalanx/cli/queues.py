@@ -36,7 +36,7 @@ Weight = Annotated[
     ),
 ]
 Priority = Annotated[
-    int | None, Option(help="Priority of the queue; a higher number is served first.")
+    int | None, Option(help="Priority of the queue. Queues with higher numbers are served first.")
 ]
 Parent = Annotated[
     str | None,
@@ -60,15 +60,15 @@ Guarantee = Annotated[
 Time = Annotated[
     str | None,
     Option(
-        help="Time limit of jobs that are submitted without a limit: 2h30m, 90s, 1-12:00 "
-        "(days-hours:minutes), 90 (minutes) or `none`."
+        help="Time limit of jobs that are submitted without a limit: 2h30m, 90s, 1-12:00 (1 day "
+        "and 12 hours), 90 (minutes) or `none`."
     ),
 ]
 MaxTime = Annotated[
     str | None,
     Option(
-        help="Longest time limit that a job may have: 2h30m, 90s, 1-12:00 (days-hours:minutes), 90 "
-        "(minutes) or `none`."
+        help="Longest time limit that a job may have: 2h30m, 90s, 1-12:00 (1 day and 12 hours), "
+        "90 (minutes) or `none`."
     ),
 ]
 IdleGpus = Annotated[
@@ -92,7 +92,7 @@ Admin = Annotated[
 ]
 Reclaimable = Annotated[
     bool | None,
-    Option(help="Let other queues reclaim the resources that this queue has borrowed, or not."),
+    Option(help="Whether other queues may reclaim the resources that this queue has borrowed."),
 ]
 
 

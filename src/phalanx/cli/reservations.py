@@ -124,8 +124,8 @@ def reserve(
 ) -> None:
     """Reserve nodes, GPUs or CPUs for some users or queues over a period.
 
-    Only jobs that name the reservation (--reservation) run in it. Other jobs start on the reserved
-    nodes only if they end before the reservation begins.
+    Only jobs that name the reservation (--reservation) run in it. Other jobs
+    start on the reserved nodes only if they end before the reservation begins.
     """
     given: dict[str, Any] = {
         "start": _moment("start", start),

@@ -140,8 +140,8 @@ def run(
         str | None,
         Option(
             rich_help_panel=panels.FAILURES,
-            help="Let the scheduler move the job to other nodes when other work then fits. Value: "
-            "how often the job saves its work, such as 10m, or `true` for a job that saves "
+            help="Let the scheduler move the job to other nodes to make room for other work. "
+            "Value: how often the job saves its work, such as 10m, or `true` for a job that saves "
             "nothing.",
         ),
     ] = None,
@@ -231,7 +231,7 @@ def run(
         Path | None,
         Option(
             rich_help_panel=panels.COMMAND,
-            help="Directory on the node in which the command runs. Default: the current directory "
+            help="Directory of the node in which the command runs. Default: the current directory "
             "or, with a login, a new directory for each member.",
         ),
     ] = None,
@@ -257,7 +257,7 @@ def run(
 ) -> None:
     """Run a command as a gang, print its output, and exit with its exit code.
 
-    `phalanx run --gang 4 --gpus 1 --queue q -- python train.py`
+    For example: `phalanx run --gang 4 --gpus 1 --queue q -- python train.py`
     """
     from phalanx.api.job import Job
     from phalanx.api.new_manifests import job_manifest, new_request

@@ -282,8 +282,9 @@ def start(
 ) -> None:
     """Start a cluster (--head) or join one (--address).
 
-    Options that are not given come from variables such as PHALANX_START_NUM_CPUS, then from
-    ~/.phalanx/config.toml, then from /etc/phalanx/config.toml (`phalanx config show`).
+    Options that are not given come from variables such as PHALANX_START_NUM_CPUS,
+    then from ~/.phalanx/config.toml, then from /etc/phalanx/config.toml
+    (`phalanx config show`).
 
     Exit 2: wrong usage. Exit 4: wrong token.
     """

@@ -19,7 +19,7 @@ from phalanx.runtime.daemons import personal_token
 app = Group(name="token", help="Create, list, rotate and revoke tokens.")
 
 Name = Annotated[
-    str, Argument(help="Name of the token: its person or program, such as alice or ci.")
+    str, Argument(help="Name of the token, such as alice (a person) or ci (a program).")
 ]
 File = Annotated[
     str,
@@ -37,7 +37,7 @@ def create(
         str,
         Option(
             help=f"Role of the token: {', '.join(ROLES)}. With the role `node`, the token is the "
-            f"key of the node whose name is NAME."
+            f"key of the node named NAME."
         ),
     ] = "user",
     queues: Annotated[
@@ -100,7 +100,7 @@ def rotate(name: Name, file: File = "", address: Address = None) -> None:
     known = next((row for row in rows if row.name == name), None)
     if known is None:
         near = nearest(name, [row.name for row in rows]) or ":"
-        fail(f"There is no token {name!r}{near} `phalanx token list` lists them.", FAILED)
+        fail(f"There is no token {name!r}{near} `phalanx token list` lists the tokens.", FAILED)
     token = personal_token.new_token(known.id)
     ask(address, RotateToken(name, token.secret_hash))
     _hand_out(name, token, file)
@@ -132,8 +132,9 @@ def cluster(
 ) -> None:
     """Replace the cluster's token in three steps: add, show, drop.
 
-    After each step, copy the token's file to all other machines of the cluster. Running daemons
-    notice that the file has changed. See docs/howto/operations.md.
+    After each step, copy the token's file to all other machines of the cluster.
+    Running daemons notice that the file has changed. See
+    docs/howto/operations.md.
     """
     from phalanx.errors import AuthenticationError
     from phalanx.runtime.daemons import cluster_token

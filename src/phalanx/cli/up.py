@@ -73,7 +73,7 @@ def up(
         report(note)
     if not is_whole:
         command = "phalanx up --upgrade" if upgrade else "phalanx up"
-        fail(f"The later steps were not taken. `{command}` goes on once the cause is removed.")
+        fail(f"The later steps were not taken. Remove the cause, and run `{command}` again.")
     if missing:
         fail(f"The head does not know these nodes as alive: {', '.join(missing)}.")
     if rollout.failures:
@@ -84,7 +84,8 @@ def up(
 def down(file: File, names: Names = None, dry_run: DryRun = False) -> None:
     """End the cluster's daemons, over ssh, on the machines that FILE lists.
 
-    Jobs and queues stay in the head's store, and the software and the token stay on the machines.
+    Jobs and queues stay in the head's store, and the software and the token stay
+    on the machines.
 
     Exit 1: something failed on a machine. Exit 2: FILE has faults.
     """

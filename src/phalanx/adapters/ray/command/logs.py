@@ -69,7 +69,8 @@ def logs(
 ) -> None:
     """List a node's logs, or print one log.
 
-    Without --node-id and --node-ip, the node is the node on the head's machine.
+    Without --node-id and --node-ip, the command reads the node on the head's
+    machine.
     """
     what, names = "cluster", list(words or ())
     if names and names[0] in _WHAT:

@@ -362,7 +362,7 @@ def get(
     """Show all fields of one actor, node, task, object, worker or placement group."""
     ours = _KINDS.get(what.replace("_", "-"))
     if not ours:
-        fail(f"ray get {what}: there are {', '.join(k for k in _KINDS if _KINDS[k])}.", USAGE)
+        fail(f"ray get {what}: the kinds are {', '.join(k for k in _KINDS if _KINDS[k])}.", USAGE)
     query = StateQuery(ours, [(id_column(ours), "=", id)], 1_000, True, timeout_s=timeout)
     rows = state.query_state(address, query).part.rows
     if not rows:  # as in Ray, this is no error
@@ -409,7 +409,7 @@ def install(
         Path, typer.Argument(help="Directory to install into; it must be on your PATH.")
     ],
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite a `ray` that is not Phalanx's.")
+        bool, typer.Option("--force", help="Overwrite an existing `ray` that is not Phalanx's.")
     ] = False,
 ) -> None:
     """Install Phalanx's version of the command `ray` into a directory."""
@@ -431,7 +431,9 @@ def install(
     say(f"{file} now runs Phalanx; check with `ray --version`.")
 
 
-compat = typer.Typer(name="ray", help="Install the command `ray`.", no_args_is_help=True)
+compat = typer.Typer(
+    name="ray", help="Install Phalanx's version of the command `ray`.", no_args_is_help=True
+)
 compat.command()(install)
 compat.callback()(lambda: None)
 
