@@ -71,7 +71,7 @@ def simulate(
         Option(
             "--overheads/--no-overheads",
             help="With --arrival time: count the time that the start of a job takes, or not "
-            "(default: only if the trace names models).",
+            "(default: counted only if the trace names models).",
         ),
     ] = None,
     inflate: Annotated[

@@ -15,8 +15,8 @@ from phalanx.cli.times import moment
 Store = Annotated[
     list[str] | None,
     Option(
-        help="Store, as `phalanx start --store` takes it; may be repeated. Default: the store of "
-        "the configuration, or ~/.phalanx/store/HOSTNAME.db."
+        help="Store of the head, written as for `phalanx start --store`; may be repeated. "
+        "Default: the store of the configuration, or ~/.phalanx/store/HOSTNAME.db."
     ),
 ]
 
@@ -51,7 +51,11 @@ def restore(
     file: Annotated[str, Argument(help="File that `phalanx backup` has written.")],
     store: Store = None,
     replace: Annotated[
-        bool, Option("--replace", help="Replace an existing store, which is refused otherwise.")
+        bool,
+        Option(
+            "--replace",
+            help="Delete an existing store first. Without --replace, restoring is refused.",
+        ),
     ] = False,
 ) -> None:
     """Restore a backup as the head's store; the head must not run. Exit 1: nothing was changed.

@@ -73,7 +73,7 @@ def history(
             "--state",
             "-s",
             help="Show only attempts that ended in this state (may be repeated): "
-            f"{', '.join(STATES)}.",
+            f"{', '.join(STATES)}. Terminated means cancelled, and Aborted means suspended.",
         ),
     ] = None,
     steps: Annotated[

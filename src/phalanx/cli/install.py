@@ -13,7 +13,9 @@ from phalanx.cli.table import report, say
 if TYPE_CHECKING:
     from phalanx.cli.installation.plan import Machine, Plan
 
-Apply = Annotated[bool, Option("--apply", help="Carry out the steps instead of listing them only.")]
+Apply = Annotated[
+    bool, Option("--apply", help="Carry out the steps, instead of only listing them.")
+]
 Root = Annotated[
     str,
     Option(

@@ -18,8 +18,8 @@ def can(
     verb: Annotated[
         str,
         Argument(
-            help="Action to check, such as submit, cancel, logs, priority, drain or queue (which "
-            "stands for changing queues)."
+            help="Action to check, such as submit, cancel, logs, priority or drain; `queue` means "
+            "to change queues."
         ),
     ],
     thing: Annotated[

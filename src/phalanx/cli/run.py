@@ -231,7 +231,7 @@ def run(
         Path | None,
         Option(
             rich_help_panel=panels.COMMAND,
-            help="Directory of the node in which the command runs. Default: the current directory "
+            help="Working directory of the command on its node. Default: the current directory "
             "or, with a login, a new directory for each member.",
         ),
     ] = None,

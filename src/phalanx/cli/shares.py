@@ -39,9 +39,10 @@ def shares(
     """Show the shares, the recent use and the order of each queue's users.
 
     USE is in billing units × hours (unit-h), and older use counts less. HOLDS is
-    in billing units. LEVEL is a user's fraction of all shares, divided by the
-    user's fraction of all use. A LEVEL above 1 means that the user has used less
-    than the user's share. Jobs of the user with the highest RANK start first.
+    in billing units. By default, one billing unit is one CPU. LEVEL is a user's
+    fraction of all shares, divided by the user's fraction of all use. A LEVEL
+    above 1 means that the user has used less than the user's share. Jobs of the
+    user with the highest RANK start first.
     """
     rows = ask(address, GetShares(queue))
     if json:

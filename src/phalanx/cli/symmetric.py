@@ -23,7 +23,7 @@ def symmetric_run(
 ) -> None:
     """Start a cluster on the members of a job, and run a program on it.
 
-    Use this command as the command of a job:
+    Use `phalanx symmetric-run` as the command of a job:
     `phalanx run --gang 4 --cpus 8 -- phalanx symmetric-run -- python train.py`.
     When all members have joined the cluster, the first member runs the program,
     and phalanx.init() in the program finds the cluster. Exits with the program's
