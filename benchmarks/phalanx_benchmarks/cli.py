@@ -13,27 +13,31 @@ def bench(
     peer: Annotated[
         str | None,
         Option(
-            help="Other systems to measure, too: ray, multiprocessing, "
-            "concurrent.futures, joblib, dask, parsl, charm4py, xoscar; separate several by commas."
+            help="Other systems to measure, separated by commas: ray, multiprocessing, "
+            "concurrent.futures, joblib, dask, parsl, charm4py, xoscar."
         ),
     ] = None,
     rows: Annotated[
         list[str] | None,
-        Option("--row", help="Measure only rows whose name contains this text."),
+        Option(
+            "--row",
+            help="Text in the names of the rows to measure, such as put; may be repeated. Default: "
+            "all rows.",
+        ),
     ] = None,
     group: Annotated[
         str,
         Option(
-            help="Group of rows: engine, placement, batch, plan, cluster, nodes, scheduling, "
-            "store, transfer, gangs, dashboard, counting, simulator, ray-engine, ray-calls, or "
-            "`all` of these. Further groups take minutes and are not part of `all`: release "
-            "(Ray's release benchmarks), history, scale, processes, objects, jobs, "
+            help="Group of rows to measure: engine, placement, batch, plan, cluster, nodes, "
+            "scheduling, store, transfer, gangs, dashboard, counting, simulator, ray-engine, "
+            "ray-calls, or `all` of these. Further groups take minutes and are not part of `all`: "
+            "release (Ray's release benchmarks), history, scale, processes, objects, jobs, "
             "short-commands, people and day."
         ),
     ] = "engine",
-    quick: Annotated[bool, Option(help="Make shorter measurements.")] = False,
+    quick: Annotated[bool, Option(help="Measure for a shorter time.")] = False,
     markdown: Annotated[bool, Option(help="Print the table as Markdown.")] = False,
-    json: Annotated[bool, Option("--json", help="Print the figures as JSON.")] = False,
+    json: Annotated[bool, Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Compare Phalanx's speed with the speed of Ray and of process pools.
 

@@ -35,11 +35,14 @@ class Rules(StrEnum):
 
 def simulate(
     nodes: Annotated[
-        Path | None, Option(help="File of nodes: openb or plain CSV; may be compressed (.gz).")
+        Path | None,
+        Option(help="File of the trace's nodes: openb or plain CSV; may be compressed (.gz)."),
     ] = None,
     pods: Annotated[
         Path | None,
-        Option("--pods", help="File of jobs: openb, Muri or plain CSV, or Philly JSON."),
+        Option(
+            "--pods", help="File of the trace's jobs: openb, Muri or plain CSV, or Philly JSON."
+        ),
     ] = None,
     policy: Annotated[
         list[str] | None,
@@ -58,8 +61,8 @@ def simulate(
     rules: Annotated[
         Rules,
         Option(
-            help="With --arrival time, the rules of the simulated cluster. `cluster`: those of a "
-            "real cluster. `muri`: those of Muri's published tables, only for the policies "
+            help="With --arrival time: rules of the simulated cluster. `cluster`: the rules of a "
+            "real cluster. `muri`: the rules of Muri's published tables, only for the policies "
             "srtf, srsf, tiresias, muri-s, muri-l, antman and themis."
         ),
     ] = Rules.cluster,
@@ -67,60 +70,66 @@ def simulate(
         bool | None,
         Option(
             "--overheads/--no-overheads",
-            help="With --arrival time: whether starting a job takes time (default: yes if the "
-            "trace names models).",
+            help="With --arrival time: count the time that the start of a job takes, or not "
+            "(default: counted only if the trace names models).",
         ),
     ] = None,
     inflate: Annotated[
         float | None,
         Option(
             min=0.0,
-            help="With --arrival order: copy pods until they request this multiple of all GPUs "
-            "(default: 1.3).",
+            help="With --arrival order: copy pods until all pods together request this multiple of "
+            "the cluster's GPUs (default: 1.3).",
         ),
     ] = None,
-    seed: Annotated[int, Option(min=0, help="Seed of every shuffle and draw.")] = 42,
+    seed: Annotated[int, Option(min=0, help="Seed of all random choices.")] = 42,
     queues: Annotated[
-        Path | None, Option(help="With --arrival time: YAML or JSON file of queues.")
+        Path | None,
+        Option(help="With --arrival time: YAML or JSON file that describes the queues."),
     ] = None,
     report: Annotated[
-        Path | None, Option(help="Write an HTML page with plots to this file.")
+        Path | None, Option(help="File to which an HTML page with plots is written.")
     ] = None,
     json: Annotated[bool, Option("--json", help="Print the figures as JSON.")] = False,
     chaos: Annotated[
-        bool, Option("--chaos", help="Simulate clusters under faults drawn from --seed.")
+        bool, Option("--chaos", help="Simulate clusters with random crashes and losses.")
     ] = False,
     seeds: Annotated[
-        str | None, Option(help="With --chaos: number of seeds, or a range A-B.")
+        str | None,
+        Option(
+            help="With --chaos: number of seeds, counted from --seed, such as 20, or a range of "
+            "seeds, such as 1-20."
+        ),
     ] = None,
     trace: Annotated[
-        Path | None, Option(help="With --chaos: write every event of the run to this file.")
+        Path | None, Option(help="With --chaos: file to which every event of the run is written.")
     ] = None,
     verbose: Annotated[
         bool, Option("--verbose", help="With --chaos: print every event of the run.")
     ] = False,
-    lab: Annotated[bool, Option("--lab", help="Simulate a lab's day drawn from --seed.")] = False,
+    lab: Annotated[bool, Option("--lab", help="Simulate a random day of a lab.")] = False,
     users: Annotated[int, Option(help="With --lab: number of users.")] = 120,
     machines: Annotated[int, Option(help="With --lab: number of nodes; most have 8 GPUs.")] = 32,
     hours: Annotated[
-        float, Option(help="With --lab: hours during which users submit jobs.")
+        float, Option(help="With --lab: number of hours during which users submit jobs.")
     ] = 24.0,
     promised: Annotated[
         int,
         Option(
             min=0,
-            help="With --lab: number of waiting gangs in each queue that are promised a place and "
-            "a time (0: none).",
+            help="With --lab: number of waiting gangs of each queue that are promised a place and "
+            "a time.",
         ),
     ] = 0,
     restarts: Annotated[
         int, Option(min=0, help="With --lab: number of times that the head dies.")
     ] = 0,
 ) -> None:
-    """Run a trace under one or more policies, in virtual time. Exits with 2 when a file is faulty.
+    """Simulate the jobs of a trace under one or more policies, in virtual time.
 
-    With --chaos: run simulated clusters under faults instead. With --lab: simulate a day of many
-    users' jobs. Both exit with 1 when the simulation finds a fault in Phalanx.
+    With --chaos, clusters with random crashes and losses are simulated instead;
+    with --lab, a day of many users' jobs. Exit 1: --chaos or --lab found an error
+    of Phalanx. Exit 2: a file is faulty, or options are missing.
     """
     from phalanx.errors import PhalanxError
 

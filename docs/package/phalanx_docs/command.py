@@ -22,7 +22,8 @@ def register(commands: Registrar) -> None:
 
 def docs(
     page: Annotated[
-        str, Argument(help="Page, such as howto/cluster or cluster. Default: list all pages.")
+        str,
+        Argument(help="Name of a page, such as howto/cluster or cluster. Default: list all pages."),
     ] = "",
     search: Annotated[
         str, Option("--search", help="Text to look for in all pages, without regard to case.")

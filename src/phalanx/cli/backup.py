@@ -15,8 +15,8 @@ from phalanx.cli.times import moment
 Store = Annotated[
     list[str] | None,
     Option(
-        help="Store, as `phalanx start --store` takes it; may be repeated. Default: the store of "
-        "the configuration, or ~/.phalanx/store/HOSTNAME.db."
+        help="Store of the head, written as for `phalanx start --store`; may be repeated. "
+        "Default: the store of the configuration, or ~/.phalanx/store/HOSTNAME.db."
     ),
 ]
 
@@ -27,8 +27,9 @@ def backup(
 ) -> None:
     """Copy the head's store into a file; the head may be running. Exit 1: no copy was made.
 
-    The copy contains queues, jobs, users, tokens, reservations, actors, and the history of jobs. It
-    contains neither the output of jobs nor the cluster's token.
+    The copy contains queues, jobs, users, tokens, reservations, actors, and the
+    history of jobs. It contains neither the output of jobs nor the cluster's
+    token.
     """
     from phalanx import __version__
     from phalanx.model.readable import size
@@ -50,13 +51,17 @@ def restore(
     file: Annotated[str, Argument(help="File that `phalanx backup` has written.")],
     store: Store = None,
     replace: Annotated[
-        bool, Option("--replace", help="Delete an existing store, instead of refusing.")
+        bool,
+        Option(
+            "--replace",
+            help="Delete an existing store first. Without --replace, restoring is refused.",
+        ),
     ] = False,
 ) -> None:
     """Restore a backup as the head's store; the head must not run. Exit 1: nothing was changed.
 
-    Then start the head. It continues with the jobs and nodes as they were at the time of the
-    backup.
+    Start the head afterwards. The head continues with the jobs and nodes that it
+    had at the time of the backup.
     """
     from phalanx.storage.backup import restore as put_back
     from phalanx.storage.errors import StorageError

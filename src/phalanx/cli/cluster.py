@@ -75,7 +75,8 @@ def nodes(
 ) -> None:
     """List all nodes, including nodes that died recently, with the reasons for their states.
 
-    CPU, GPU and MEMORY are allocated/total. USED is what the node's machine used lately.
+    CPU, GPU and MEMORY show allocated/total amounts. USED shows the latest
+    measured use.
     """
     found = ask(address, GetStatus())
     in_use = ask(address, ListNodesInUse())
@@ -115,9 +116,9 @@ def drain(
 ) -> None:
     """Drain a node: nothing new starts there, and running work goes on. Exit 3: no such node.
 
-    With --deadline, work that still runs at the deadline is ended: jobs are queued again, and tasks
-    are tried again elsewhere. With --at, jobs that could still run at that time do not start on the
-    node.
+    With --deadline, work that still runs at the deadline is ended: jobs are
+    queued again, and tasks are tried again elsewhere. With --at, jobs that could
+    still run at that time do not start on the node.
     """
     node_id = find_node(address, node)
     if at is not None or length is not None:
@@ -154,8 +155,8 @@ def set_resource(
 ) -> None:
     """Set how much of a resource a node offers; 0 removes the resource.
 
-    The amount may be less than is in use: running work goes on, and nothing more starts until the
-    use is within the amount.
+    If more than the amount is in use, running work goes on, and no new work
+    starts until the use is within the amount.
     """
     from phalanx.manifests.sizes import read_amount
 

@@ -171,7 +171,7 @@ def _head_here() -> str:
 
     heads = [one.address for _, one in local_daemons() if one.kind == "head"]
     if not heads:
-        fail("No head runs on this machine under this user: --address takes its HOST:PORT.")
+        fail("No head of this user runs on this machine: give a head's HOST:PORT with --address.")
     return heads[-1]
 
 

@@ -26,10 +26,7 @@ PanelAddress = Annotated[
 """`Address` in a panel of its own, for commands with many options."""
 Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 Name = Annotated[str, Argument(help="Name of the job: NAME or NAMESPACE/NAME.")]
-Names = Annotated[
-    list[str],
-    Argument(help="Names of jobs, or of flows and cron jobs where they apply: NAMESPACE/NAME."),
-]
+Names = Annotated[list[str], Argument(help="Names of one or more jobs: NAME or NAMESPACE/NAME.")]
 Watch = Annotated[
     bool,
     Option("--watch", "-w", help="Print the list again every two seconds, until Ctrl-C."),

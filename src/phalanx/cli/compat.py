@@ -12,7 +12,9 @@ from phalanx.cli.typer_form import app_of
 from phalanx.runtime.engine import entry_points
 
 app = typer.Typer(
-    name="compat", help="Install the commands of other systems.", no_args_is_help=True
+    name="compat",
+    help="Install Phalanx's versions of Slurm's and Ray's commands.",
+    no_args_is_help=True,
 )
 for _entry in [*entry_points.own("phalanx.compat"), *entry_points.others("phalanx.compat")]:
     _found = _entry.load()

@@ -26,7 +26,10 @@ def check(
         ),
     ] = "",
 ) -> None:
-    """Check the configuration; print each fault with its file and line. Exit 2: a fault."""
+    """Check the configuration; print each fault with its file and line.
+
+    Exit 2: there is a fault.
+    """
     from phalanx.cli.configuration.sources import read_file, read_sources
 
     sources = [read_file(file)] if file else read_sources(os.environ)
@@ -42,7 +45,7 @@ def check(
 
 @app.command()
 def show(json: Json = False) -> None:
-    """Show the value of each key, and the source of the value."""
+    """Show the value of each configuration key, and the source of the value."""
     from phalanx.cli.configuration.keys import TABLES, keys
     from phalanx.cli.configuration.sources import read_sources, settle
 
@@ -70,9 +73,14 @@ def show(json: Json = False) -> None:
 
 @app.command()
 def explain(
-    key: Annotated[str, Argument(help="Key, such as start.num_cpus or num-cpus.")],
+    key: Annotated[
+        str, Argument(help="Configuration key to explain, such as start.num_cpus or num-cpus.")
+    ],
 ) -> None:
-    """Explain a key: its meaning, form, default, option and variable. Exit 3: no such key."""
+    """Explain a configuration key: its meaning, form, default, option and variable.
+
+    Exit 3: no such key.
+    """
     from phalanx.cli.configuration.keys import find, shown
     from phalanx.cli.configuration.sources import all_settings, read_sources, settle
 

@@ -16,7 +16,10 @@ from phalanx.protocol.requests.health import Cordon, Uncordon
 _DEVICE = re.compile(r"gpu(\d{1,6})")
 Place = Annotated[
     str,
-    Argument(help="Node (id, beginning of its id, or name), or one of its GPUs: NODE/gpu3."),
+    Argument(
+        help="Node (its name, its id or the beginning of its id), or GPUs of a node: NODE/gpu3 "
+        "or NODE/gpu3,gpu5."
+    ),
 ]
 
 
@@ -34,8 +37,8 @@ def cordon(
 def uncordon(place: Place, address: Address = None) -> None:
     """Let a node or a GPU take new work again.
 
-    On a GPU in state `bad`, this overrides the health check: from then on only new errors count
-    against the GPU.
+    For a GPU in state `bad`, the command overrides the health check: from then
+    on, only new errors count against the GPU.
     """
     node_id, devices, name = _read(address, place)
     did = ask(address, Uncordon(node_id, devices))

@@ -37,15 +37,16 @@ _NO_NAMES = NodeNames(())
 def cycles(
     last: Annotated[
         int,
-        Option("-n", "--last", min=1, help="Number of cycles to show; the last ones are shown."),
+        Option("-n", "--last", min=1, help="Number of cycles to show, counted from the newest."),
     ] = 20,
     address: Address = None,
     json: Json = False,
 ) -> None:
     """List the last cycles with the time of each action and the numbers of gangs.
 
-    The numbers count gangs that waited, were placed, were evicted, were promised room, and were
-    left waiting. Successive cycles that decided nothing share a row.
+    The numbers count gangs that waited, were placed, were evicted, were promised
+    room, and were left waiting. Successive cycles that decided nothing share a
+    row.
     """
     found = ask(address, ListCycles())[-last:]
     if json:
@@ -66,11 +67,13 @@ def cycle(
 ) -> None:
     """Show what one cycle decided for each gang, and what changed since the cycle before.
 
-    The first 32 placed gangs are shown with the chosen node and its scores. Gangs left waiting are
-    shown with the plugin that refused them, or with the reason why they wait now.
+    The first 32 placed gangs are shown with the chosen node and its scores. Gangs
+    left waiting are shown with the plugin that refused them, or with the reason
+    why they wait now.
 
-    `phalanx snapshot -o FILE` writes the scheduler's present state, `phalanx replay FILE` runs a
-    cycle on it again, and `phalanx explain FILE` explains why its gangs wait.
+    `phalanx snapshot -o FILE` writes the scheduler's present state,
+    `phalanx replay FILE` runs a cycle on it again, and `phalanx explain FILE`
+    explains why its gangs wait.
     """
     if number is None:
         listed = ask(address, ListCycles())

@@ -34,7 +34,11 @@ def dashboard(
     ] = None,
     port: Annotated[
         int | None,
-        Option(min=0, max=65535, help="TCP port. Default: 8266, or else any free port."),
+        Option(
+            min=0,
+            max=65535,
+            help="TCP port to listen on. Default: 8266 or, if it is taken, any free port.",
+        ),
     ] = None,
     name: Annotated[
         list[str] | None,
@@ -72,10 +76,11 @@ def dashboard(
 ) -> None:
     """Serve the web page of a cluster, and print an address that logs you in.
 
-    If this page is already being served, no second server starts. An address that logs you in is
-    printed in both cases. It works once, and only for a minute. The server ends when its cluster
-    ends, or when the file given with --from is removed. Options that are not given come from the
-    configuration (`phalanx config show`).
+    The address works once, and only for a minute. If a server of this page
+    already runs, no second server starts, and a new address is printed. The
+    server ends when its cluster ends, or when the file given with --from is
+    removed. Options that are not given come from the configuration
+    (`phalanx config show`).
     """
     given = locals()
     if record is not None and from_ is not None:
@@ -146,7 +151,7 @@ def _stay(server: Serving) -> None:
     from phalanx.runtime.os import serving
 
     if wait_for_end([Watched(server.pid, lambda: serving.stop(server))]) is not None:
-        fail("The server has ended by itself, as the cluster has, or its file.")
+        fail("The server has ended, because its cluster ended or its file was removed.")
 
 
 def _check_tls(certificate: Path | None, key: Path | None, is_loopback: bool, host: str) -> None:

@@ -24,14 +24,17 @@ FORMAT = "phalanx-debug/1"
 
 def debug(
     pid: Annotated[
-        int | None, Argument(help="Process id of the task or actor. Default: list all that wait.")
+        int | None,
+        Argument(
+            help="Process id of the task or actor. Default: list all tasks and actors that wait."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Debug a task or an actor that waits at `breakpoint()` on this machine.
 
-    In the debugger, `c` continues the work and `q` ends it with an error. If `phalanx
-    debug` itself is ended, the work continues.
+    In the debugger, `c` continues the work and `q` ends it with an error. If
+    `phalanx debug` itself is ended, the work continues.
     """
     from phalanx.runtime.os.debugging import attach, waiting
 
@@ -49,7 +52,8 @@ def debug(
     if row is None:
         known = ", ".join(str(row.pid) for row in found) or "none"
         fail(
-            f"process {pid} waits at no breakpoint on this machine; waiting processes: {known}",
+            f"process {pid} does not wait at a breakpoint on this machine; waiting processes: "
+            f"{known}",
             NOT_FOUND,
         )
     try:

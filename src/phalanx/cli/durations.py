@@ -28,7 +28,7 @@ def seconds_at_least(least_s: float) -> Callable[[str | float], float]:
         found = read_seconds(given)
         if not least_s <= found <= LONGEST_S:
             raise ValueError(
-                f"{given} is not allowed: at least {least_s:g} s and at most {LONGEST_S:g} s"
+                f"{given} is not allowed: give at least {least_s:g} s and at most {LONGEST_S:g} s"
             )
         return found
 

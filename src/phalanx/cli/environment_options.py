@@ -48,8 +48,8 @@ WorkingDir = Annotated[
     Option(
         "--working-dir",
         rich_help_panel=panels.COMMAND,
-        help="Directory or zip file to upload; the command runs in a copy of it on its node. "
-        "Files that .gitignore or .phalanxignore name are left out.",
+        help="Directory or zip file to upload; the command runs in the uploaded copy. Files named "
+        "in .gitignore or .phalanxignore are left out.",
     ),
 ]
 PyModule = Annotated[
@@ -57,7 +57,8 @@ PyModule = Annotated[
     Option(
         "--py-module",
         rich_help_panel=panels.COMMAND,
-        help="Python package or module to upload, which the command can import; may be repeated.",
+        help="Directory or file of a Python package or module to upload; the command can import "
+        "it. May be repeated.",
     ),
 ]
 RuntimeEnvFile = Annotated[
@@ -65,8 +66,8 @@ RuntimeEnvFile = Annotated[
     Option(
         "--runtime-env",
         rich_help_panel=panels.COMMAND,
-        help="YAML or JSON file with a runtime environment: pip, uv, conda, image_uri or "
-        "container, working_dir, py_modules, excludes, env_vars, config.",
+        help="YAML or JSON file that describes the runtime environment. Its keys are pip, uv, "
+        "conda, image_uri or container, working_dir, py_modules, excludes, env_vars and config.",
     ),
 ]
 RuntimeEnvJson = Annotated[
@@ -74,7 +75,7 @@ RuntimeEnvJson = Annotated[
     Option(
         "--runtime-env-json",
         rich_help_panel=panels.COMMAND,
-        help="Runtime environment as JSON.",
+        help='Runtime environment as JSON, such as \'{"pip": ["numpy"]}\'.',
     ),
 ]
 
@@ -95,7 +96,9 @@ def runtime_env(
             continue
         if tool in found:
             name = tool.replace("_", "-").removesuffix("s").removesuffix("-uri")
-            raise ValueError(f"--{name} cannot be combined with a runtime environment that has it")
+            raise ValueError(
+                f"--{name} cannot be combined with a runtime environment that has {tool}"
+            )
         is_list = tool in ("pip", "uv") and isinstance(given, list) and len(given) == 1
         is_file = is_list and str(given[0]).endswith(_FILES)
         found[tool] = given[0] if is_file else given
@@ -122,5 +125,5 @@ def _parsed(text: str, what: str) -> object:
 
 def _mapping(value: object, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{what} is a mapping of a runtime environment's fields")
+        raise ValueError(f"{what} must be a mapping with the fields of a runtime environment")
     return value

@@ -87,9 +87,9 @@ def events(
 ) -> None:
     """List events of jobs, gangs, nodes, queues, reservations and the head, oldest first.
 
-    Changes of the scheduler's configuration are events of the head. The head keeps the newest 8,000
-    events of jobs and gangs and the newest 2,000 others. With a store, the events survive restarts
-    of the head.
+    Changes of the scheduler's configuration are events of the head. The head
+    keeps the newest 8,000 events of jobs and gangs, and the newest 2,000 other
+    events. With a store, the events survive restarts of the head.
     """
     if kinds:
         say(table(("EVENT", "MEANS"), list(KINDS.items())))

@@ -21,13 +21,18 @@ Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 
 
 def replay(
-    file: Annotated[Path, Argument(help="File with one snapshot or several.")],
-    cycles: Annotated[int, Option(min=1, help="Number of cycles to run, one after another.")] = 1,
+    file: Annotated[
+        Path, Argument(help="File with one or more snapshots, as `phalanx snapshot` writes it.")
+    ],
+    cycles: Annotated[
+        int, Option(min=1, help="Number of cycles to run one after another on each snapshot.")
+    ] = 1,
     json: Json = False,
 ) -> None:
-    """Run a recorded scheduling cycle again and compare its decisions.
+    """Run scheduling cycles on a snapshot file, and print what they decide. No cluster is changed.
 
-    Nothing is changed. Exit 1: the decisions differ from those in the file.
+    Exit 1: the file names expected decisions (`expect`), and the cycles decided
+    otherwise.
     """
     from phalanx.cli.snapshots import replay_file
 
@@ -37,18 +42,17 @@ def replay(
 def explain(
     work: Annotated[
         str,
-        Argument(help="Job, gang, flow or cron job of the cluster, or a snapshot file."),
+        Argument(help="Name of a job, gang, flow or cron job, or path of a snapshot file."),
     ],
     name: Annotated[
-        str | None, Argument(help="Task or podgroup of the snapshot file. Default: all.")
+        str | None,
+        Argument(help="Name of one task or podgroup (gang) in the snapshot file. Default: all."),
     ] = None,
-    actor: Annotated[
-        bool, Option("--actor", help="Read WORK as the name or id of an actor.")
-    ] = False,
+    actor: Annotated[bool, Option("--actor", help="WORK is the name or id of an actor.")] = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Explain why a job, gang, task or actor waits, and which changes would let it start."""
+    """Explain why a job, gang or actor waits, and which changes would let it start."""
     from phalanx.cli.snapshots import explain_file
     from phalanx.protocol.requests.actors import ExplainActor
     from phalanx.protocol.requests.gangs import Explain

@@ -12,39 +12,39 @@ Gpus = Annotated[
     str,
     Option(
         rich_help_panel=panels.RESOURCES,
-        help="GPUs for each member: 2, 0.5 (half of one GPU) or mig-1g.10gb:1 (one MIG part with "
-        "this profile).",
+        help="Number of GPUs for each member: 2, 0.5 (half of one GPU) or mig-1g.10gb:1 (one MIG "
+        "part with the profile 1g.10gb).",
     ),
 ]
 GpuMemory = Annotated[
     str | None,
     Option(
         rich_help_panel=panels.RESOURCES,
-        help="GPU memory for each member on each of its GPUs, such as 20GiB; other work may use "
-        "the rest.",
+        help="GPU memory for each member on each of its GPUs, such as 20GiB. Other work may use "
+        "the rest of the GPU.",
     ),
 ]
 GpuMemoryLimit = Annotated[
     str | None,
     Option(
         rich_help_panel=panels.RESOURCES,
-        help="Limit of the memory that a member may use on each of its GPUs, such as 24GiB; a "
-        "member that exceeds the limit is ended. Default: the amount of --gpu-memory.",
+        help="Most memory that a member may use on each of its GPUs, such as 24GiB. A member that "
+        "uses more is ended. Default: the amount of --gpu-memory.",
     ),
 ]
 GpuShare = Annotated[
     str | None,
     Option(
         rich_help_panel=panels.RESOURCES,
-        help="Way in which members share a GPU: time (they take turns; the default) or mps (they "
-        "run at once, by NVIDIA's MPS).",
+        help="Mode in which members share a GPU: `time` (their kernels take turns; the default) or "
+        "`mps` (their kernels run at the same time, through NVIDIA's MPS).",
     ),
 ]
 GpuCompute = Annotated[
     float | None,
     Option(
         rich_help_panel=panels.RESOURCES,
-        help="Largest part of a GPU's threads that a member may use, such as 0.5; needs "
+        help="Largest part of a GPU's threads that a member may use: 0.5 is half of them. Needs "
         "`--gpu-share mps`.",
     ),
 ]

@@ -42,11 +42,11 @@ Until = Annotated[
 ]
 Users = Annotated[
     list[str] | None,
-    Option("--user", "-u", help="Only jobs of this user; separate several users by commas."),
+    Option("--user", "-u", help="Show only jobs of this user, or of several users: ann,ben."),
 ]
 Queues = Annotated[
     list[str] | None,
-    Option("--queue", "-q", help="Only jobs of this queue; separate several queues by commas."),
+    Option("--queue", "-q", help="Show only jobs of this queue, or of several queues: lab,prod."),
 ]
 
 
@@ -55,13 +55,13 @@ _EVER = "1970-01-02"
 
 
 def history(
-    job: Annotated[str, Argument(help="Only this job: NAME or NAMESPACE/NAME.")] = "",
+    job: Annotated[str, Argument(help="Show only this job: NAME or NAMESPACE/NAME.")] = "",
     since: Annotated[
         str | None,
         Option(
             "--since",
             "-S",
-            help=f"Beginning of the period: {PAST}. Default: 7d, and no limit when JOB is given.",
+            help=f"Beginning of the period: {PAST}. Default: 7d, or no limit if JOB is given.",
         ),
     ] = None,
     until: Until = None,
@@ -70,7 +70,10 @@ def history(
     state: Annotated[
         list[str] | None,
         Option(
-            "--state", "-s", help=f"Only attempts that ended in this state: {', '.join(STATES)}."
+            "--state",
+            "-s",
+            help="Show only attempts that ended in this state (may be repeated): "
+            f"{', '.join(STATES)}. Terminated means cancelled, and Aborted means suspended.",
         ),
     ] = None,
     steps: Annotated[
@@ -90,7 +93,9 @@ def history(
         Option(
             "--format",
             "-o",
-            help=f"Columns to show, separated by commas, or all: {', '.join(view.HISTORY)}.",
+            show_default=False,
+            help=f"Columns to show, separated by commas, or `all`: {', '.join(view.HISTORY)}. "
+            f"Default: {view.USUAL.replace(',', ', ')}.",
         ),
     ] = view.USUAL,
     no_headers: NoHeaders = False,
@@ -99,7 +104,8 @@ def history(
 ) -> None:
     """List finished attempts of jobs and what they used, the newest last.
 
-    Steps (--steps) are the programs that srun, `phalanx step` and `phalanx shell` ran inside jobs.
+    Steps (--steps) are the programs that srun, `phalanx step` and `phalanx shell`
+    ran inside jobs.
     """
     begin, end = _period(since or (_EVER if job else "7d"), until)
     try:
@@ -178,8 +184,8 @@ def report(
 ) -> None:
     """Sum up, by user and queue, what jobs held, used and left idle, and how long they waited.
 
-    The beginning of the period is rounded down to a full hour. The report counts only attempts that
-    have ended.
+    The beginning of the period is rounded down to a full hour. The report counts
+    only attempts that have ended.
     """
     if by not in (USER, QUEUE, BOTH):
         fail(f"--by takes user, queue or both, not {by!r}.", USAGE)

@@ -13,37 +13,41 @@ from phalanx.cli.table import report, say
 if TYPE_CHECKING:
     from phalanx.cli.installation.plan import Machine, Plan
 
-System = Annotated[
-    bool,
-    Option(
-        "--system",
-        help="Services of the machine, which run as the account phalanx. Only for root.",
-    ),
+Apply = Annotated[
+    bool, Option("--apply", help="Carry out the steps, instead of only listing them.")
 ]
-User = Annotated[bool, Option("--user", help="Services of this user. Works without root's rights.")]
-Apply = Annotated[bool, Option("--apply", help="Make the changes, instead of only listing them.")]
 Root = Annotated[
     str,
     Option(
         metavar="DIRECTORY",
-        help="Write or remove the files below this directory instead of /, as for an image or a "
-        "package. No command is run.",
+        help="Write or remove files below this directory instead of below /, for example to build "
+        "an image or a package. No command is run.",
     ),
 ]
 
 
 def install(
-    system: System = False,
-    user: User = False,
+    system: Annotated[
+        bool,
+        Option(
+            "--system",
+            help="Install services of the whole machine, which run under the account phalanx. "
+            "--apply then needs root's rights.",
+        ),
+    ] = False,
+    user: Annotated[
+        bool,
+        Option("--user", help="Install services of your own account, without root's rights."),
+    ] = False,
     address: Annotated[
         str,
         Option(
-            help="Address of the head that this machine's node joins (HOST:PORT). Default: install "
-            "a head on this machine, too."
+            help="Address of the head that this machine's node joins (HOST:PORT). Default: a head "
+            "is installed on this machine, too."
         ),
     ] = "",
     host: Annotated[
-        str, Option(help="IP address of this machine at which other machines reach it.")
+        str, Option(help="IP address at which other machines reach this one, such as 10.0.0.1.")
     ] = "",
     dashboard: Annotated[
         bool, Option("--dashboard", help="Also serve the web page of the cluster.")
@@ -52,16 +56,16 @@ def install(
         bool,
         Option(
             "--launch",
-            help="Run jobs as their submitters, through root's program phalanx-launch (with "
-            "--system).",
+            help="With --system: run each job under the account of its submitter, through the "
+            "program phalanx-launch, which runs with root's rights.",
         ),
     ] = False,
     apply: Apply = False,
     root: Root = "",
 ) -> None:
-    """List the steps that install head and node as services of systemd; --apply carries them out.
+    """List the steps that install Phalanx's systemd services. --apply carries the steps out.
 
-    Exit 1: a step failed. Exit 4: --system without root's rights.
+    Exit 1: a step failed. Exit 4: --system --apply without root's rights.
     """
     from phalanx.cli.configuration.values import check_host
     from phalanx.cli.installation.plan import Wanted
@@ -95,9 +99,21 @@ def install(
 
 
 def uninstall(
-    system: System = False, user: User = False, apply: Apply = False, root: Root = ""
+    system: Annotated[
+        bool,
+        Option(
+            "--system",
+            help="Remove the services of the whole machine. --apply then needs root's rights.",
+        ),
+    ] = False,
+    user: Annotated[
+        bool,
+        Option("--user", help="Remove the services of your own account, without root's rights."),
+    ] = False,
+    apply: Apply = False,
+    root: Root = "",
 ) -> None:
-    """List the steps that remove the services of systemd; --apply carries them out.
+    """List the steps that remove Phalanx's systemd services. --apply carries the steps out.
 
     The configuration, the store and the token stay.
     """

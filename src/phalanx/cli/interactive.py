@@ -138,7 +138,10 @@ def job_and_member(address: str | None, name: str) -> tuple[JobDescription, Memb
 def shell(
     name: Annotated[
         str,
-        Argument(help="Running job, or one of its members: JOB.MEMBER, such as train.worker-0."),
+        Argument(
+            help="Name of a running job (its first member is used), or of one member: JOB.MEMBER, "
+            "such as train.worker-0."
+        ),
     ],
     command: Annotated[
         list[str] | None,
@@ -152,8 +155,8 @@ def shell(
 ) -> None:
     """Run a shell, or another command, inside a running job.
 
-    The shell has the job's devices, variables and directory, and uses the job's resources. It ends
-    when the job or this command ends.
+    The shell has the job's devices, variables and directory, and uses the job's
+    resources. It ends when the job or this command ends.
     """
     need_node(address, "phalanx shell")
     job, member = job_and_member(address, name)
@@ -167,7 +170,11 @@ def step(
     command: Annotated[list[str], Argument(help="Command to run, written after --.")],
     job: Annotated[
         str | None,
-        Option("--job", "-j", help="Running job. Default: PHALANX_JOB, which is set in jobs."),
+        Option(
+            "--job",
+            "-j",
+            help="Name of the running job. Default: PHALANX_JOB, which is set inside jobs.",
+        ),
     ] = None,
     members: Annotated[
         int | None,
@@ -175,20 +182,22 @@ def step(
             "--members",
             "-n",
             min=1,
-            help="Number of members to run in, counted from the first. Default: all.",
+            help="Number of members in which the command runs, counted from the first member. "
+            "Default: all members.",
         ),
     ] = None,
     address: Address = None,
 ) -> None:
     """Run a command inside each member of a running job, on the member's resources.
 
-    Inside `phalanx alloc` and inside jobs, --job is not needed. Each line of output begins with the
-    member's name. Exits with the largest exit code of the members.
+    Inside `phalanx alloc` and inside jobs, --job is not needed. With several
+    members, each line of output begins with the member's name. Exits with the
+    largest exit code of the members.
     """
     need_node(address, "phalanx step")
     name = job or os.environ.get("PHALANX_JOB")
     if not name:
-        fail("Which job? Name it with --job, or run this inside `phalanx alloc`.", USAGE)
+        fail("No job is named: give --job, or run this command inside `phalanx alloc`.", USAGE)
     if "/" not in name:
         name = f"{os.environ.get('PHALANX_NAMESPACE', 'default') if not job else 'default'}/{name}"
     found = ask(address, GetJob(name))
@@ -219,7 +228,7 @@ def alloc(
         Option(
             min=1,
             rich_help_panel=panels.RESOURCES,
-            help="Number of members; they get their resources together or not at all.",
+            help="Number of members. They get their resources together or not at all.",
         ),
     ] = 1,
     cpus: Cpus = 1,
@@ -233,10 +242,11 @@ def alloc(
     quiet: Quiet = False,
     address: Annotated[str | None, Option(rich_help_panel=panels.CLUSTER, help=_ADDRESS)] = None,
 ) -> None:
-    """Hold resources for steps while a command runs on this machine; release them when it ends.
+    """Hold resources on the cluster while a command runs on this machine.
 
-    For example, run `phalanx alloc --gang 2 --gpus 1 -- bash`, and in that shell `phalanx step --
-    python train.py`.
+    For example, `phalanx alloc --gang 2 --gpus 1 -- bash` starts a shell. In this
+    shell, `phalanx step -- python train.py` runs a program on the held resources.
+    When the shell ends, the resources are released.
     """
     from phalanx.api.job import Job
 
@@ -263,9 +273,14 @@ def alloc(
 def forward(
     name: Annotated[
         str,
-        Argument(help="Running job, or one of its members: JOB.MEMBER, such as train.worker-0."),
+        Argument(
+            help="Name of a running job (its first member is used), or of one member: JOB.MEMBER, "
+            "such as train.worker-0."
+        ),
     ],
-    port: Annotated[int, Argument(min=1, max=65535, help="Port on the node of the member.")],
+    port: Annotated[
+        int, Argument(min=1, max=65535, help="Port on the member's node, such as 8888.")
+    ],
     local: Annotated[
         int | None,
         Option(
@@ -273,14 +288,15 @@ def forward(
             "-l",
             min=0,
             max=65535,
-            help="Port on this machine. Default: the same as PORT.",
+            help="Port on this machine; 0 chooses a free port. Default: the same number as PORT.",
         ),
     ] = None,
     address: Address = None,
 ) -> None:
-    """Forward a port of this machine (127.0.0.1) to the node of a running job's member.
+    """Forward a port of this machine (127.0.0.1) to a port on the node of a running job's member.
 
-    Runs until Ctrl-C, or until the job ends. Every user of this machine can connect to the port.
+    The command runs until Ctrl-C, or until the job ends. Every user of this
+    machine can connect to the local port.
     """
     need_node(address, "phalanx forward")
     job, member = job_and_member(address, name)

@@ -14,30 +14,39 @@ from phalanx.protocol.bundle_messages import Receivers
 from phalanx.protocol.requests.jobs import Command, CommandJob, DeleteJob, ResizeJob, UpdateJob
 from phalanx.protocol.requests.steps import SignalJob
 
+JobsOrTasks = Annotated[
+    list[str],
+    Argument(help="Names of jobs (NAME or NAMESPACE/NAME) or of array tasks (NAME[3-5])."),
+]
+JobsOrCrons = Annotated[
+    list[str], Argument(help="Names of jobs or cron jobs: NAME or NAMESPACE/NAME.")
+]
 
-def cancel(names: Names, address: Address = None) -> None:
+
+def cancel(names: JobsOrTasks, address: Address = None) -> None:
     """Cancel jobs; they end and do not start again."""
     _command(names, address, "cancel", "is cancelled")
 
 
-def suspend(names: Names, address: Address = None) -> None:
-    """Stop jobs and free their resources until `phalanx resume`.
+def suspend(names: JobsOrCrons, address: Address = None) -> None:
+    """End the members of jobs and free their resources until `phalanx resume`.
 
-    A suspended cron job submits no more jobs.
+    A resumed job starts again from its beginning. A suspended cron job submits no
+    jobs.
     """
     _command(names, address, "suspend", "is suspended")
 
 
-def resume(names: Names, address: Address = None) -> None:
-    """Start suspended jobs again."""
+def resume(names: JobsOrCrons, address: Address = None) -> None:
+    """Start suspended jobs again, and let suspended cron jobs submit jobs again."""
     _command(names, address, "resume", "is resumed")
 
 
-def requeue(names: Names, address: Address = None) -> None:
+def requeue(names: JobsOrTasks, address: Address = None) -> None:
     """End the members of running jobs and queue the jobs again.
 
-    Members first get SIGTERM, and SIGKILL after their grace time. PHALANX_RESTART counts the
-    restarts. NAME[3-5] names array tasks.
+    Members first get SIGTERM, and SIGKILL after their grace time. The variable
+    PHALANX_RESTART counts a job's restarts.
     """
     _command(names, address, "requeue", "is requeued")
 
@@ -60,8 +69,9 @@ def signal(
 ) -> None:
     """Send a signal to the members of a running job.
 
-    By default the signal goes to the processes that a member's shell has started, not to the shell
-    itself. In a member with steps (srun, `phalanx step`), the signal goes only to the steps.
+    By default, the processes that a member's shell has started get the signal,
+    but not the shell itself. In a member with steps (srun, `phalanx step`), the
+    signal goes only to the steps.
     """
     from phalanx.api.signals import signal_number
 
@@ -101,7 +111,7 @@ def update(
         ),
     ] = None,
     reservation: Annotated[
-        str | None, Option(help="Reservation to run in, or `none` for no reservation.")
+        str | None, Option(help="Name of the reservation to run in, or `none` for no reservation.")
     ] = None,
     address: Address = None,
     json: Json = False,
@@ -149,11 +159,12 @@ def _each(names: list[str], do: Callable[[str], object], said: str) -> None:
 def resize(
     name: Name,
     sizes: Annotated[
-        list[str], Argument(help="New number of members: 8, or GROUP=8 for a task group.")
+        list[str],
+        Argument(help="New number of members: 8, or GROUP=8 for one task group of the job."),
     ],
     least: Annotated[
         int | None,
-        Option("--min", min=0, help="Minimum number of members that must run together."),
+        Option("--min", min=0, help="Smallest number of members that must run together."),
     ] = None,
     address: Address = None,
 ) -> None:
@@ -167,6 +178,16 @@ def resize(
     say(f"job {name} has {row.replicas} replicas, of which {row.min} must run together")
 
 
-def delete(names: Names, address: Address = None) -> None:
-    """Delete jobs, flows or cron jobs with their output. Running jobs are ended first."""
+def delete(
+    names: Annotated[
+        list[str],
+        Argument(help="Names of jobs, flows, cron jobs or HyperNodes: NAME or NAMESPACE/NAME."),
+    ],
+    address: Address = None,
+) -> None:
+    """Delete jobs, flows, cron jobs or HyperNodes. Running jobs are ended first.
+
+    The output of deleted jobs is deleted, too. A flow or cron job is deleted with
+    its jobs.
+    """
     _each(names, lambda name: ask(address, DeleteJob(name)), "is deleted")

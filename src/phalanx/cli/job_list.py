@@ -127,8 +127,8 @@ def jobs(
 ) -> None:
     """List jobs, oldest first, or the array tasks of one array.
 
-    Jobs are listed for an hour after they finish; --all and --state list them for longer. `phalanx
-    history` lists all finished jobs.
+    Jobs are listed for an hour after they finish; --all and --state list them for
+    longer. `phalanx history` lists all finished jobs.
     """
     if name is not None and (queue is not None or state is not None):
         fail("NAME cannot be combined with --queue or --state.", USAGE)

@@ -35,8 +35,8 @@ def limits(
 ) -> None:
     """List the limits of users in queues, and the amounts that count against them now.
 
-    The user * stands for all users without a row of their own. A limit counts the work in the queue
-    and in the queues below it.
+    The user * stands for all users without a row of their own. A limit counts the
+    work in the queue and in the queues below it.
     """
     rows = ask(address, ListLimits(queue))
     if json:
@@ -59,7 +59,7 @@ def set_limits(
         list[str],
         Argument(
             metavar="LIMIT...",
-            help="Limits as NAME=NUMBER: running=2 and waiting=100 (jobs), gpus=4, priority=10 "
+            help="Limits as NAME=NUMBER: running=2 (jobs), waiting=100 (jobs), gpus=4, priority=10 "
             "(highest), time=1d (longest time limit), submits=5 (submissions a second). "
             "NAME=none removes a limit.",
         ),
@@ -69,8 +69,8 @@ def set_limits(
     """Set limits of a user in a queue and the queues below it. Limits that are not given keep their
     values.
 
-    Jobs beyond the limits `running` and `gpus` wait; jobs beyond another limit are refused at
-    submission.
+    Jobs beyond the limits `running` and `gpus` wait; jobs beyond another limit
+    are refused at submission.
     """
     ask(address, SetLimits(queue, user, dict(map(_limit, given))))
     who = "users without a row" if user == ANY_USER else user

@@ -17,10 +17,13 @@ Output = Annotated[
     Option(
         "--output",
         "-o",
-        help="Columns: wide (all), name (names alone), or names of columns separated by commas.",
+        help="Columns to show: `wide` (all columns), `name` (only the first column), or names of "
+        "columns, separated by commas.",
     ),
 ]
-NoHeaders = Annotated[bool, Option("--no-headers", help="Print no line with the columns' names.")]
+NoHeaders = Annotated[
+    bool, Option("--no-headers", help="Do not print the line with the columns' names.")
+]
 
 
 def show(
@@ -84,7 +87,7 @@ def chosen_columns(columns: Sequence[Column], output: str) -> list[Column]:
 
             fail(
                 f"There is no column {word!r}{nearest(word, list(known))}; the columns are "
-                f"{', '.join(known)}, and `wide` and `name` are sets of them.",
+                f"{', '.join(known)}, and `wide` shows all columns.",
                 USAGE,
             )
     if not words:

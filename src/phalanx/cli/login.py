@@ -46,22 +46,23 @@ def login(
         str,
         Option(
             help="Fingerprint that the head's certificate must have (SHA256:HEX). Default: the "
-            "command shows it and asks."
+            "command shows the certificate's fingerprint and asks."
         ),
     ] = "",
     ca: Annotated[
         Path | None,
         Option(
             "--ca",
-            help="File with the authorities (PEM) that may have signed the head's certificate, in "
-            "place of a fingerprint.",
+            help="PEM file with certificate authorities. One of them must have signed the head's "
+            "certificate. Cannot be combined with --fingerprint.",
         ),
     ] = None,
 ) -> None:
-    """Log in to a cluster on another machine, so that commands and programs here use it.
+    """Log in to a cluster on another machine, so that commands and programs here use that cluster.
 
-    The address, the token and the certificate's fingerprint are kept in a file of mode 0600;
-    `phalanx logout` removes them. Without an argument, the command lists the logins.
+    The address, the token and the certificate's fingerprint are kept in a file of
+    mode 0600; `phalanx logout` removes them. Without an argument, the command
+    lists the logins.
 
     Exit 4: the token or the certificate is refused.
     """
@@ -92,23 +93,23 @@ def login(
 def logout(
     name: Annotated[str, Argument(help="Name of the login. Default: the current one.")] = "",
 ) -> None:
-    """Forget a login, with its token. The token stays valid until `phalanx token revoke`."""
+    """Forget a login and its token. The token stays valid until `phalanx token revoke`."""
     known = _read()
     wanted = name or known.current
     if not wanted:
         fail("There is no current login. `phalanx login` lists the logins.", NOT_FOUND)
     if known.named(wanted) is None:
         near = nearest(wanted, [one.name for one in known.logins]) or "."
-        fail(f"There is no login {wanted!r}{near} `phalanx login` lists them.", NOT_FOUND)
+        fail(f"There is no login {wanted!r}{near} `phalanx login` lists the logins.", NOT_FOUND)
     _save(known.without(wanted))
     say(f"logged out of {wanted}")
 
 
 def whoami(address: Address = None, json: Json = False) -> None:
-    """Show which cluster commands on this machine use, as which user or token, and the role of that
-    user or token.
+    """Show the cluster that commands on this machine use, and your user (or token) and role there.
 
-    On the head's machine, the fingerprint of the head's certificate is shown, too.
+    On the head's machine, the fingerprint of the head's certificate is shown,
+    too.
     """
     found = ask(address, AskRight("see"))
     daemons = [one for _, one in daemons_of(address)]
@@ -181,7 +182,7 @@ def _confirm(address: str, fingerprint: str) -> None:
             shown_at.flush()
             answer = typed.readline()
     except OSError:
-        fail("Nobody can be asked here: give it with --fingerprint.", USAGE)
+        fail("There is no terminal to ask at: give the fingerprint with --fingerprint.", USAGE)
     if answer.strip().lower() not in ("y", "yes"):
         fail("The certificate was not confirmed; nothing was sent.", NOT_ALLOWED)
 
@@ -205,8 +206,8 @@ def _token(file: str) -> str:
     found = parse(text)
     if found is None:
         fail(
-            "That is not a person's token, which looks like phx_ID_SECRET: `phalanx token create` "
-            "makes one on the cluster.",
+            "The given text is not a token. A token looks like phx_ID_SECRET; `phalanx token "
+            "create` makes a token on the cluster.",
             USAGE,
         )
     return str(found)
@@ -218,7 +219,7 @@ def _address(where: str) -> str:
     if not colon or (host.count(":") and not host.endswith("]")):
         host, port = where.removeprefix("phalanx://"), str(PORT)
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        fail(f"{where!r} is no address: HOST or HOST:PORT.", USAGE)
+        fail(f"{where!r} is not an address: give HOST or HOST:PORT.", USAGE)
     return f"{host}:{port}"
 
 

@@ -16,7 +16,8 @@ from phalanx.cli.reach import USAGE, fail
 
 def logs(
     name: Annotated[
-        str | None, Argument(help="Job, or one of its members: JOB.MEMBER, such as train.worker-0.")
+        str | None,
+        Argument(help="Name of a job, or of one member: JOB.MEMBER, such as train.worker-0."),
     ] = None,
     head: Annotated[bool, Option("--head", help="Print the log of the head process.")] = False,
     node: Annotated[
@@ -34,19 +35,24 @@ def logs(
         Option(
             "--follow",
             "-f",
-            help="Print new output as it comes. For a job: until the job is over; then exit with "
-            "the job's exit code.",
+            help="Keep printing new output until Ctrl-C. For a job, stop when the job is over, and "
+            "exit with the job's exit code.",
         ),
     ] = False,
     tail: Annotated[
         int | None,
-        Option(min=0, max=processes.MAX_TAIL, help="Number of last lines to print."),
+        Option(
+            min=0,
+            max=processes.MAX_TAIL,
+            help="Number of lines to print, counted from the end (for a job: from the end of each "
+            "member's output). Default: all lines.",
+        ),
     ] = None,
     since: Annotated[
         str,
         Option(
-            help="Print only lines written since this time: 10m (10 minutes ago) or today. Not for "
-            "jobs."
+            help="Print only lines written since this time: 10m (10 minutes ago), today or "
+            "2026-11-01T18:00. Not for jobs."
         ),
     ] = "",
     timestamps: Annotated[
@@ -54,14 +60,21 @@ def logs(
         Option("--timestamps", help="Print the time of each line. Not for jobs."),
     ] = False,
     previous: Annotated[
-        bool, Option(help="Print the output of the attempt before the last one.")
+        bool,
+        Option(
+            help="Print the output of the attempt before the latest one, for a member that started "
+            "again. Only for jobs."
+        ),
     ] = False,
     preparing: Annotated[
         bool,
-        Option(help="Print the log of the preparation of the job's environment."),
+        Option(
+            help="Print the log of the environment's preparation (pip, uv, conda, images). Only "
+            "for jobs."
+        ),
     ] = False,
     address: Address = None,
-    json: Annotated[bool, Option("--json", help="Print one JSON object per line.")] = False,
+    json: Annotated[bool, Option("--json", help="Print one JSON object for each line.")] = False,
 ) -> None:
     """Print the output of a job's members, or of the head, a node, a worker or an actor.
 

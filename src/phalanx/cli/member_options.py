@@ -8,18 +8,19 @@ from phalanx.cli import panels
 from phalanx.cli.options import Option
 
 Cpus = Annotated[
-    float, Option(min=0, rich_help_panel=panels.RESOURCES, help="CPUs for each member.")
+    float, Option(min=0, rich_help_panel=panels.RESOURCES, help="Number of CPUs for each member.")
 ]
 Memory = Annotated[
     str | None,
     Option(
         rich_help_panel=panels.RESOURCES,
-        help="Memory for each member, such as 4Gi, 512MiB or 1.5GiB; a member that uses more is "
+        help="Memory for each member, such as 4Gi, 512MiB or 1.5GiB. A member that uses more is "
         "killed.",
     ),
 ]
 Queue = Annotated[
-    str, Option("--queue", "-q", rich_help_panel=panels.PLACEMENT, help="Queue to wait in.")
+    str,
+    Option("--queue", "-q", rich_help_panel=panels.PLACEMENT, help="Queue in which the job waits."),
 ]
 Time = Annotated[
     str | None,
@@ -27,11 +28,11 @@ Time = Annotated[
         "--time",
         "-t",
         rich_help_panel=panels.TIME,
-        help="Time limit, counted from each start: 2h30m, 90s, 1-12:00 (days-hours:minutes) or 90 "
-        "(minutes).",
+        help="Time limit of the job, counted from each start: 2h30m, 90s, 1-12:00 "
+        "(days-hours:minutes) or 90 (minutes).",
     ),
 ]
 Quiet = Annotated[
     bool,
-    Option("--quiet", rich_help_panel=panels.OUTPUT, help="Print no messages while waiting."),
+    Option("--quiet", rich_help_panel=panels.OUTPUT, help="Print no messages while the job waits."),
 ]

@@ -1,4 +1,4 @@
-"""The commands `phalanx metrics ...`: configuration files for Prometheus and Grafana."""
+"""The commands `phalanx metrics ...`: configuration for Prometheus and Grafana."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import typer
 from phalanx.cli.reach import fail
 from phalanx.dashboard import monitoring
 
-app = typer.Typer(help="Write files for Prometheus and Grafana.", no_args_is_help=True)
+app = typer.Typer(help="Print configuration for Prometheus and Grafana.", no_args_is_help=True)
 
 
 @app.command()
 def targets() -> None:
-    """Print the part of Prometheus' configuration that scrapes the clusters on this machine."""
+    """Print the settings with which Prometheus reads metrics from this machine's dashboard."""
     try:
         from phalanx.dashboard import serve
     except ModuleNotFoundError as error:

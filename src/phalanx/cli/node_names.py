@@ -74,8 +74,8 @@ def find_node(address: str | None, beginning: str) -> str:
 
         near = nearest(beginning, {_name(row) for row in living}) or ":"
         fail(
-            f"No living node has an id that begins with {beginning!r} or that name{near} "
-            "`phalanx nodes` lists them.",
+            f"No living node has the name {beginning!r}, or an id that begins with it{near} "
+            "`phalanx nodes` lists the nodes.",
             NOT_FOUND,
         )
     if len(alive) > 1:

@@ -20,13 +20,13 @@ from phalanx.protocol.requests.gangs import ShowPlan
 
 def plan(
     snapshot: Annotated[
-        str | None, Option(help="Snapshot file to plan, instead of the cluster's state.")
+        str | None, Option(help="Snapshot file to read, instead of the cluster's state.")
     ] = None,
     ids: Ids = False,
     address: Address = None,
     json: Annotated[bool, Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Show when pending work is expected to start, and what each node holds until then."""
+    """Show when pending work is expected to start, and how full each node is over time."""
     from phalanx.cli.snapshots import plans_of
 
     found = [ask(address, ShowPlan())] if snapshot is None else plans_of(snapshot)
@@ -44,12 +44,15 @@ def plan(
 def what_if(
     add_nodes: Annotated[
         list[str] | None,
-        Option(help="Empty nodes to add: COUNT:NODE (like that node), or COUNT:CPU=64,GPU=8."),
+        Option(
+            help="Empty nodes to add: 2:NODE (two nodes like the node NODE) or 2:CPU=64,GPU=8 (two "
+            "nodes with these amounts)."
+        ),
     ] = None,
-    remove_node: Annotated[
-        list[str] | None, Option(help="Node to remove: its name or its id.")
+    remove_node: Annotated[list[str] | None, Option(help="Name or id of a node to remove.")] = None,
+    weight: Annotated[
+        list[str] | None, Option(help="New weight of a queue, as QUEUE=N, such as lab=3.")
     ] = None,
-    weight: Annotated[list[str] | None, Option(help="New weight of a queue, as QUEUE=N.")] = None,
     submit: Annotated[
         list[Path] | None,
         Option(help="File with manifests; the comparison counts their jobs as submitted."),
@@ -61,14 +64,15 @@ def what_if(
         ),
     ] = False,
     snapshot: Annotated[
-        Path | None, Option(help="Snapshot file to start from, instead of the cluster's state.")
+        Path | None, Option(help="Snapshot file to read, instead of the cluster's state.")
     ] = None,
     address: Address = None,
     json: Json = False,
 ) -> None:
     """Compare expected start times with and without a change. Nothing is changed or submitted.
 
-    Each option may be repeated; all changes count together.
+    The options for nodes, weights and manifests may be repeated; all changes
+    count together.
     """
     from phalanx.cli.comparison import compared, comparison_text
 

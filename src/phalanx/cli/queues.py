@@ -31,14 +31,17 @@ Weight = Annotated[
         "--weight",
         "-w",
         min=1,
-        help="Weight of the queue among its siblings: a queue with weight 2 gets twice as much "
-        "as one with weight 1.",
+        help="Weight of the queue among the queues of the same parent. A queue with weight 2 gets "
+        "twice as much as a queue with weight 1.",
     ),
 ]
 Priority = Annotated[
-    int | None, Option(help="Priority; queues with a higher number are served first.")
+    int | None, Option(help="Priority of the queue. Queues with higher numbers are served first.")
 ]
-Parent = Annotated[str | None, Option(help="Parent queue. Default: the root.")]
+Parent = Annotated[
+    str | None,
+    Option(help="Name of the parent queue. A new queue without --parent is below the root."),
+]
 Capability = Annotated[
     str | None,
     Option(help="Amounts that the queue never exceeds: CPU=8,GPU=2 or memory=64GiB."),
@@ -46,8 +49,8 @@ Capability = Annotated[
 Deserved = Annotated[
     str | None,
     Option(
-        help="Amounts to which the queue is entitled while other queues want resources, such as "
-        "CPU=8,GPU=2. Amounts beyond these may be reclaimed."
+        help="Amounts that the queue gets while other queues need resources, too, such as "
+        "CPU=8,GPU=2. Other queues may reclaim what the queue holds beyond these amounts."
     ),
 ]
 Guarantee = Annotated[
@@ -57,15 +60,15 @@ Guarantee = Annotated[
 Time = Annotated[
     str | None,
     Option(
-        help="Time limit of jobs submitted without one: 2h30m, 90s, 1-12:00 (days-hours:minutes), "
-        "90 (minutes) or `none`."
+        help="Time limit of jobs that are submitted without a limit: 2h30m, 90s, 1-12:00 (1 day "
+        "and 12 hours), 90 (minutes) or `none`."
     ),
 ]
 MaxTime = Annotated[
     str | None,
     Option(
-        help="Longest time limit that a job may have: 2h30m, 90s, 1-12:00 (days-hours:minutes), 90 "
-        "(minutes) or `none`."
+        help="Longest time limit that a job may have: 2h30m, 90s, 1-12:00 (1 day and 12 hours), "
+        "90 (minutes) or `none`."
     ),
 ]
 IdleGpus = Annotated[
@@ -78,9 +81,9 @@ IdleGpus = Annotated[
 Submit = Annotated[
     str | None,
     Option(
-        help="People who may submit: users, @groups, token:NAME or *, separated by commas. The "
-        "lists of all queues above this queue must name these people, too. '' removes the queue's "
-        "list."
+        help="People who may submit to the queue, separated by commas: alice, @ml (a group), "
+        "token:ci or * (everybody). The lists of all queues above this queue must name these "
+        "people, too. '' removes the queue's list."
     ),
 ]
 Admin = Annotated[
@@ -240,14 +243,14 @@ def get(name: Name, output: Output = "", address: Address = None, json: Json = F
 
 @app.command("open")
 def open_queue(name: Name, address: Address = None) -> None:
-    """Open a queue, so that it takes work again."""
+    """Open a closed queue, so that it takes new work again."""
     ask(address, OpenQueue(name))
     say(f"queue {name} is open")
 
 
 @app.command()
 def close(name: Name, address: Address = None) -> None:
-    """Close a queue: it takes no more work, and work in it goes on."""
+    """Close a queue to new work. Work that is already in the queue goes on."""
     row = ask(address, CloseQueue(name))
     say(f"queue {name} is {row.state.lower()}")
 

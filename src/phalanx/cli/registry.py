@@ -36,7 +36,9 @@ PANELS: dict[str, dict[str, Entry]] = {
     RUN: {
         "run": Entry("run:run", "Run a command as a job and show its output."),
         "submit": Entry("submit:submit", "Submit manifests: jobs, flows, cron jobs, queues."),
-        "alloc": Entry("interactive:alloc", "Hold resources for steps while a shell runs."),
+        "alloc": Entry(
+            "interactive:alloc", "Hold resources while a shell runs, for `phalanx step`."
+        ),
         "shell": Entry("interactive:shell", "Open a shell inside a running job."),
         "step": Entry("interactive:step", "Run one more command inside a running job."),
         "forward": Entry("interactive:forward", "Forward a local port to a job."),
@@ -63,7 +65,7 @@ PANELS: dict[str, dict[str, Entry]] = {
     },
     CHANGE: {
         "cancel": Entry("job_changes:cancel", "Cancel jobs."),
-        "suspend": Entry("job_changes:suspend", "Stop jobs and free their resources."),
+        "suspend": Entry("job_changes:suspend", "End the members of jobs until `phalanx resume`."),
         "resume": Entry("job_changes:resume", "Start suspended jobs again."),
         "requeue": Entry("job_changes:requeue", "End running jobs and queue them again."),
         "signal": Entry("job_changes:signal", "Send a signal to a running job."),
@@ -71,7 +73,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "release": Entry("job_changes:release", "Let held jobs start."),
         "update": Entry("job_changes:update", "Change a pending job."),
         "resize": Entry("job_changes:resize", "Change how many members a job has."),
-        "delete": Entry("job_changes:delete", "Delete jobs, flows or cron jobs with their output."),
+        "delete": Entry("job_changes:delete", "Delete jobs, flows, cron jobs or HyperNodes."),
     },
     QUEUES: {
         "queues": Entry("queues:list_queues", "List queues, as `queue list` does."),
@@ -79,11 +81,11 @@ PANELS: dict[str, dict[str, Entry]] = {
         "shares": Entry("shares:shares", "Show the fair shares of queues and users."),
         "set-shares": Entry("shares:set_shares", "Set a user's shares in a queue."),
         "limits": Entry("limits:limits", "List the limits of users in queues."),
-        "set-limits": Entry("limits:set_limits", "Set limits of a user in a queue."),
+        "set-limits": Entry("limits:set_limits", "Set the limits of a user in a queue."),
         "priority": Entry("shares:priority", "Show the order of pending jobs, and the reasons."),
         "scheduler": Entry("scheduler:app", "Show and change the scheduler's configuration."),
-        "licenses": Entry("reservations:licenses", "List licenses and who holds them."),
-        "set-license": Entry("reservations:set_license", "Set the number of licenses of one name."),
+        "licenses": Entry("reservations:licenses", "List licenses and the jobs that hold them."),
+        "set-license": Entry("reservations:set_license", "Set how many licenses the cluster has."),
     },
     NODES: {
         "nodes": Entry("cluster:nodes", "List nodes."),
@@ -103,14 +105,14 @@ PANELS: dict[str, dict[str, Entry]] = {
         "reservations": Entry("reservations:reservations", "List reservations."),
     },
     CLUSTER: {
-        "start": Entry("start:start", "Start a cluster here, or join one."),
+        "start": Entry("start:start", "Start a cluster on this machine, or join one."),
         "stop": Entry("stop:stop", "End the head and the nodes on this machine."),
         "up": Entry("up:up", "Install and start a cluster on many machines, over ssh."),
         "down": Entry("up:down", "End a cluster's daemons on many machines, over ssh."),
-        "install": Entry(
-            "install:install", "Install head and node as services of systemd (with --apply)."
+        "install": Entry("install:install", "Install Phalanx's systemd services (with --apply)."),
+        "uninstall": Entry(
+            "install:uninstall", "Remove Phalanx's systemd services (with --apply)."
         ),
-        "uninstall": Entry("install:uninstall", "Remove the services of systemd (with --apply)."),
         "restart": Entry(
             "restart:restart", "Restart this machine's node processes while jobs run."
         ),
@@ -119,23 +121,23 @@ PANELS: dict[str, dict[str, Entry]] = {
             "Start machines when work waits for nodes, and end idle machines.",
         ),
         "login": Entry("login:login", "Log in to a cluster on another machine."),
-        "logout": Entry("login:logout", "Forget a login, with its token."),
-        "whoami": Entry("login:whoami", "Show the current cluster, and who you are there."),
+        "logout": Entry("login:logout", "Forget a login and its token."),
+        "whoami": Entry("login:whoami", "Show the current cluster, and your user and role there."),
         "status": Entry("cluster:status", "Show the head, the nodes and their resources."),
         "health": Entry("health:health_", "Show the condition of the head."),
         "config": Entry("config:app", "Check, show and explain the configuration."),
         "doctor": Entry("doctor:doctor", "Check whether this machine can run Phalanx."),
         "can": Entry("rights:can", "Show whether you may do something, and by which rule."),
-        "audit": Entry("rights:audit", "List changes and refusals: by whom, from where."),
+        "audit": Entry("rights:audit", "List changes and refused requests: by whom, from where."),
         "roles": Entry("rights:roles", "List the users who were given a role."),
         "token": Entry("tokens:app", "Create, list, rotate and revoke tokens."),
         "set-role": Entry("rights:set_role", "Give a user a role in a shared cluster."),
-        "metrics": Entry("metrics:app", "Write files for Prometheus and Grafana."),
-        "backup": Entry("backup:backup", "Copy the head's store into a file, while it runs."),
+        "metrics": Entry("metrics:app", "Print configuration for Prometheus and Grafana."),
+        "backup": Entry("backup:backup", "Copy the head's store into a file while the head runs."),
         "restore": Entry("backup:restore", "Restore a backup as the head's store."),
         "snapshot": Entry("jobs:snapshot", "Write the scheduler's state to a file."),
-        "replay": Entry("explain:replay", "Run a recorded scheduling cycle again."),
-        "compat": Entry("compat:app", "Install the commands of other systems."),
+        "replay": Entry("explain:replay", "Run scheduling cycles on a snapshot file."),
+        "compat": Entry("compat:app", "Install Phalanx's versions of Slurm's and Ray's commands."),
         "help": Entry("help:help_", "Show the help of a command."),
         "version": Entry("version:version", "Print the version."),
     },
@@ -143,10 +145,11 @@ PANELS: dict[str, dict[str, Entry]] = {
         "list": Entry("state:list_", "List tasks, actors, objects, workers and more."),
         "get": Entry("state:get", "Show one task, actor, object or worker."),
         "summary": Entry("state:summary_", "Count tasks, actors or objects by kind and state."),
-        "memory": Entry("state:memory", "Show objects in shared memory and who holds them."),
+        "memory": Entry("state:memory", "Show objects and the processes that hold them."),
         "stack": Entry("stacks:stack", "Print the Python stacks of drivers and workers."),
         "symmetric-run": Entry(
-            "symmetric:symmetric_run", "Run a program that uses all members of its job."
+            "symmetric:symmetric_run",
+            "Start a cluster on a job's members, and run a program on it.",
         ),
         "debug": Entry("debug:debug", "Debug a task or actor that waits at a breakpoint."),
     },

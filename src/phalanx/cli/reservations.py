@@ -53,8 +53,8 @@ def reserve(
     latest: Annotated[
         str | None,
         Option(
-            help="Latest beginning, written like --start; the reservation begins as soon as enough "
-            "nodes are free."
+            help="Latest beginning, written like --start. The reservation begins at the first time "
+            "between --start and --latest at which enough nodes are free."
         ),
     ] = None,
     every: Annotated[
@@ -73,16 +73,18 @@ def reserve(
     queue: Annotated[
         list[str] | None,
         Option(
-            "--queue", "-q", help="Queues whose jobs may use the reservation, separated by commas."
+            "--queue", "-q", help="Queues whose jobs may use the reservation, such as lab,prod."
         ),
     ] = None,
     node: Annotated[
         list[str] | None,
-        Option("--node", "-w", help="Nodes to reserve: host names or ids, separated by commas."),
+        Option("--node", "-w", help="Nodes to reserve, by host name or id, such as gpu1,gpu2."),
     ] = None,
     label: Annotated[
         list[str] | None,
-        Option("--label", "-l", help="Label of the nodes to reserve, as KEY=VALUE."),
+        Option(
+            "--label", "-l", help="Label of the nodes to reserve, as KEY=VALUE, such as rack=r1."
+        ),
     ] = None,
     nodes: Annotated[
         int | None,
@@ -106,14 +108,14 @@ def reserve(
         bool,
         Option(
             "--ignore-jobs",
-            help="Also reserve nodes whose jobs run into the period; the jobs continue.",
+            help="Reserve the nodes even if running jobs overlap the period. These jobs continue.",
         ),
     ] = False,
     change: Annotated[
         bool,
         Option(
             "--change",
-            help="Change the reservation of this name. Settings that are not given keep their "
+            help="Change the existing reservation NAME. Options that are not given keep their "
             "values.",
         ),
     ] = False,
@@ -122,8 +124,8 @@ def reserve(
 ) -> None:
     """Reserve nodes, GPUs or CPUs for some users or queues over a period.
 
-    Only jobs that name the reservation (--reservation) run in it. Other jobs start on the reserved
-    nodes only if they end before the reservation begins.
+    Only jobs that name the reservation (--reservation) run in it. Other jobs
+    start on the reserved nodes only if they end before the reservation begins.
     """
     given: dict[str, Any] = {
         "start": _moment("start", start),
@@ -176,17 +178,17 @@ def reservations(
 
 
 def set_license(
-    name: Annotated[str, Argument(help="Name of the license, as jobs request it.")],
+    name: Annotated[str, Argument(help="Name of the license, such as matlab.")],
     count: Annotated[int, Argument(help="Number of licenses of this name; 0 removes the license.")],
     address: Address = None,
 ) -> None:
-    """Set the number of licenses of one name."""
+    """Set how many licenses of one name the cluster has."""
     row = ask(address, SetLicense(name, count))
     say(f"licenses of {name}: {row.total}, of which {row.held} are held")
 
 
 def licenses(address: Address = None, json: Json = False) -> None:
-    """List licenses with their numbers and holders."""
+    """List licenses: how many exist, how many are held, and by which jobs."""
     rows = ask(address, ListLicenses())
     if json:
         echo(rows_json(rows))

@@ -16,11 +16,18 @@ from phalanx.protocol.requests.rights import AskRight, ListAudit, ListRoles, Set
 
 def can(
     verb: Annotated[
-        str, Argument(help="Verb, such as submit, cancel, logs, priority, drain or queue.")
+        str,
+        Argument(
+            help="Action to check, such as submit, cancel, logs, priority or drain; `queue` means "
+            "to change queues."
+        ),
     ],
     thing: Annotated[
         str,
-        Argument(metavar="OBJECT", help="Name of a job or queue. Default: the cluster."),
+        Argument(
+            metavar="OBJECT",
+            help="Name of the job or queue that the action is for. Default: the cluster.",
+        ),
     ] = "",
     address: Address = None,
     json: Json = False,
@@ -44,17 +51,20 @@ def can(
 def audit(
     principal: Annotated[
         str,
-        Argument(help="Show only this user, token or job: alice, token:ci. Default: all."),
+        Argument(
+            help="Show only requests of this user, token or job: alice, token:ci or "
+            "job:default/train. Default: all."
+        ),
     ] = "",
     last: Annotated[
         int,
-        Option("--last", "-n", min=1, help="Number of records to show; the last ones are shown."),
+        Option("--last", "-n", min=1, help="Number of records to show, counted from the newest."),
     ] = 100,
-    denied: Annotated[bool, Option("--denied", help="Show only refusals.")] = False,
+    denied: Annotated[bool, Option("--denied", help="Show only refused requests.")] = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """List changes and refusals: when, by whom, from where, and with which result."""
+    """List changes and refused requests: time, user, origin and result."""
     rows = ask(address, ListAudit(last, principal, denied))
     if json:
         echo(rows_json(rows))

@@ -49,7 +49,7 @@ def run(
         Option(
             min=1,
             rich_help_panel=panels.RESOURCES,
-            help="Number of members; they start together or not at all.",
+            help="Number of members. All of them, or at least --min, start together.",
         ),
     ] = 1,
     least: Annotated[
@@ -58,7 +58,7 @@ def run(
             "--min",
             min=1,
             rich_help_panel=panels.RESOURCES,
-            help="Smallest number of members with which the job may start. Default: the number of "
+            help="Smallest number of members with which the job may start. Default: the value of "
             "--gang.",
         ),
     ] = None,
@@ -83,7 +83,7 @@ def run(
         Option(
             min=-1,
             rich_help_panel=panels.FAILURES,
-            help="Number of times the job starts again after a failure; -1 for no limit.",
+            help="Number of times that the job starts again after a failure; -1 for no limit.",
         ),
     ] = 0,
     limit: Time = None,
@@ -107,8 +107,8 @@ def run(
         Option(
             rich_help_panel=panels.TIME,
             help="Signal to send to members before the time limit and at preemption, as "
-            "[B:]NAME\\[@SECONDS]. USR1@300 sends SIGUSR1 300 seconds before the limit; "
-            "B:USR1@300 sends it only to the shell.",
+            "[B:]NAME\\[@SECONDS]. USR1@300 sends SIGUSR1 300 seconds before the limit; with "
+            "B:USR1@300, only the shell gets the signal.",
         ),
     ] = None,
     requeue: Annotated[
@@ -140,25 +140,26 @@ def run(
         str | None,
         Option(
             rich_help_panel=panels.FAILURES,
-            help="Let the scheduler move the job to other nodes so that other work fits: 10m if "
-            "the job saves its work at least every 10 minutes, true if it saves nothing.",
+            help="Let the scheduler move the job to other nodes to make room for other work. "
+            "Value: how often the job saves its work, such as 10m, or `true` for a job that saves "
+            "nothing.",
         ),
     ] = None,
     after: Annotated[
         str | None,
         Option(
             rich_help_panel=panels.DEPENDENCIES,
-            help="Jobs to wait for: afterok:17:18 (until both have succeeded), afterany:19 (until "
-            "it has ended), after:20+10 (until 10 minutes after its start) or singleton "
-            "(until no earlier job of the same name remains).",
+            help="Jobs to wait for: afterok:prep:load (until both jobs have succeeded), "
+            "afterany:prep (until the job has ended), after:prep+10 (until 10 minutes after the "
+            "job's start) or singleton (until no earlier job of the same name remains).",
         ),
     ] = None,
     array: Annotated[
         str | None,
         Option(
             rich_help_panel=panels.DEPENDENCIES,
-            help="Indices of array tasks; the command runs once for each: 0-99, 0-99%10 (at most "
-            "ten at once) or 1,3,5-9.",
+            help="Indices of array tasks: 0-99, 0-99%10 (at most ten run at a time) or 1,3,5-9. "
+            "The command runs once for each index.",
         ),
     ] = None,
     hold: Annotated[
@@ -174,8 +175,8 @@ def run(
         str | None,
         Option(
             rich_help_panel=panels.PLACEMENT,
-            help="Reservation to run in: the job starts after the reservation begins, and "
-            "is ended when the reservation ends.",
+            help="Name of the reservation to run in. The job starts after the reservation begins, "
+            "and is ended when the reservation ends.",
         ),
     ] = None,
     licenses: Annotated[
@@ -184,7 +185,8 @@ def run(
             "--licenses",
             "-L",
             rich_help_panel=panels.RESOURCES,
-            help="Licenses that the job holds while it runs, such as matlab:2,ansys.",
+            help="Licenses that the job holds while it runs, such as matlab:2,ansys (two licenses "
+            "of matlab and one of ansys).",
         ),
     ] = None,
     grace: Annotated[
@@ -194,8 +196,8 @@ def run(
             metavar=METAVAR,
             rich_help_panel=panels.TIME,
             show_default=False,
-            help="Time between SIGTERM and SIGKILL: 90s, 15m or 30 (seconds). "
-            f"Default: {DEFAULT_GRACE_S:g}s.",
+            help="Time between SIGTERM and SIGKILL when a member is ended: 90s, 15m or 30 "
+            f"(seconds). Default: {DEFAULT_GRACE_S:g}s.",
         ),
     ] = DEFAULT_GRACE_S,
     time_limit: Annotated[
@@ -204,8 +206,8 @@ def run(
             parser=seconds_at_least(0),
             metavar=METAVAR,
             rich_help_panel=panels.TIME,
-            help="Time limit of each member: 90s, 15m, 2h or 90 (seconds, unlike --time). A "
-            "member that runs longer ends with exit code 124.",
+            help="Time limit of each member: 90s, 15m, 2h or 90 (seconds; --time reads 90 as "
+            "minutes). A member that runs longer is ended, with exit code 124.",
         ),
     ] = None,
     env: Annotated[
@@ -229,8 +231,8 @@ def run(
         Path | None,
         Option(
             rich_help_panel=panels.COMMAND,
-            help="Working directory of the command. Default: the current directory or, with a "
-            "login, a directory of the command's own.",
+            help="Working directory of the command on its node. Default: the current directory "
+            "or, with a login, a new directory for each member.",
         ),
     ] = None,
     detach: Annotated[
@@ -255,7 +257,7 @@ def run(
 ) -> None:
     """Run a command as a gang, print its output, and exit with its exit code.
 
-    `phalanx run --gang 4 --gpus 1 --queue q -- python train.py`
+    For example: `phalanx run --gang 4 --gpus 1 --queue q -- python train.py`
     """
     from phalanx.api.job import Job
     from phalanx.api.new_manifests import job_manifest, new_request

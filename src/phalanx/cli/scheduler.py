@@ -34,10 +34,11 @@ def set_(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Use this scheduler configuration from now on, also after restarts of the head.
+    """Use the scheduler configuration in FILE from now on, also after restarts of the head.
 
-    First a trial cycle runs with the new configuration; its decisions are not carried out. If the
-    trial fails, the new configuration is refused and the old one stays.
+    First a trial cycle runs with the new configuration; its decisions are not
+    carried out. If the trial fails, the new configuration is refused and the old
+    one stays.
     """
     try:
         text = file.read_text(encoding="utf-8")

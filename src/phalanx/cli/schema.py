@@ -24,8 +24,8 @@ def schema(
 ) -> None:
     """Print the JSON Schema of manifests, or of the scheduler's configuration.
 
-    An editor with YAML's language server uses the schema in files that begin with `#
-    yaml-language-server: $schema=FILE`.
+    An editor with YAML's language server uses the schema in files that begin with
+    `# yaml-language-server: $schema=FILE`.
     """
     if of is Of.manifests:
         from phalanx.manifests.schema import manifest_schema

@@ -36,12 +36,13 @@ def shares(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Show the shares and the recent use of each queue's users, and their order.
+    """Show the shares, the recent use and the order of each queue's users.
 
-    USE is in billing units × hours (unit-h), and older use counts less. HOLDS is in billing units.
-    LEVEL is a user's fraction of all shares, divided by the user's fraction of all use. A LEVEL
-    above 1 means that the user has used less than the user's share. Jobs of the user with the
-    highest RANK start first.
+    USE is in billing units × hours (unit-h), and older use counts less. HOLDS is
+    in billing units. By default, one billing unit is one CPU. LEVEL is a user's
+    fraction of all shares, divided by the user's fraction of all use. A LEVEL
+    above 1 means that the user has used less than the user's share. Jobs of the
+    user with the highest RANK start first.
     """
     rows = ask(address, GetShares(queue))
     if json:
@@ -86,8 +87,9 @@ def priority(
 ) -> None:
     """Show the order in which jobs wait in each queue, with the numbers that decide it.
 
-    Jobs are ordered by PRIORITY, then by the other columns, then by age. The scheduler's
-    configuration (phalanx scheduler show) decides which columns count.
+    Jobs are ordered by PRIORITY, then by the other columns, then by age. The
+    scheduler's configuration (phalanx scheduler show) decides which columns
+    count.
     """
     from phalanx.cli.snapshots import one_snapshot
     from phalanx.scheduler.cycle.waiting import waiting_groups

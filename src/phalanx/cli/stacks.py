@@ -21,10 +21,10 @@ _SILENT = re.compile(r"(?:driver|worker) (\d+) of node ([0-9a-f]+)")
 
 def stack(
     pids: Annotated[
-        list[int] | None, Argument(help="Process ids. Default: all drivers and workers.")
+        list[int] | None, Argument(help="Process ids of drivers and workers to show. Default: all.")
     ] = None,
     node: Annotated[
-        str | None, Option(help="Show only processes of the node with this id.")
+        str | None, Option(help="Id of a node: show only the processes of this node.")
     ] = None,
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,
@@ -32,9 +32,9 @@ def stack(
 ) -> None:
     """Print the Python stacks of all threads of drivers and workers.
 
-    A process that does not answer either was stopped by a signal or holds Python's GIL. py-spy
-    reads the stack of such a process, if the process runs on this machine and py-spy is installed
-    and permitted to do so.
+    A process that gives no answer was stopped by a signal, or holds Python's GIL.
+    py-spy then reads the stack of the process, if the process runs on this
+    machine and py-spy is installed and permitted.
     """
     filters: list[tuple[str, str, Value]] = [] if node is None else [("node_id", "=", node)]
     query = StateQuery("stacks", filters, MAX_LIMIT, True, timeout_s=timeout)
@@ -48,7 +48,10 @@ def stack(
         if of_node in here and (not pids or int(pid) in pids)
     }
     if not rows and not seen:
-        fail("There is no such driver or worker: `phalanx list workers` lists them.", NOT_FOUND)
+        fail(
+            "There is no such driver or worker: `phalanx list workers` lists the workers.",
+            NOT_FOUND,
+        )
     if json:
         data = {"format": "phalanx-stack/1", "silent": found.silent, "rows": rows, "py_spy": seen}
         echo_data(data, "json")

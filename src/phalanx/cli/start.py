@@ -63,16 +63,16 @@ def start(
         list[str] | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Store of the head: path of a file, redis://HOST:PORT or memory. If the option is "
-            "repeated, the head divides its data among the stores.",
+            help="Store in which the head keeps its state: path of a file, redis://HOST:PORT or "
+            "memory. If the option is repeated, the head divides its state among the stores.",
         ),
     ] = None,
     standby: Annotated[
         list[str] | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Address of another head of the same store, as HOST:PORT. While the other head "
-            "serves, this one stands by, and it takes over when the other is gone. May be "
+            help="Address of another head that uses the same store, as HOST:PORT. This head waits "
+            "while the other head serves, and takes over when the other head is gone. May be "
             "repeated.",
         ),
     ] = None,
@@ -88,33 +88,33 @@ def start(
         list[str] | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Amount of job history to keep, as NAME=NUMBER: days (age of the oldest record), "
-            "records (number of records) or sum_days (age of the oldest hourly sum), such as "
-            "days=90; may be repeated.",
+            help="Limit of the job history, as NAME=NUMBER: days=90 (days for which records are "
+            "kept), records=1000000 (number of records kept) or sum_days=365 (days for which "
+            "hourly sums are kept). May be repeated.",
         ),
     ] = None,
     limit: Annotated[
         list[str] | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Rule for when a silent node counts as dead, as NAME=NUMBER, such as misses=5 "
+            help="Limit after which a silent node counts as dead, as NAME=NUMBER, such as misses=5 "
             "(number of missing reports) or period_s=2 (seconds between two reports). The "
-            "other names are joining_s, reconnect_s, restart_s and restored_s (seconds; see "
-            "docs/howto/cluster.md). May be repeated.",
+            "other names are joining_s, reconnect_s, restart_s and restored_s, in seconds; see "
+            "docs/howto/cluster.md. May be repeated.",
         ),
     ] = None,
     num_cpus: Annotated[
         int | None,
         Option(
             rich_help_panel=panels.RESOURCES,
-            help="CPUs that the node offers. Default: all of this machine.",
+            help="Number of CPUs that the node offers. Default: all of this machine.",
         ),
     ] = None,
     num_gpus: Annotated[
         int | None,
         Option(
             rich_help_panel=panels.RESOURCES,
-            help="GPUs that the node offers. Default: all of this machine.",
+            help="Number of GPUs that the node offers. Default: all of this machine.",
         ),
     ] = None,
     resources: Annotated[
@@ -134,7 +134,7 @@ def start(
         list[str] | None,
         Option(
             rich_help_panel=panels.NODE,
-            help="Labels of the node, as KEY=VALUE, separated by commas.",
+            help="Labels of the node, as KEY=VALUE, separated by commas: rack=r1,zone=a.",
         ),
     ] = None,
     object_store_memory: Annotated[
@@ -143,7 +143,8 @@ def start(
             parser=memory_bytes,
             metavar="MEMORY",
             rich_help_panel=panels.RESOURCES,
-            help="Size of the node's object store, such as 8GiB or 8e9 (bytes).",
+            help="Size of the node's object store, such as 8GiB or 8e9 (bytes). Default: 30% of "
+            "free memory, but at most the free part of /dev/shm.",
         ),
     ] = None,
     topology: Annotated[
@@ -157,7 +158,7 @@ def start(
         str | None,
         Option(
             rich_help_panel=panels.NODE,
-            help="Ports that gangs may use on the node, such as '20000-20999,8080'.",
+            help="TCP ports that gangs may use on the node, such as '20000-20999,8080'.",
         ),
     ] = None,
     devices: Annotated[
@@ -172,8 +173,8 @@ def start(
         list[str] | None,
         Option(
             rich_help_panel=panels.CHECKS,
-            help="Health check of the node, as NAME=COMMAND; the command's exit code 0, 1 or 2 is "
-            "the result (see docs/howto/health.md). May be repeated.",
+            help="Health check of the node, as NAME=COMMAND. The result is the command's exit "
+            "code: 0, 1 or 2 (see docs/howto/health.md). May be repeated.",
         ),
     ] = None,
     check_every: Annotated[
@@ -214,8 +215,8 @@ def start(
         Option(
             min=0,
             rich_help_panel=panels.NODE,
-            help="Number of requests that may wait on this node; for further requests, the node "
-            "asks other nodes. Default: 0.",
+            help="Number of requests that may wait on this node. The node hands further requests "
+            "on to other nodes. Default: 0.",
         ),
     ] = None,
     patience: Annotated[
@@ -233,8 +234,8 @@ def start(
         str | None,
         Option(
             rich_help_panel=panels.DEVICES,
-            help="With ray:auto: name of the Ray resource that counts as gangs' GPUs. "
-            "Default: GPU.",
+            help="With --address ray:auto: name of the Ray resource that counts as the GPUs of "
+            "gangs. Default: GPU.",
         ),
     ] = None,
     token_file: Annotated[
@@ -249,15 +250,16 @@ def start(
         Option(
             "--shared",
             rich_help_panel=panels.HEAD,
-            help="Let other users of this machine submit jobs to the queues whose lists name "
-            "them; see docs/howto/people.md.",
+            help="Let other users of this machine submit jobs, to queues that name these users; "
+            "see docs/howto/people.md.",
         ),
     ] = False,
     group: Annotated[
         str | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Group of accounts that may connect to a shared head. Default: all accounts.",
+            help="With --shared: Unix group whose accounts may connect to the head. Default: all "
+            "accounts.",
         ),
     ] = None,
     system: Annotated[
@@ -265,8 +267,8 @@ def start(
         Option(
             "--system",
             rich_help_panel=panels.NODE,
-            help="Run jobs as their submitters, through root's program phalanx-launch; see "
-            "docs/howto/people.md.",
+            help="Run each job under the account of its submitter, through the program "
+            "phalanx-launch, which runs with root's rights; see docs/howto/people.md.",
         ),
     ] = False,
     insecure: Annotated[
@@ -280,8 +282,9 @@ def start(
 ) -> None:
     """Start a cluster (--head) or join one (--address).
 
-    Options that are not given come from variables such as PHALANX_START_NUM_CPUS, then from
-    ~/.phalanx/config.toml, then from /etc/phalanx/config.toml (`phalanx config show`).
+    Options that are not given come from variables such as PHALANX_START_NUM_CPUS,
+    then from ~/.phalanx/config.toml, then from /etc/phalanx/config.toml
+    (`phalanx config show`).
 
     Exit 2: wrong usage. Exit 4: wrong token.
     """

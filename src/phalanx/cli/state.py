@@ -48,12 +48,16 @@ _SHOWN = {
 """The columns of the table of each kind. `--detail` shows all columns."""
 KINDS = tuple(_SHOWN)
 
-Kind = Annotated[str, Argument(help=f"Kind of things: {', '.join(KINDS)}.")]
+Kind = Annotated[
+    str,
+    Argument(help=f"Kind of entry: {', '.join(KINDS)}. `groups` are placement groups."),
+]
 Address = Annotated[
     str | None,
     Option(
-        help="Address of the head (HOST:PORT), or pid:PID for a program's own session. Default: "
-        "PHALANX_ADDRESS, the current login, or the cluster on this machine."
+        help="Address of the head (HOST:PORT), or pid:PID for a program that runs without a "
+        "cluster (PID is its process id). Default: PHALANX_ADDRESS, the current login, or the "
+        "cluster on this machine."
     ),
 ]
 Timeout = Annotated[
@@ -62,8 +66,8 @@ Timeout = Annotated[
         parser=seconds_at_least(0),
         metavar=METAVAR,
         show_default=False,
-        help="Time to wait for answers: 10s, 1m or 10 (seconds). Processes that have not "
-        "answered by then are left out. Default: 10s.",
+        help="Time to wait for answers: 10s, 1m or 10 (seconds). Processes that answer later are "
+        "left out. Default: 10s.",
     ),
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
@@ -72,7 +76,8 @@ Filters = Annotated[
     Option(
         "--filter",
         "-f",
-        help="Show only rows that match: COLUMN=VALUE or COLUMN!=VALUE. May be repeated.",
+        help="Show only rows with COLUMN=VALUE or COLUMN!=VALUE, such as state=RUNNING. May be "
+        "repeated.",
     ),
 ]
 
@@ -148,7 +153,10 @@ def list_(
     filters: Filters = None,
     limit: Annotated[int, Option(help="Maximum number of rows.")] = DEFAULT_LIMIT,
     detail: Annotated[bool, Option("--detail", help="Show all columns.")] = False,
-    format: Annotated[str, Option(help="Output format: table, json or yaml.")] = "",
+    format: Annotated[
+        str,
+        Option(help="Output format: table, json or yaml. Default: table, or yaml with --detail."),
+    ] = "",
     timeout: Timeout = TIMEOUT_S,
     ids: Ids = False,
     address: Address = None,
@@ -178,12 +186,17 @@ def list_(
 
 def get(
     kind: Kind,
-    id: Annotated[str, Argument(help="Id, as `phalanx list` shows it, or the name of a node.")],
+    id: Annotated[
+        str, Argument(help="Id of the entry, as `phalanx list` shows it, or name of a node.")
+    ],
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Show all columns of one task, actor, object or the like. Exit 3: nothing has this id."""
+    """Show all columns of one entry, such as a task, an actor or an object.
+
+    Exit 3: no entry has this id.
+    """
     kind = _known(kind, KINDS)
     rows = rows_with_id(kind, id, timeout, address)
     if json:
@@ -206,7 +219,7 @@ def rows_with_id(kind: str, id: str, timeout: float, address: str | None) -> lis
 
 
 def summary_(
-    kind: Annotated[str, Argument(help=f"Kind of things to count: {', '.join(SUMMARIES)}.")],
+    kind: Annotated[str, Argument(help=f"Kind of entries to count: {', '.join(SUMMARIES)}.")],
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,
     json: Json = False,
@@ -223,16 +236,16 @@ def summary_(
 
 def memory(
     limit: Annotated[
-        int, Option(min=0, help="Maximum number of objects; the largest are shown.")
+        int, Option(min=0, help="Maximum number of objects to show, beginning with the largest.")
     ] = 50,
     timeout: Timeout = TIMEOUT_S,
     ids: Ids = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Show objects with their holders and origins, and what nodes keep in memory and on disk.
+    """Show objects with the processes that hold them, and each node's use of memory and disk.
 
-    Files that no process holds are listed as suspected leaks.
+    Files of objects that no process holds are listed as suspected leaks.
     """
 
     def rows(kind: str) -> StateAnswer:

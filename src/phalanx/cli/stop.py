@@ -33,7 +33,8 @@ def stop(
 ) -> None:
     """End this user's heads and nodes on this machine, or the scheduler on a Ray cluster.
 
-    The head's store is kept: the next `phalanx start --head` continues with its queues and jobs.
+    The head's store is kept: the next `phalanx start --head` continues with its
+    queues and jobs.
     """
     if yes and not forget:
         fail("--yes is only for --forget: it answers the question that --forget asks.", USAGE)

@@ -45,8 +45,8 @@ def submit(
     """Submit manifests: jobs, queues, flows, cron jobs, templates, priority classes, HyperNodes,
     reservations.
 
-    --wait does not wait for cron jobs, which never end. Exit 1: a manifest is wrong or refused.
-    Exit 5: the cluster could never run the work.
+    --wait does not wait for cron jobs, which never end. Exit 1: a manifest is
+    wrong or refused. Exit 5: the cluster could never run the work.
     """
     from phalanx.api.new_manifests import manifest_objects, new_request
     from phalanx.manifests.findings import ManifestError

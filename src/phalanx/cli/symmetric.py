@@ -10,16 +10,24 @@ from phalanx.cli.reach import FAILED, USAGE, fail
 
 
 def symmetric_run(
-    command: Annotated[list[str], Argument(help="Program of the first member, written after --.")],
+    command: Annotated[
+        list[str], Argument(help="Program that the first member runs, written after --.")
+    ],
     object_store_memory: Annotated[
-        str, Option(help="Shared memory of each member for objects, such as 2GB.")
+        str,
+        Option(
+            help="Size of each member's object store (shared memory), such as 2GB. Default: 30% of "
+            "the node's free memory, divided among its members."
+        ),
     ] = "",
 ) -> None:
     """Start a cluster on the members of a job, and run a program on it.
 
-    All members of the job run this command: phalanx run --gang 4 --cpus 8 -- phalanx symmetric-run
-    -- python train.py. When all members have joined the cluster, the first member runs the program.
-    phalanx.init() in the program finds the cluster. Exits with the program's code.
+    Use `phalanx symmetric-run` as the command of a job:
+    `phalanx run --gang 4 --cpus 8 -- phalanx symmetric-run -- python train.py`.
+    When all members have joined the cluster, the first member runs the program,
+    and phalanx.init() in the program finds the cluster. Exits with the program's
+    exit code.
     """
     from phalanx.cli.amounts import memory_bytes
     from phalanx.errors import AuthenticationError, SystemFailureError

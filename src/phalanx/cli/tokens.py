@@ -1,4 +1,4 @@
-"""The commands `phalanx token ...`: tokens of people and robots."""
+"""The commands `phalanx token ...`: tokens of people and programs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,15 @@ from phalanx.runtime.daemons import personal_token
 
 app = Group(name="token", help="Create, list, rotate and revoke tokens.")
 
-Name = Annotated[str, Argument(help="Name of the token: the name of a person or a robot.")]
+Name = Annotated[
+    str, Argument(help="Name of the token, such as alice (a person) or ci (a program).")
+]
 File = Annotated[
     str,
-    Option("--file", help="File to write the token to, with mode 0600. Default: print it once."),
+    Option(
+        "--file",
+        help="File to write the token to, with mode 0600. Default: the token is printed once.",
+    ),
 ]
 
 
@@ -31,15 +36,15 @@ def create(
     role: Annotated[
         str,
         Option(
-            help=f"Role: {', '.join(ROLES)}. A token with the role `node` is the key of the node "
-            f"of the same name."
+            help=f"Role of the token: {', '.join(ROLES)}. With the role `node`, the token is the "
+            f"key of the node named NAME."
         ),
     ] = "user",
     queues: Annotated[
         str,
         Option(
-            help="Queues to which the token is limited, with the queues below them; separated by "
-            "commas. Default: all queues that its rights allow."
+            help="Queues that the token may use, separated by commas; the queues below them are "
+            "included. Default: all queues that the token's rights allow."
         ),
     ] = "",
     expires: Annotated[
@@ -49,7 +54,7 @@ def create(
     file: File = "",
     address: Address = None,
 ) -> None:
-    """Create a token, with which a person or robot sends requests to the head from any machine."""
+    """Create a token, with which a person or program uses the cluster from any machine."""
     from phalanx.manifests.times import read_length
 
     try:
@@ -95,7 +100,7 @@ def rotate(name: Name, file: File = "", address: Address = None) -> None:
     known = next((row for row in rows if row.name == name), None)
     if known is None:
         near = nearest(name, [row.name for row in rows]) or ":"
-        fail(f"There is no token {name!r}{near} `phalanx token list` lists them.", FAILED)
+        fail(f"There is no token {name!r}{near} `phalanx token list` lists the tokens.", FAILED)
     token = personal_token.new_token(known.id)
     ask(address, RotateToken(name, token.secret_hash))
     _hand_out(name, token, file)
@@ -113,8 +118,8 @@ def cluster(
     step: Annotated[
         str,
         Argument(
-            help="Step: `add` lets daemons accept a new token, too; `show` lets them present "
-            "the new token and still accept the old one; `drop` ends the old token.",
+            help="Step: `add` (daemons accept a new token, too), `show` (daemons present the new "
+            "token, and still accept the old token) or `drop` (the old token becomes invalid).",
         ),
     ],
     file: Annotated[
@@ -125,11 +130,11 @@ def cluster(
         ),
     ] = "",
 ) -> None:
-    """Rotate the cluster's token in three steps.
+    """Replace the cluster's token in three steps: add, show, drop.
 
     After each step, copy the token's file to all other machines of the cluster.
-
-    Running daemons notice that the file has changed. See docs/howto/operations.md.
+    Running daemons notice that the file has changed. See
+    docs/howto/operations.md.
     """
     from phalanx.errors import AuthenticationError
     from phalanx.runtime.daemons import cluster_token

@@ -61,7 +61,8 @@ def top(
 ) -> None:
     """Watch nodes with their GPUs, queues, running jobs, and waiting jobs with their reasons.
 
-    Keys: q quits, Tab chooses a table, j and k or arrows scroll it, space updates now, p pauses.
+    Keys: q quits, Tab chooses a table, j and k or arrows scroll it, space updates
+    now, p pauses.
     """
     from phalanx.cli.top_snapshot import Following
 

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from phalanx.cli.rollout.plan import Plan
 
 File = Annotated[
-    Path, Argument(help="File with the machines, in TOML; see docs/howto/machines.md.")
+    Path, Argument(help="TOML file that lists the cluster's machines; see docs/howto/machines.md.")
 ]
 Names = Annotated[
-    list[str] | None, Argument(help="Machines of the file that the command changes. Default: all.")
+    list[str] | None,
+    Argument(help="Names of the machines in FILE to work on. Default: all machines in FILE."),
 ]
 DryRun = Annotated[
     bool, Option("--dry-run", help="Look at the machines, print the steps, and change nothing.")
@@ -32,17 +33,17 @@ def up(
         bool,
         Option(
             "--upgrade",
-            help="Replace the software on one machine after another, beginning with the head's "
-            "machine, while jobs run.",
+            help="Replace Phalanx on one machine after another while jobs run, beginning with the "
+            "head's machine.",
         ),
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Install and start a cluster on the machines of a file, over ssh.
+    """Install and start a cluster, over ssh, on the machines that FILE lists.
 
-    Machines that already agree with the file are not changed.
+    Machines that already are as FILE describes them are not changed.
 
-    Exit 1: something failed on a machine. Exit 2: the file has faults.
+    Exit 1: something failed on a machine. Exit 2: FILE has faults.
     """
     from phalanx.cli.rollout.plan import Do, Task, plan_up
 
@@ -72,7 +73,7 @@ def up(
         report(note)
     if not is_whole:
         command = "phalanx up --upgrade" if upgrade else "phalanx up"
-        fail(f"The later steps were not taken. `{command}` goes on once the cause is removed.")
+        fail(f"The later steps were not taken. Remove the cause, and run `{command}` again.")
     if missing:
         fail(f"The head does not know these nodes as alive: {', '.join(missing)}.")
     if rollout.failures:
@@ -81,11 +82,12 @@ def up(
 
 
 def down(file: File, names: Names = None, dry_run: DryRun = False) -> None:
-    """End the cluster's daemons on the machines of a file, over ssh.
+    """End the cluster's daemons, over ssh, on the machines that FILE lists.
 
-    Jobs and queues stay in the head's store, and the software and the token stay on the machines.
+    Jobs and queues stay in the head's store, and the software and the token stay
+    on the machines.
 
-    Exit 1: something failed on a machine. Exit 2: the file has faults.
+    Exit 1: something failed on a machine. Exit 2: FILE has faults.
     """
     from phalanx.cli.rollout.plan import plan_down
 

@@ -29,19 +29,21 @@ class Operation(StrEnum):
 
 
 def validate(
-    file: Annotated[Path, Argument(help="Manifests in YAML or JSON; '-' reads standard input.")],
+    file: Annotated[
+        Path, Argument(help="File with manifests in YAML or JSON; '-' reads standard input.")
+    ],
     queues: Annotated[
         Path | None,
-        Option(help="File with the queues that exist: manifests, or a list of names."),
+        Option(help="File that names the existing queues: manifests, or a list of names."),
     ] = None,
     old: Annotated[
         Path | None,
         Option(
-            help="File with the manifests as they are now; FILE is checked as an update of them."
+            help="File with the present manifests; FILE is checked as an update of these manifests."
         ),
     ] = None,
     operation: Annotated[
-        Operation, Option(help="Operation for which FILE is checked.")
+        Operation, Option(help="Operation for which FILE is to be used.")
     ] = Operation.create,
     json: Annotated[bool, Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:

@@ -203,7 +203,7 @@ def test_a_second_head_and_a_port_that_is_taken_are_refused(running, machine):
         (["start", "--address", "here"], "'here' is no address"),
         (["start", "--address", "10.0.0.1:6380"], "address with --host"),
         (["start", "--address", "127.0.0.1:1", "--store", "x"], "are only for --head"),
-        (["start", "--head", "--host", "0.0.0.0"], "and 0.0.0.0 is none"),
+        (["start", "--head", "--host", "0.0.0.0"], "not 0.0.0.0"),
         (["start", "--head", "--host", "me"], "takes an IP address"),
         (["start", "--head", "--resources", "TPU=1"], "JSON object"),
         (["start", "--head", "--resources", '{"CPU": 1}'], "may not name CPU"),
@@ -241,7 +241,7 @@ def test_nodes_that_are_not_there_cannot_be_drained_or_changed(running):
     for command in (["drain", "nope"], ["set-resource", "nope", "CPU=1"], ["get", "nodes", "nope"]):
         ended = running.phalanx(*command)
         assert ended.returncode == 3
-        assert "No living node has an id that begins with 'nope'" in ended.stderr
+        assert "No living node has the name 'nope'" in ended.stderr
     node = running.nodes()["first"]["node_id"]
     name = running.nodes()["first"]["hostname"]
     assert node in running.done("get", "nodes", name)

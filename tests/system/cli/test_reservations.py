@@ -57,7 +57,7 @@ def test_a_reservation_is_made_changed_listed_and_deleted(running):
         (
             ("drain", "x", "--at", "now", "--for", "1h"),
             3,
-            "No living node has an id that begins with",
+            "No living node has the name",
         ),
     ],
 )

@@ -96,7 +96,7 @@ def test_nobody_waits_under_a_number_that_is_no_process():
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert made.returncode == 3
-    assert "process 1 waits at no breakpoint on this machine" in made.stderr
+    assert "process 1 does not wait at a breakpoint on this machine" in made.stderr
 
 
 # ---- profiles ----------------------------------------------------------------------------------

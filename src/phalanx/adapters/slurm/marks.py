@@ -25,4 +25,4 @@ def check_words(asked: Mapping[str, str]) -> None:
     for option, values in allowed.items():
         if asked.get(option, values[0]) not in values:
             there = " or ".join(value for value in values if value)
-            raise OptionError(f"--{option}={asked[option]} is not supported; {there} is")
+            raise OptionError(f"--{option}={asked[option]} is not supported; only {there} is")

@@ -64,7 +64,7 @@ def shared_gpu(given: str) -> dict[str, Any]:
     if kind == "shard":
         return {"gpu_memory": f"{int(count)}GiB"}
     if int(count) >= _PERCENT:
-        raise OptionError(f"--gres={given}: below 100, the percent of one GPU; use gpu:N for more")
+        raise OptionError(f"--gres={given}: N is below 100 percent of one GPU; use gpu:N for more")
     return {"num_gpus": int(count) / _PERCENT, "gpu_share": "mps"}
 
 

@@ -72,7 +72,7 @@ def check_host(host: str) -> None:
         ) from None
     if address.is_unspecified:
         raise ValueError(
-            f"--host takes an address at which other nodes reach this one, and {host} is none."
+            f"--host takes an address at which other nodes can reach this one, not {host}."
         )
 
 

@@ -98,7 +98,7 @@ def read_pools(text: str) -> list[Pool]:
 
 def _read(name: str, given: Any) -> Pool:
     if not _NAME.fullmatch(name):
-        raise ValueError(f"pool {name!r}: its name is part of the names of nodes")
+        raise ValueError(f"pool {name!r}: a pool's name must be usable in the names of nodes")
     if not isinstance(given, dict):
         raise ValueError(f"[pools.{name}] must be a table")
     for key in given:
@@ -117,7 +117,7 @@ def _read(name: str, given: Any) -> Pool:
     except (ValueError, msgspec.ValidationError) as error:
         raise ValueError(f"pool {name}: {error}") from None
     if not pool.up or not pool.down:
-        raise ValueError(f"pool {name}: up and down name a program each")
+        raise ValueError(f"pool {name}: up and down must each name a program")
     if not 0 <= pool.min <= pool.max:
         raise ValueError(f"pool {name}: min is from 0 to max ({pool.max}), not {pool.min}")
     return pool

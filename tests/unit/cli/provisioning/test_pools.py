@@ -42,9 +42,9 @@ def test_a_pool_owns_the_nodes_with_its_name_and_a_number() -> None:
         ("max = 3", "maxx = 3", "maxx is no key; did you mean 'max'"),
         ('idle = "90s"', 'idle = "soon"', "a length of time"),
         ('memory = "2GiB"', 'memory = "much"', "pool gpu"),
-        ('down = ["/bin/down"]', "down = []", "up and down name a program each"),
+        ('down = ["/bin/down"]', "down = []", "up and down must each name a program"),
         ("[pools.gpu]", "[pool.gpu]", "tables of the form"),
-        ("[pools.gpu]", '[pools."a b"]', "part of the names of nodes"),
+        ("[pools.gpu]", '[pools."a b"]', "usable in the names of nodes"),
         ("max = 3", "max = ", "this is no TOML"),
     ],
 )

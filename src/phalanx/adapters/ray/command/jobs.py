@@ -33,13 +33,19 @@ Address = Annotated[
     ),
 ]
 Headers = Annotated[
-    str | None, typer.Option(help="HTTP headers to send with each request, as JSON.")
+    str | None,
+    typer.Option(
+        help='HTTP headers to send with each request, as JSON, such as \'{"X-User": "ann"}\'.'
+    ),
 ]
 Verify = Annotated[
     str,
-    typer.Option(help="Check the server's certificate: true, false, or a file of CA certificates."),
+    typer.Option(
+        help="Check of the server's certificate: true, false, or a file with the CA certificates "
+        "to trust."
+    ),
 ]
-JobId = Annotated[str, typer.Argument(help="Submission id of the job.")]
+JobId = Annotated[str, typer.Argument(help="Submission id of the job, as `ray job list` shows it.")]
 NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Return at once instead of waiting for the job's end.")
 ]
@@ -50,26 +56,28 @@ def submit(
     entrypoint: Annotated[list[str], typer.Argument(help="Command to run, written after --.")],
     address: Address = None,
     submission_id: Annotated[
-        str | None, typer.Option(help="Id of the job (default: a generated id).")
+        str | None, typer.Option(help="Submission id of the job (default: a generated id).")
     ] = None,
     job_id: Annotated[str | None, typer.Option(help="Ray's old name of --submission-id.")] = None,
     runtime_env: Annotated[
         Path | None, typer.Option(help="YAML file with the runtime environment.")
     ] = None,
     runtime_env_json: Annotated[
-        str | None, typer.Option(help="Runtime environment, as JSON.")
+        str | None,
+        typer.Option(help='Runtime environment, as JSON, such as \'{"pip": ["numpy"]}\'.'),
     ] = None,
     working_dir: Annotated[
         str | None, typer.Option(help="Directory to upload; the command runs in the uploaded copy.")
     ] = None,
     metadata_json: Annotated[
-        str | None, typer.Option(help="Metadata to store with the job, as JSON.")
+        str | None,
+        typer.Option(help='Metadata to store with the job, as JSON, such as \'{"owner": "ann"}\'.'),
     ] = None,
     entrypoint_num_cpus: Annotated[
-        float | None, typer.Option(help="CPUs that the job reserves for the command.")
+        float | None, typer.Option(help="Number of CPUs that the job reserves for the command.")
     ] = None,
     entrypoint_num_gpus: Annotated[
-        float | None, typer.Option(help="GPUs that the job reserves for the command.")
+        float | None, typer.Option(help="Number of GPUs that the job reserves for the command.")
     ] = None,
     entrypoint_memory: Annotated[
         int | None, typer.Option(help="Memory that the job reserves for the command, in bytes.")
@@ -82,7 +90,11 @@ def submit(
         ),
     ] = None,
     entrypoint_label_selector: Annotated[
-        str | None, typer.Option(help="Labels that a node must have to run the command, as JSON.")
+        str | None,
+        typer.Option(
+            help="Labels that a node must have to run the command, as JSON, such as "
+            '\'{"zone": "a"}\'.'
+        ),
     ] = None,
     no_wait: NoWait = False,
     headers: Headers = None,
@@ -137,7 +149,7 @@ def logs(
     job_id: JobId,
     address: Address = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Keep printing until the job is over.")
+        bool, typer.Option("--follow", "-f", help="Keep printing new output until the job is over.")
     ] = False,
     headers: Headers = None,
     verify: Verify = "true",

@@ -23,8 +23,8 @@ def logs(
         list[str] | None,
         typer.Argument(
             metavar="[cluster] [GLOB] | actor | worker | task",
-            help="Pattern of log names (GLOB), or the kind of process whose log to print; --id or "
-            "--pid names the process.",
+            help="Pattern of log names (GLOB), such as 'worker*', or a kind of process: actor, "
+            "worker or task. With a kind, --id or --pid names the process whose log is printed.",
         ),
     ] = None,
     id: Annotated[str | None, typer.Option("--id", help="Id of the actor, task or job.")] = None,
@@ -37,13 +37,15 @@ def logs(
         typer.Option("--node-ip", "-ip", help="IP address of the node on which the log lies."),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Keep printing new lines.")
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")
     ] = False,
     tail: Annotated[
-        int, typer.Option(help="Number of last lines to print; -1 prints all lines.")
+        int,
+        typer.Option(help="Number of lines to print, counted from the end; -1 prints all lines."),
     ] = _TAIL,
     interval: Annotated[
-        float | None, typer.Option(help="Seconds between two reads with --follow.")
+        float | None,
+        typer.Option(help="With --follow: seconds between two reads of the log, such as 0.5."),
     ] = None,
     err: Annotated[
         bool, typer.Option("--err", help="Print standard error instead of standard output.")
@@ -51,21 +53,24 @@ def logs(
     attempt_number: Annotated[
         int,
         typer.Option(
-            "--attempt-number", "-a", help="Number of the task's attempt, counted from 0."
+            "--attempt-number", "-a", help="Number of the attempt of the task, counted from 0."
         ),
     ] = 0,
     encoding: Annotated[str, typer.Option(help="Encoding of the log's text.")] = "utf-8",
     encoding_errors: Annotated[
         str,
         typer.Option(
-            help="Python's handling of text that cannot be decoded: strict, ignore, replace, ..."
+            help="Error handler of Python for text that cannot be decoded, such as strict, ignore "
+            "or replace."
         ),
     ] = "strict",
     address: state.Address = None,
     timeout: state.Timeout = state.TIMEOUT_S,
 ) -> None:
-    """List a node's logs, or print one of them. Without --node-id or --node-ip, the node is the
-    head's.
+    """List a node's logs, or print one log.
+
+    Without --node-id and --node-ip, the command reads the node on the head's
+    machine.
     """
     what, names = "cluster", list(words or ())
     if names and names[0] in _WHAT:

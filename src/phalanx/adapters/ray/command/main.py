@@ -112,21 +112,28 @@ def start(
         str, typer.Option(help="IP address of this machine, at which other machines reach it.")
     ] = "127.0.0.1",
     num_cpus: Annotated[
-        int | None, typer.Option(help="Number of CPUs (default: as detected).")
+        int | None, typer.Option(help="Number of CPUs of this node (default: all of this machine).")
     ] = None,
     num_gpus: Annotated[
-        int | None, typer.Option(help="Number of GPUs (default: as detected).")
+        int | None, typer.Option(help="Number of GPUs of this node (default: all of this machine).")
     ] = None,
     resources: Annotated[
-        str | None, typer.Option(help="Further resources and their amounts, as JSON.")
+        str | None,
+        typer.Option(help="Further resources of this node, as JSON, such as '{\"TPU\": 4}'."),
     ] = None,
     labels: Annotated[
-        str | None, typer.Option(help="Labels of this node, as KEY=VALUE, separated by commas.")
+        str | None,
+        typer.Option(
+            help="Labels of this node, as KEY=VALUE, separated by commas: rack=r1,zone=a."
+        ),
     ] = None,
     node_name: Annotated[str, typer.Option(help="Name of this node, for display.")] = "",
     object_store_memory: Annotated[
         int | None,
-        typer.Option(help="Size of the object store in bytes (default: chosen by Phalanx)."),
+        typer.Option(
+            help="Size of the object store in bytes (default: 30% of free memory, but at most the "
+            "free part of /dev/shm)."
+        ),
     ] = None,
     include_dashboard: Annotated[
         str, typer.Option(help="Start a job server with the head: true or false.")
@@ -136,12 +143,16 @@ def start(
     ] = "127.0.0.1",
     dashboard_port: Annotated[int, typer.Option(help="TCP port of the job server.")] = 8265,
     system_config: Annotated[
-        str | None, typer.Option(help="Settings of the cluster, as JSON.")
+        str | None,
+        typer.Option(
+            help="Settings of the cluster, as JSON, such as '{\"max_lineage_bytes\": 1000000}'."
+        ),
     ] = None,
     block: Annotated[
         bool,
         typer.Option(
-            "--block", help="Wait until all processes of the cluster on this machine have ended."
+            "--block",
+            help="Stay in the foreground until all processes of the cluster here have ended.",
         ),
     ] = False,
 ) -> None:
@@ -247,7 +258,7 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help="Kind of things to list: actors, cluster-events, jobs, nodes, objects, "
+            help="Kind of entries to list: actors, cluster-events, jobs, nodes, objects, "
             "placement-groups, tasks, workers."
         ),
     ],
@@ -255,7 +266,10 @@ def list_(
     filters: state.Filters = None,
     limit: Annotated[int, typer.Option(help="Maximum number of rows.")] = DEFAULT_LIMIT,
     format: Annotated[
-        str, typer.Option(help="Output format: default, table, json or yaml.")
+        str,
+        typer.Option(
+            help="Output format: table, json, yaml, or default (table, or yaml with --detail)."
+        ),
     ] = "default",
     detail: Annotated[bool, typer.Option("--detail", help="Show all fields.")] = False,
     timeout: state.Timeout = state.TIMEOUT_S,
@@ -336,16 +350,19 @@ def _events(
 @app.command()
 def get(
     what: Annotated[
-        str, typer.Argument(help="Kind of the thing, as in `ray list`: actors, nodes, tasks, ...")
+        str,
+        typer.Argument(
+            help="Kind of the entry: actors, nodes, objects, placement-groups, tasks, workers."
+        ),
     ],
-    id: Annotated[str, typer.Argument(help="Id, as `ray list` shows it.")],
+    id: Annotated[str, typer.Argument(help="Id of the entry, as `ray list` shows it.")],
     address: state.Address = None,
     timeout: state.Timeout = state.TIMEOUT_S,
 ) -> None:
     """Show all fields of one actor, node, task, object, worker or placement group."""
     ours = _KINDS.get(what.replace("_", "-"))
     if not ours:
-        fail(f"ray get {what}: there are {', '.join(k for k in _KINDS if _KINDS[k])}.", USAGE)
+        fail(f"ray get {what}: the kinds are {', '.join(k for k in _KINDS if _KINDS[k])}.", USAGE)
     query = StateQuery(ours, [(id_column(ours), "=", id)], 1_000, True, timeout_s=timeout)
     rows = state.query_state(address, query).part.rows
     if not rows:  # as in Ray, this is no error
@@ -356,7 +373,9 @@ def get(
 
 @app.command("summary")
 def summary_(
-    what: Annotated[str, typer.Argument(help="Kind of things to count: tasks, actors or objects.")],
+    what: Annotated[
+        str, typer.Argument(help="Kind of entries to count: tasks, actors or objects.")
+    ],
     address: state.Address = None,
     timeout: state.Timeout = state.TIMEOUT_S,
 ) -> None:
@@ -366,7 +385,7 @@ def summary_(
 
 @app.command()
 def memory(address: state.Address = None, timeout: state.Timeout = state.TIMEOUT_S) -> None:
-    """Show which processes hold which objects."""
+    """Show objects and the processes that hold them."""
     state.memory(timeout=timeout, ids=True, address=address)
 
 
@@ -390,7 +409,7 @@ def install(
         Path, typer.Argument(help="Directory to install into; it must be on your PATH.")
     ],
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite a `ray` that is not Phalanx's.")
+        bool, typer.Option("--force", help="Overwrite an existing `ray` that is not Phalanx's.")
     ] = False,
 ) -> None:
     """Install Phalanx's version of the command `ray` into a directory."""
@@ -412,7 +431,9 @@ def install(
     say(f"{file} now runs Phalanx; check with `ray --version`.")
 
 
-compat = typer.Typer(name="ray", help="Install the command `ray`.", no_args_is_help=True)
+compat = typer.Typer(
+    name="ray", help="Install Phalanx's version of the command `ray`.", no_args_is_help=True
+)
 compat.command()(install)
 compat.callback()(lambda: None)
 

@@ -99,7 +99,7 @@ def scontrol(words: Sequence[str]) -> None:
     if not rest:
         refuse(
             "scontrol",
-            "give what to do: show, hold, release, suspend, resume, requeue, update, create",
+            "give a subcommand: show, hold, release, suspend, resume, requeue, update, create",
         )
     what, *operands = rest
     if what == "show":
@@ -127,7 +127,7 @@ def scontrol(words: Sequence[str]) -> None:
 
 
 def _missing(what: str) -> NoReturn:
-    refuse("scontrol", f"{what}: give numbers of jobs")
+    refuse("scontrol", f"{what}: give ids of jobs")
 
 
 def _show(operands: Sequence[str], on_one_line: bool, has_details: bool) -> None:

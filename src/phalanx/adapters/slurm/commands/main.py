@@ -43,7 +43,7 @@ def install(
         Path, Argument(help="Directory to install into; it must be on your PATH.")
     ],
     force: Annotated[
-        bool, Option("--force", help="Overwrite commands that are not Phalanx's.")
+        bool, Option("--force", help="Overwrite existing commands that are not Phalanx's.")
     ] = False,
 ) -> None:
     """Install Phalanx's versions of sbatch, srun, squeue, scancel and others into a directory."""
@@ -70,7 +70,7 @@ def install(
         say(f"It must stand {before}in your PATH: export PATH={path}:$PATH")
 
 
-compat = Group("slurm", help="Install Slurm's commands.")
+compat = Group("slurm", help="Install Phalanx's versions of Slurm's commands.")
 compat.command()(install)
 
 

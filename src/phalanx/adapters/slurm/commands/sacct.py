@@ -40,7 +40,7 @@ SACCT = (
     flag(
         "allocations",
         "X",
-        note="without it, the steps JOB.batch, JOB.0 ... are listed below their job",
+        note="without this option, the steps JOB.batch, JOB.0 ... are listed below their job",
     ),
     flag("allusers", "a"),
     Option("associations", "x", refused="use --user and --accounts"),

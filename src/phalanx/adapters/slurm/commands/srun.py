@@ -251,7 +251,9 @@ def _run(asked: Mapping[str, str], places: Places, argv: Sequence[str], *, is_wi
         if bad not in ("", "0", "1"):
             raise OptionError(f"--kill-on-bad-exit={bad}: it takes 0 or 1")
         if asked.get("mpi", "none") != "none" and count > 1:
-            raise OptionError("--mpi: PMI is not supported; several tasks take only none")
+            raise OptionError(
+                "--mpi: PMI is not supported; with several tasks, only none is accepted"
+            )
         check_words({one: asked[one] for one in ("distribution", "clusters") if one in asked})
         if "pty" in asked and count != 1:
             raise OptionError("--pty is for one task: add --ntasks=1")

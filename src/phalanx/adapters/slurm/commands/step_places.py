@@ -76,7 +76,7 @@ def chosen_members(asked: Mapping[str, str], places: Places) -> list[int]:
         least = asked["nodes"].partition("-")[0]
         nodes = nodes[: whole_number({"nodes": least}, "nodes", 1, len(nodes))]
     if not nodes:
-        raise OptionError(f"the options leave no node of job {places.job.name}")
+        raise OptionError(f"the options exclude all nodes of job {places.job.name}")
     return [rank for rank, node in enumerate(places.nodes) if node in nodes]
 
 
