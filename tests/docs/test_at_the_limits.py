@@ -425,6 +425,7 @@ NOT_TRIED = {
     "owner.peers.redialling.GIVE_UP_S": _CLOCK,
     "api.session.ADMITTED_FOR_S": _CLOCK,
     "model.system_settings.STREAM_ITEMS": "that many take minutes: a test sets fewer",
+    "runtime.os.command_groups.MOST_PROCESSES": _MACHINE,
     "runtime.os.commands.NAMED": "a list of names, and no number",
 }
 """Why the other rows are not tried here."""

@@ -4,6 +4,7 @@ parent of each process.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 DELEGATED: Final = "delegated"
@@ -14,18 +15,24 @@ SCOPE: Final = "scope"
 """The node uses control groups in a scope of systemd."""
 NONE: Final = "none"
 """The node uses no groups, and finds processes by their parents."""
-MEMORY: Final = "+memory"
-"""The suffix of a way for which the kernel also limits the memory of a command."""
+CONTROLLERS: Final = ("memory", "pids", "cpu")
+"""The kinds of limits to which the kernel can hold the group of a command."""
 _BY_PARENTS = "a process that leaves its command is found by its parents"
-_WATCHED = "memory limits are watched twice a second, so a fast program may exceed them"
+_NOT_HELD = {
+    "memory": "memory limits are watched twice a second, so a fast program may exceed them",
+    "pids": "a command may start any number of processes",
+    "cpu": "a command may take CPU time from others",
+}
+
+
+def way_with(way: str, held: Collection[str]) -> str:
+    """Return a way with the kinds of limits that the kernel holds, for example "scope+memory"."""
+    return "+".join((way, *(one for one in CONTROLLERS if one in held)))
 
 
 def held_text(way: str) -> str:
-    """Return a description of a way, with the processes that it cannot find; "" for an unknown
-    way.
-    """
-    name = way.removesuffix(MEMORY)
+    """Return a description of a way, with what it cannot hold; "" for an unknown way."""
+    name, *held = way.split("+")
     cannot = [_BY_PARENTS] if name == NONE else []
-    if name == way:
-        cannot.append(_WATCHED)
+    cannot += [text for kind, text in _NOT_HELD.items() if kind not in held]
     return f"{name} ({'; '.join(cannot)})" if way and cannot else name

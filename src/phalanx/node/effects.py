@@ -53,8 +53,10 @@ class NodeSetup:
     """The place of objects for which memory has no room, for display."""
     python: str = ""
     """The version of Python of the node's workers, such as 3.11."""
-    command_groups: str = ""
-    """How the node keeps the processes of each command together (see `model.command_groups`)."""
+    command_groups: Callable[[], str] = str
+    """Returns how the node keeps the processes of each command together (see
+    `model.command_groups`).
+    """
     settings: SystemSettings = DEFAULT_SETTINGS
     """The settings of the cluster, if the node is all of it. Other nodes get the settings from the
     head.

@@ -48,9 +48,9 @@ class MemberProcesses:
         """Start a command of a member."""
         process = self._name(member, command)
         member.running.add(process)
-        if member.variables:
-            variables = command.variables | member.variables
-            command = msgspec.structs.replace(command, variables=variables)
+        variables = command.variables | member.variables
+        cpus = member.usage.cpus
+        command = msgspec.structs.replace(command, variables=variables, cpus=cpus)
         self._records.run(member, process, command)
 
     def prepare(self, member: Member, command: Command) -> None:

@@ -89,7 +89,7 @@ class NodeStatus:
             checks=self._checks.unwell,
             directories=self._directories.trouble,
             shortage=self._shortage.trouble,
-            command_groups=self._setup.command_groups,
+            command_groups=self._setup.command_groups(),
             parts_killed=self._killed_parts.count,
             last_killed=self._killed_parts.last,
             cards=self._setup.resources.cards,

@@ -74,7 +74,8 @@ class MemberUsage:
         GPUs.
         """
         self.devices = tuple(devices)
-        self._cpus = cpus
+        self.cpus = cpus
+        """The number of CPUs that the member holds."""
         self._began_at = self._sampled_at = now
         self._pids: dict[bytes, int] = {}
         self._seen_s: dict[bytes, float] = {}
@@ -142,7 +143,7 @@ class MemberUsage:
             used = spent_s / length_s
             self._cpu.add(length_s, used)
             self.last_cpus = used
-            if used < IDLE_PART * self._cpus:
+            if used < IDLE_PART * self.cpus:
                 self._cpu_idle_s += length_s
         return length_s
 

@@ -219,7 +219,7 @@ def _gpus(facts: MachineFacts) -> Check:
 
 def _groups(facts: MachineFacts) -> Check:
     if facts.has_command_groups:
-        said = "each command gets one: its memory limit holds, its end takes all its processes"
+        said = "each command gets one, whose end ends all its processes (`phalanx status`: its limits)"
         return Check(what="control groups", state=WELL, said=said)
     return Check(
         what="control groups",

@@ -139,6 +139,8 @@ class Command(msgspec.Struct, array_like=True):
     """
     umask: int = -1
     """The umask for the program's files; -1 for the umask of the process that started the node."""
+    cpus: float = 0.0
+    """The CPUs that the program's member holds; the node fills them in."""
 
 
 class Grant(msgspec.Struct, array_like=True, frozen=True):

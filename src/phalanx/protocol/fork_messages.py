@@ -52,6 +52,8 @@ class RunCommand(msgspec.Struct, array_like=True, tag=1):
     """Whether a command of another account continues, under its account's fork server, when its
     node ends.
     """
+    cpus: float = 0.0
+    """The CPUs that the command's member holds; 0 for a command that holds none."""
 
 
 class SendSignal(msgspec.Struct, array_like=True, tag=2):

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from phalanx.model.command_groups import held_text
-from phalanx.runtime.os.command_groups import Cgroup, NoGroups, find_command_groups
+from phalanx.runtime.os.command_groups import (
+    DAEMONS,
+    Cgroup,
+    Limits,
+    NoGroups,
+    cpu_weight,
+    find_command_groups,
+    most_processes,
+)
 from phalanx.runtime.os.session import started_at
 
 ESCAPES = """
@@ -45,7 +53,7 @@ def enter(group) -> None:
 
 
 def test_what_left_its_session_and_its_parent_ends_with_the_group(groups):
-    group = groups.make(os.urandom(8), 0)
+    group = groups.make(os.urandom(8), Limits())
     assert group is not None
     found = subprocess.run(
         [sys.executable, "-c", ESCAPES],
@@ -61,13 +69,13 @@ def test_what_left_its_session_and_its_parent_ends_with_the_group(groups):
 
 
 def test_the_kernel_holds_a_group_to_its_memory(groups):
-    group = groups.make(os.urandom(8), 64 << 20)
+    group = groups.make(os.urandom(8), Limits(64 << 20))
     assert group is not None
     if not os.path.exists(f"{group._path}/memory.max"):
         group.end()
         pytest.skip("this process's cgroup hands no memory controller on")
     ended = subprocess.run(
-        [sys.executable, "-c", "bytes(1 << 30)"], preexec_fn=lambda: enter(group), check=False
+        [sys.executable, "-c", "b'x' * (1 << 30)"], preexec_fn=lambda: enter(group), check=False
     )
     assert ended.returncode == -9
     why = group.why_killed()
@@ -100,15 +108,15 @@ def test_groups_are_made_below_this_processs_own(tmp_path):
     groups = find_command_groups(os.getpid(), tmp_path)
     assert not any(one.exists() for one in left), "an earlier node's empty groups go"
     assert others.is_dir(), "a node that lives may be about to use its own"
-    group = groups.make(b"\1\2", 100)
+    group = groups.make(b"\1\2", Limits(100))
     assert group is not None
     assert (here / f"{mine}-0102").is_dir()
-    assert groups.way() == "delegated+memory"
+    assert groups.way() == "delegated+memory+pids+cpu"
     found = groups.find(b"\1\2", 100)
     assert found is not None
     assert groups.find(b"\1\3", 100) is None
-    assert (here / "cgroup.subtree_control").read_text() == "+memory"
-    assert groups.make(b"\1\2", 100) is None
+    assert (here / "cgroup.subtree_control").read_text().startswith("+memory +pids +cpu")
+    assert groups.make(b"\1\2", Limits(100)) is None
 
 
 def test_without_version_2_there_are_no_groups(tmp_path):
@@ -116,7 +124,7 @@ def test_without_version_2_there_are_no_groups(tmp_path):
     here = kernel(tmp_path, "mine")
     (here / "cgroup.procs").unlink()
     assert isinstance(find_command_groups(os.getpid(), tmp_path), NoGroups)
-    assert NoGroups().make(b"x", 0) is None
+    assert NoGroups().make(b"x", Limits()) is None
     assert NoGroups().way() == "none"
 
 
@@ -132,14 +140,14 @@ def test_a_limit_is_written_and_its_breach_is_read(tmp_path):
 
 def test_a_scope_of_systemd_is_told_from_other_groups(tmp_path):
     kernel(tmp_path, "user.slice/run-1.scope")
-    assert find_command_groups(os.getpid(), tmp_path).way() == "scope+memory"
+    assert find_command_groups(os.getpid(), tmp_path).way() == "scope+memory+pids+cpu"
 
 
 @pytest.mark.parametrize(
     ("way", "text"),
     [
-        ("delegated+memory", "delegated"),
-        ("scope+memory", "scope"),
+        ("delegated+memory+pids+cpu", "delegated"),
+        ("scope+memory", "scope (a command may start any number of processes; a command may take"),
         ("delegated", "delegated (memory limits are watched twice a second"),
         ("none", "none (a process that leaves its command is found by its parents; memory"),
         ("", ""),
@@ -148,3 +156,70 @@ def test_a_scope_of_systemd_is_told_from_other_groups(tmp_path):
 def test_what_a_way_cannot_hold_is_told(way, text):
     assert held_text(way).startswith(text)
     assert bool(text) == bool(held_text(way))
+
+
+def test_a_command_shares_cpu_time_by_the_cpus_that_it_holds():
+    assert [cpu_weight(cpus) for cpus in (0.001, 0.5, 1, 64, 500)] == [1, 50, 100, 6400, 10_000]
+
+
+def test_the_limits_of_a_command_are_written(tmp_path):
+    here = kernel(tmp_path, "mine")
+    groups = find_command_groups(os.getpid(), tmp_path)
+    made: list[Path] = []
+    mkdir = os.mkdir
+
+    def with_files(path, *mode):
+        mkdir(path, *mode)
+        made.append(Path(path))
+        for name in ("memory.max", "memory.oom.group", "memory.swap.max", "pids.max", "cpu.weight"):
+            (made[-1] / name).write_text("")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "mkdir", with_files)
+        assert groups.make(b"\1", Limits(100, 2.0)) is not None
+    (group,) = made
+    assert group.parent == here
+    written = {one.name: one.read_text() for one in group.iterdir()}
+    assert written == {
+        "memory.max": "100",
+        "memory.oom.group": "1",
+        "memory.swap.max": "0",
+        "pids.max": str(most_processes()),
+        "cpu.weight": "200",
+    }
+    (group / "pids.events").write_text("max 3\n")
+    assert Cgroup(str(group), 0).why_killed().startswith("it reached its limit of ")
+
+
+def test_a_daemon_that_has_moved_makes_groups_beside_its_own(tmp_path):
+    here = kernel(tmp_path, f"mine/{DAEMONS}")
+    for name in ("cgroup.procs", "cgroup.subtree_control"):
+        (here.parent / name).write_text("")
+    groups = find_command_groups(os.getpid(), tmp_path)
+    assert groups.make(b"\1", Limits()) is not None
+    assert [one.name for one in here.parent.glob("phalanx-*-01")]
+
+
+def test_the_kernel_holds_a_group_to_its_processes(groups):
+    """In a machine whose kernel lends no controllers, nothing is held, and `way` says so."""
+    group = groups.make(os.urandom(8), Limits(cpus=2.0))
+    assert group is not None
+    held = groups.way().split("+")[1:]
+    shown = {
+        "memory": f"{group._path}/memory.max",
+        "pids": f"{group._path}/pids.max",
+        "cpu": f"{group._path}/cpu.weight",
+    }
+    assert [kind for kind, path in shown.items() if os.path.exists(path)] == held
+    if "pids" in held:
+        assert int(Path(shown["pids"]).read_text()) == most_processes()
+        Path(shown["pids"]).write_text("20")
+        bomb = "import os\nfor _ in range(50): os.fork() or os.read(os.pipe()[0], 1)"
+        ended = subprocess.run(
+            [sys.executable, "-c", bomb], preexec_fn=lambda: enter(group), check=False
+        )
+        assert ended.returncode == 1, "the 20th process was refused"
+        assert "it reached its limit of" in group.why_killed()
+    if "cpu" in held:
+        assert Path(shown["cpu"]).read_text() == "200\n"
+    assert group.end()

@@ -16,7 +16,7 @@ from tests.present import present
 from tests.system.chaos.footprint import is_running
 
 from phalanx.runtime.os import child_calls
-from phalanx.runtime.os.command_groups import NoGroups, find_command_groups
+from phalanx.runtime.os.command_groups import Limits, NoGroups, find_command_groups
 
 
 @pytest.fixture(params=["calls of C", "Python"])
@@ -97,7 +97,7 @@ def test_a_command_is_in_its_group_before_it_begins(run):
     if isinstance(groups, NoGroups):
         pytest.skip("no cgroup v2 is mounted here that this process may write to")
     process = os.urandom(8)
-    group = present(groups.make(process, 0))
+    group = present(groups.make(process, Limits()))
     entrance = group.entrance()
     try:
         _, printed = run(["cat", "/proc/self/cgroup"], entrance=entrance)

@@ -12,7 +12,7 @@ from tests.polling import eventually
 from tests.present import present
 from tests.system.chaos.footprint import is_running
 
-from phalanx.runtime.os.command_groups import NoGroups, find_command_groups
+from phalanx.runtime.os.command_groups import Limits, NoGroups, find_command_groups
 from phalanx.runtime.os.process_tree import descendants_of, end_orphans, own_children
 
 BOMB = """
@@ -94,7 +94,7 @@ def test_a_group_is_ended_whole(bomb):
     groups = find_command_groups(os.getpid())
     if isinstance(groups, NoGroups):
         pytest.skip("no cgroup v2 is mounted here that this process may write to")
-    group = present(groups.make(os.urandom(8), 0))
+    group = present(groups.make(os.urandom(8), Limits()))
     with subreaper():
         mine = set(own_children())
         left = bomb(lambda: os.write(group.entrance(), b"0"))

@@ -74,7 +74,7 @@ def test_no_bytes_make_the_check_fail_otherwise(key: bytes, message: bytes, sign
 
 
 def options(tmp_path: Path) -> Options:
-    return Options(1001, "m1", PUBLIC, ["/bin/false"], str(tmp_path))
+    return Options(1001, "m1", PUBLIC, ["/bin/false"], str(tmp_path), "")
 
 
 def test_grants_of_the_head_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_grants_of_the_head_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     keys = tmp_path / "keys"
     made = SignedGrants(str(keys), lambda: NOW).grant("ana", JOB, 3, "m1", (0, 5))
     public = bytes.fromhex((keys / "launch.pub").read_text())
-    here = Options(1001, "m1", public, ["/bin/false"], str(tmp_path))
+    here = Options(1001, "m1", public, ["/bin/false"], str(tmp_path), "")
     read = program.read_grant(made.signed, here, NOW)
     assert (made.uid, made.refusal) == (4321, "")
     assert read[1:7] == ("ana", 4321, JOB, 3, "m1", [0, 5])

@@ -12,11 +12,13 @@ from phalanx.cli.installation.units import (
     DASHBOARD,
     HEAD,
     HOME,
+    JOBS,
     LAUNCH,
     LAUNCH_KEY,
     LAUNCH_PROGRAM,
     NODE,
     Service,
+    jobs_unit,
     launch_unit,
     unit,
     unit_name,
@@ -81,6 +83,7 @@ def install(wanted: Wanted, machine: Machine) -> Plan:
         parts.append(LAUNCH)
         steps.append(File(LAUNCH_PROGRAM, 0o755, wanted.launch, is_long=True))
         steps.append(File(f"{units}/{unit_name(LAUNCH)}", 0o644, launch_unit(service)))
+        steps.append(File(f"{units}/{unit_name(JOBS)}", 0o644, jobs_unit()))
     systemctl = _systemctl(wanted.is_system)
     steps.append(Run((*systemctl, "daemon-reload")))
     steps.append(Run((*systemctl, "enable", "--now", *map(unit_name, parts))))
@@ -111,7 +114,7 @@ def uninstall(is_system: bool, machine: Machine, present: Sequence[str]) -> Plan
 def units_in(folder_of_root: str, is_system: bool, machine: Machine) -> list[str]:
     """Return the units of Phalanx that exist below a root directory."""
     folder = f"{folder_of_root}{_folder_of_units(is_system, machine)}"
-    names = [unit_name(part) for part in (DASHBOARD, NODE, HEAD, LAUNCH)]
+    names = [unit_name(part) for part in (DASHBOARD, NODE, HEAD, LAUNCH, JOBS)]
     return [name for name in names if os.path.lexists(f"{folder}/{name}")]
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-HEAD, NODE, DASHBOARD, LAUNCH = "head", "node", "dashboard", "launch"
+HEAD, NODE, DASHBOARD, LAUNCH, JOBS = "head", "node", "dashboard", "launch", "jobs"
 ACCOUNT = "phalanx"
 """The account of the services of a machine."""
 HOME = "/var/lib/phalanx"
 LAUNCH_PROGRAM = "/usr/local/sbin/phalanx-launch"
 LAUNCH_KEY = "/etc/phalanx/launch.pub"
+JOBS_GROUP = "/sys/fs/cgroup/system.slice/phalanx-jobs.service"
+"""The control group of the unit `JOBS`."""
 
 _OF_HEAD = ("start", "--head", "--no-node", "--block")
 _OF_NODE_HERE = ("start", "--address", "auto", "--block")
@@ -89,12 +91,14 @@ def launch_unit(service: Service) -> str:
     """
     words = (
         *("/usr/bin/python3", "-I", "-S", LAUNCH_PROGRAM, "--user", ACCOUNT),
-        *("--key", LAUNCH_KEY, "--python", service.python),
+        *("--key", LAUNCH_KEY, "--python", service.python, "--groups", JOBS_GROUP),
     )
     lines = [
         "[Unit]",
         "Description=Starter of people's jobs for the Phalanx node",
         f"Before={unit_name(NODE)}",
+        f"Requires={unit_name(JOBS)}",
+        f"After={unit_name(JOBS)}",
         f"ConditionPathExists={LAUNCH_KEY}",
         "",
         "[Service]",
@@ -108,6 +112,28 @@ def launch_unit(service: Service) -> str:
         "",
         "[Install]",
         "WantedBy=multi-user.target",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def jobs_unit() -> str:
+    """Return the text of the unit whose control group has the groups of all accounts.
+
+    It is no part of the unit of phalanx-launch, because systemd cannot start a unit again while
+    control groups with limits are below the unit's own.
+    """
+    lines = [
+        "[Unit]",
+        "Description=Control groups of people's jobs",
+        "",
+        "[Service]",
+        "# The end of this unit ends all jobs, so nothing restarts it.",
+        "ExecStart=/bin/sleep infinity",
+        "Delegate=yes",
+        "TasksMax=infinity",
+        "LimitMEMLOCK=infinity",
+        "LimitNOFILE=1048576",
         "",
     ]
     return "\n".join(lines)

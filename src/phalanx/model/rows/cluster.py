@@ -63,8 +63,8 @@ class NodeInfo(Row, frozen=True):
     name: str = ""
     """The name given to the node, if any."""
     command_groups: str = ""
-    """The way in which the node finds all processes of a job's command (delegated, scope or none),
-    with the processes that it cannot find.
+    """The way in which the node keeps the processes of a job's command together (delegated, scope
+    or none), with what this way cannot hold.
     """
 
 

@@ -46,6 +46,12 @@ KEPT_S = 600
 BEGUN, NO_ACCOUNT = b"begun", b"no account"
 MOST_ORDER = 16
 SOCKET = 3
+DAEMONS = "phalanx-daemons"
+"""The group of an account's fork server, below the control group of the account."""
+CONTROLLERS = "+memory", "+pids", "+cpu", "+cpuset"
+MOST_PROCESSES = 32_768
+GROUPS_FILE = "groups"
+"""The file beside the socket that names the control group below which accounts have theirs."""
 MOST_LINKS = 40
 NOBODY = 65534
 ASKED_S = 60.0
@@ -93,6 +99,8 @@ class Options(NamedTuple):
     key: bytes
     program: list[str]
     used: str
+    groups: str
+    """The directory of the control group below which each account gets one; "" for none."""
 
 
 Point = tuple[int, int, int, int]
@@ -287,13 +295,19 @@ def handle(connection: socket.socket, options: Options) -> None:
     pid = os.fork()
     if pid == 0:
         try:
+            if options.groups:
+                enter_group(options.groups, account.pw_uid, options.node_uid)
             become(account, groups, guard)
             execute(account, passed.fileno(), options.program)
+        except OSError as error:
+            say(f"{grant.user} gets no process: {error}")
         finally:
             os._exit(126)
     passed.close()
     say(f"started {pid} as {grant.user} for {grant.job!r}, attempt {grant.attempt}")
     watch(connection, doors, pid, options.node_uid)
+    if options.groups:
+        leave_group(options.groups, account.pw_uid)
 
 
 def become(account: pwd.struct_passwd, groups: list[int], guard: int) -> None:
@@ -436,6 +450,94 @@ def say(text: object) -> None:
     line = f"phalanx-launch: {text}"
     with contextlib.suppress(OSError):
         os.write(2, "".join(c if c.isprintable() else "?" for c in line).encode() + b"\n")
+
+
+# ---- control groups (cgroups(7)) -----------------------------------------------------------------
+
+
+def enter_group(groups: str, uid: int, node_uid: int) -> None:
+    """Move this process into the control group of an account, which is made if it is missing.
+
+    The account may divide its group, but cannot leave it or change its limits. The node's account
+    sets the group's share of CPU time. Raises OSError.
+    """
+    group = f"{groups}/account-{uid}"
+    for directory in (group, f"{group}/{DAEMONS}"):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(directory, 0o755)
+        os.chmod(directory, 0o755)
+    for name in ("", "/cgroup.procs", "/cgroup.threads", "/cgroup.subtree_control"):
+        os.chown(group + name, uid, -1, follow_symlinks=False)
+    with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
+        most = min(MOST_PROCESSES, int(file.read()) // 4)
+    with contextlib.suppress(FileNotFoundError):  # the kernel does not limit this kind here
+        write(f"{group}/pids.max", str(most))
+    for name in ("cpu.weight", "cpuset.cpus"):
+        with contextlib.suppress(FileNotFoundError):
+            os.chown(f"{group}/{name}", node_uid, -1, follow_symlinks=False)
+    write(f"{group}/{DAEMONS}/cgroup.procs", "0")
+
+
+def leave_group(groups: str, uid: int) -> None:
+    """Remove the control group of an account, and those below it, if no process is in them."""
+    group = f"{groups}/account-{uid}"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(group):
+            if os.path.isdir(f"{group}/{name}"):
+                os.rmdir(f"{group}/{name}")
+        os.rmdir(group)
+
+
+def find_groups(given: str) -> str:
+    """Return the directory of the control group below which accounts get theirs; "" if there is
+    none. `given`: root's choice, or "" for the group of this process.
+
+    The kernel limits groups only below a group without processes, so its processes move into a
+    group below it.
+    """
+    groups = given or own_group()
+    if not os.path.isdir(groups):
+        say(f"no control group {groups or 'here'}: nothing holds accounts to their limits")
+        return ""
+    if groups != top_group():
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(f"{groups}/{DAEMONS}")
+        with open(f"{groups}/cgroup.procs", encoding="ascii") as file:
+            inside = file.read().split()
+        for pid in inside:
+            with contextlib.suppress(ProcessLookupError):
+                write(f"{groups}/{DAEMONS}/cgroup.procs", pid)
+    for one in CONTROLLERS:
+        with contextlib.suppress(OSError):
+            write(f"{groups}/cgroup.subtree_control", one)
+    return groups
+
+
+def top_group() -> str:
+    """Return the directory in which control groups (cgroup v2) are mounted; "" if they are not."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        lines = [line.split() for line in file if " - cgroup2 " in line]
+    return lines[0][4] if lines else ""
+
+
+def own_group() -> str:
+    """Return the directory of the control group of this process; "" if it has none."""
+    with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+        own = [line[4:].strip() for line in file if line.startswith("0::/")]
+    top = top_group()
+    if not own or not top:
+        return ""
+    found = f"{top}/{own[0]}".rstrip("/").removesuffix(f"/{DAEMONS}")
+    return found if os.access(f"{found}/cgroup.procs", os.W_OK) else ""
+
+
+def write(path: str, text: str) -> None:
+    """Write to a file of the kernel. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
 
 
 # ---- the daemon ----------------------------------------------------------------------------------
@@ -648,6 +750,12 @@ def main() -> NoReturn:
     parser.add_argument(
         "--state", default="/var/lib/phalanx-launch", help="directory of used grants"
     )
+    parser.add_argument(
+        "--groups",
+        default="",
+        help="directory of the control group below which each account gets one, such as that of "
+        "a unit with Delegate=yes; by default the group of this program",
+    )
     given = parser.parse_args()
     if os.getuid():
         parser.error("only root can start work as other accounts")
@@ -660,10 +768,11 @@ def main() -> NoReturn:
         check_python(given.python, seen)
         own_directory(given.run, 0o755)
         own_directory(given.state, 0o700)
+        groups = find_groups(given.groups)
     except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
         parser.error(str(error))
     program = [given.python, "-I", "-m", PROGRAM]
-    options = Options(node_uid, given.node, key, program, given.state)
+    options = Options(node_uid, given.node, key, program, given.state, groups)
     path = os.path.join(given.run, "socket")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
@@ -671,6 +780,9 @@ def main() -> NoReturn:
     door.bind(path)
     os.chown(path, node_uid, -1)
     door.listen(64)
+    with open(os.path.join(given.run, GROUPS_FILE), "w", encoding="utf-8") as file:
+        file.write(groups)
+    os.chmod(file.name, 0o644)
     say(f"serves {given.user} for the node {given.node}")
     serve(door, options)
 

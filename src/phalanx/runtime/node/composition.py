@@ -162,8 +162,18 @@ class EmbeddedNode:
         if config.shared_dir:  # there, commands in jobs find the head by their accounts
             variables = {SHARED_DIR: config.shared_dir}
         kept = config.session.kept if config.keeps_commands else ""
+        here = sorted(os.sched_getaffinity(0))
+        is_real = config.resources.get("CPU", 0.0) <= len(here)
         users = UserForks(
-            self.loop, config.launch, files, own_time, self._command_exited, say, variables, kept
+            self.loop,
+            config.launch,
+            files,
+            own_time,
+            self._command_exited,
+            say,
+            variables,
+            kept,
+            here if is_real else (),
         )
         files.admit = users.admit
         return users, files

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Callable
+from functools import partial
 
 from phalanx.model.gpu_sharing import MPS
 from phalanx.node.effects import NodeSetup
 from phalanx.runtime.devices.mps import has_mps
 from phalanx.runtime.devices.recorded import declared_cards
+from phalanx.runtime.node.account_shares import way_of_accounts
 from phalanx.runtime.node.config import NodeConfig
 from phalanx.runtime.os.command_groups import find_command_groups
 from phalanx.runtime.os.declared_topology import read_topology
@@ -51,8 +54,15 @@ def node_setup(config: NodeConfig) -> NodeSetup:
         checks=config.check_rules,
         python=python_version(),
         settings=config.settings,
-        command_groups=find_command_groups(os.getpid()).way(),
+        command_groups=_way_of_commands(config.launch),
     )
+
+
+def _way_of_commands(launch: str) -> Callable[[], str]:
+    if launch:  # it may begin later than the node
+        return partial(way_of_accounts, launch)
+    way = find_command_groups(os.getpid()).way()
+    return lambda: way
 
 
 def _max_workers() -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -29,6 +29,7 @@ from phalanx.protocol.fork_messages import (
     SignalCommand,
     decode_body,
 )
+from phalanx.runtime.node.account_shares import AccountShares
 from phalanx.runtime.node.earlier_accounts import MOST_BYTES, Reached
 from phalanx.runtime.os import account_doors
 from phalanx.runtime.os.connection import Connection
@@ -105,10 +106,11 @@ class UserForks:
         note: Note,
         variables: dict[str, str] | None = None,
         kept: str = "",
+        cpus: Sequence[int] = (),
     ) -> None:
         """`launch`: the socket of phalanx-launch. `exited` is called with the ends of processes.
         `variables`: the variables that commands get in addition to their own. `kept`: the directory
-        of the node's records; "" if all commands end with the node.
+        of the node's records; "" if all commands end with the node. `cpus`: see AccountShares.
         """
         self._variables = variables or {}
         self._kept = kept
@@ -121,6 +123,7 @@ class UserForks:
         self._servers: dict[int, _Server] = {}
         self._of_process: dict[bytes, _Server] = {}
         self._failed: list[Exited] = []
+        self._shares = AccountShares(launch, cpus)
 
     # ---- orders ----------------------------------------------------------------------------------
 
@@ -159,6 +162,7 @@ class UserForks:
             self._fail(process, NO_LAUNCH, is_nodes=True)
         else:
             self._know(server, process)
+            self._shares.begins(grant.uid, process, command.cpus)
             server.kept_until = max(server.kept_until, self._clock() + KEPT_S)
             run = run_command(self._directories, process, order, command, log)
             run.variables = self._variables | run.variables
@@ -254,6 +258,7 @@ class UserForks:
                 server.begun.add(began.process)
             if began.process not in wanted:
                 self.kill(began.process)
+        self._shares.take_over(grant.uid, {one.process for one in found.commands.running})
         for ended in found.commands.ended:
             server.remembered.add(ended.process)
             if ended.process in wanted:
@@ -269,6 +274,7 @@ class UserForks:
             told = server.door.recv(64)
         if told == _BEGUN:
             server.why = ""
+            self._shares.set()
             return
         if told == _NO_ACCOUNT:
             user, uid = server.grant.user, server.grant.uid
@@ -287,6 +293,7 @@ class UserForks:
         if self._servers.get(server.grant.uid) is not server:
             return
         del self._servers[server.grant.uid]
+        self._shares.forget(server.grant.uid)
         self._loop.unregister(server.door.fileno())
         if self._kept:  # otherwise the end of the connections ends the work
             server.connection.send(EndKept())
@@ -347,6 +354,7 @@ class UserForks:
     def _ended(self, server: _Server, process: bytes) -> None:
         del self._of_process[process]
         server.processes.discard(process)
+        self._shares.ended(server.grant.uid, process)
         server.begun.discard(process)
         server.killed_since.pop(process, None)
         server.kept_until = self._clock() + KEPT_S

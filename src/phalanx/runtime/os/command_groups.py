@@ -1,20 +1,24 @@
 """Control groups of jobs' commands, when this process may make them (cgroup v2, cgroups(7)).
 
 Processes cannot leave a group, neither by setsid nor by the end of their parents, and one write
-ends all of them at once. Without groups, the processes of a command are found by their parents (see
-`process_tree`).
+ends all of them at once. The kernel holds a group to its memory and to a number of processes, and
+gives it CPU time by its weight. It does so only below a group without processes, so the daemons of
+a node move from the group that they were started in into a group below it.
+
+Without groups, the processes of a command are found by their parents (see `process_tree`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import select
 import signal
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from phalanx.model.command_groups import DELEGATED, MEMORY, NONE, SCOPE
+from phalanx.model.command_groups import CONTROLLERS, DELEGATED, NONE, SCOPE, way_with
 from phalanx.model.readable import size
 from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.session import started_at
@@ -22,8 +26,26 @@ from phalanx.runtime.os.session import started_at
 _PREFIX = "phalanx-"
 _OWNED = re.compile(rf"{_PREFIX}(\d+)\.(\d+)-[0-9a-f]+")
 """Matches the name of a group: the pid and start time of its node, and the id of its command."""
+DAEMONS = "phalanx-daemons"
+"""The name of the group to which the daemons move, below the group that was delegated to them."""
+MOST_PROCESSES = 32_768
+"""The largest number of processes and threads of a command."""
+_PART_OF_PIDS = 4
+"""A command gets at most this part of the pids of the machine: a quarter."""
+_WEIGHT_OF_CPU = 100
+"""The weight for one CPU, and the kernel's weight for a group that has none."""
+_MOST_WEIGHT = 10_000
 _EMPTY_S = 0.05
 """The longest time, in seconds, for which one call waits until a group that was ended is empty."""
+
+
+class Limits(NamedTuple):
+    """The limits of a command, together with all processes that it starts."""
+
+    memory_bytes: int = 0
+    """The memory in bytes; 0 for any amount."""
+    cpus: float = 0.0
+    """The CPUs that the command holds, by which it shares CPU time with others; 0 if unknown."""
 
 
 class CommandGroup(Protocol):
@@ -61,10 +83,8 @@ class CommandGroups(Protocol):
         """
         ...
 
-    def make(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
-        """Make a group for a command that may use this amount of memory (0: any amount). Returns
-        None if no group can be made.
-        """
+    def make(self, process: bytes, limits: Limits) -> CommandGroup | None:
+        """Make a group for a command. Returns None if no group can be made."""
         ...
 
     def find(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
@@ -85,7 +105,7 @@ class NoGroups:
         """Return that no groups keep processes together."""
         return NONE
 
-    def make(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
+    def make(self, process: bytes, limits: Limits) -> CommandGroup | None:
         """Return None: the command runs without a group."""
         return None
 
@@ -110,25 +130,29 @@ class Cgroups:
             if owner is None or started_at(int(owner[1])) != owner[2]:
                 with contextlib.suppress(OSError):
                     os.rmdir(f"{directory}/{left}")
-        # The kernel refuses this if processes are in this group itself. There are then no memory
-        # limits.
-        self._limits_memory = _write(f"{directory}/cgroup.subtree_control", "+memory")
+        if _is_busy(directory):
+            _move_daemons(directory)
+        self._held = _hand_on(directory)
 
     def way(self) -> str:
         """Return how the processes of each command are kept together."""
         way = SCOPE if self._directory.endswith(".scope") else DELEGATED
-        return way + MEMORY if self._limits_memory else way
+        return way_with(way, self._held)
 
-    def make(self, process: bytes, memory_bytes: int) -> Cgroup | None:
-        """Make a group with a memory limit. Returns None if the kernel refuses."""
+    def make(self, process: bytes, limits: Limits) -> Cgroup | None:
+        """Make a group with limits. Returns None if the kernel refuses."""
         path = self._prefix + process.hex()
         try:
             os.mkdir(path)
         except OSError:
             return None
-        if memory_bytes and _write(f"{path}/memory.max", str(memory_bytes)):
+        if limits.memory_bytes and _write(f"{path}/memory.max", str(limits.memory_bytes)):
             _write(f"{path}/memory.oom.group", "1")
-        return Cgroup(path, memory_bytes)
+            _write(f"{path}/memory.swap.max", "0")
+        _write(f"{path}/pids.max", str(most_processes()))
+        if limits.cpus:
+            _write(f"{path}/cpu.weight", str(cpu_weight(limits.cpus)))
+        return Cgroup(path, limits.memory_bytes)
 
     def find(self, process: bytes, memory_bytes: int) -> Cgroup | None:
         """Return the group that was made for a command; None if the command has no group."""
@@ -193,9 +217,12 @@ class Cgroup:
         return True
 
     def why_killed(self) -> str:
-        """Return why the kernel has killed processes of the group so far; "" if none was killed."""
+        """Return why the kernel has killed processes of the group so far, or has refused to start
+        some; "" if it has done neither.
+        """
         if not _fields(f"{self._path}/memory.events").get("oom_kill", 0):
-            return ""
+            is_full = _fields(f"{self._path}/pids.events").get("max", 0)
+            return f"it reached its limit of {most_processes()} processes" if is_full else ""
         try:
             with open(f"{self._path}/memory.peak") as file:
                 peak = f"; its peak was {size(int(file.read()))}"
@@ -234,7 +261,9 @@ def find_command_groups(node: int, root: str | os.PathLike[str] = "/") -> Comman
 
 
 def writable_group(root: str | os.PathLike[str] = "/") -> str | None:
-    """Return this process's own group if this user may make groups below it, otherwise None."""
+    """Return this process's own group if this user may make groups below it, otherwise None. For a
+    daemon that has moved, this is the group from which it came.
+    """
     try:
         with open(os.path.join(root, "proc/self/mountinfo")) as file:
             mounts = file.read().splitlines()
@@ -247,10 +276,63 @@ def writable_group(root: str | os.PathLike[str] = "/") -> str | None:
     if not points or not paths:
         return None
     directory = os.path.join(root, points[0].lstrip("/"), paths[0]).rstrip("/")
+    directory = directory.removesuffix(f"/{DAEMONS}")
     is_ours = all(
         os.access(os.path.join(directory, name), os.W_OK) for name in ("", "cgroup.procs")
     )
     return directory if is_ours else None
+
+
+def most_processes() -> int:
+    """Return the largest number of processes and threads of a command on this machine."""
+    try:
+        with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
+            return min(MOST_PROCESSES, int(file.read()) // _PART_OF_PIDS)
+    except (OSError, ValueError):
+        return MOST_PROCESSES
+
+
+def cpu_weight(cpus: float) -> int:
+    """Return the weight of a group that holds this number of CPUs, for the file cpu.weight."""
+    return min(max(round(cpus * _WEIGHT_OF_CPU), 1), _MOST_WEIGHT)
+
+
+def _hand_on(directory: str) -> tuple[str, ...]:
+    """Let the kernel limit the groups below a group. Returns the kinds of limits that it holds."""
+    control = f"{directory}/cgroup.subtree_control"
+    if _write(control, " ".join(f"+{one}" for one in CONTROLLERS)):
+        return CONTROLLERS
+    return tuple(one for one in CONTROLLERS if _write(control, f"+{one}"))
+
+
+def _is_busy(directory: str) -> bool:
+    """Whether the kernel would limit the groups below a group if no process were in the group."""
+    for one in CONTROLLERS:
+        try:
+            with open(f"{directory}/cgroup.subtree_control", "w") as file:
+                file.write(f"+{one}")
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return True
+    return False
+
+
+def _move_daemons(directory: str) -> None:
+    """Move the daemons of Phalanx in a group into a group below it."""
+    group = Cgroup(directory, 0)
+    with contextlib.suppress(OSError):
+        os.mkdir(f"{directory}/{DAEMONS}")
+    for pid in filter(_is_daemon, group.processes()):
+        _write(f"{directory}/{DAEMONS}/cgroup.procs", str(pid))
+
+
+def _is_daemon(pid: int) -> bool:
+    """Whether a process is one of Phalanx: this one, or one whose command line names Phalanx."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return pid == os.getpid() or b"phalanx" in file.read()
+    except OSError:  # the process has ended
+        return True
 
 
 def _write(path: str, text: str) -> bool:

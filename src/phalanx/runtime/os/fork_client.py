@@ -119,6 +119,7 @@ def run_command(
         command.streams,
         command.umask,
         order.grace_s,
+        cpus=command.cpus,
     )
 
 

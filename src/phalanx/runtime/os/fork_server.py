@@ -30,7 +30,7 @@ from phalanx.protocol.fork_messages import (
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.child import Child
 from phalanx.runtime.os.child_keeper import AGAIN_S, CONTINUED_S, PASSED_OVER, ChildKeeper
-from phalanx.runtime.os.command_groups import CommandGroup
+from phalanx.runtime.os.command_groups import CommandGroup, Limits
 from phalanx.runtime.os.command_starters import CommandStarters, Starting
 from phalanx.runtime.os.connection import listen
 from phalanx.runtime.os.process_tree import keep_descendants
@@ -95,7 +95,7 @@ class ForkServer(ChildKeeper):
         """Start a command in a process group of its own, and in a control group of its own if there
         are any.
         """
-        group = self._groups.make(order.process, order.memory_bytes)
+        group = self._groups.make(order.process, Limits(order.memory_bytes, order.cpus))
         if order.streams is not None:
             self._run_attached(order, group, order.streams)
             return

@@ -75,6 +75,11 @@ def test_people_get_their_own_jobs_through_a_program_of_root() -> None:
     assert "User=" not in unit
     assert "KillMode=process\n" in unit
     assert "ConditionPathExists=/etc/phalanx/launch.pub\n" in unit
+    assert "--groups /sys/fs/cgroup/system.slice/phalanx-jobs.service\n" in unit
+    assert "Requires=phalanx-jobs.service\nAfter=phalanx-jobs.service\n" in unit
+    jobs = text_of(plan, "jobs.service")
+    assert "Delegate=yes\n" in jobs
+    assert "Restart" not in jobs, "its end ends all jobs"
     assert "Copy /var/lib/phalanx/.phalanx/launch/launch.pub" in plan.notes[0]
     joins = install(wanted._replace(address="h:1"), MACHINE)
     assert "shared" not in text_of(joins, "config.toml")
