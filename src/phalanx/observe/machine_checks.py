@@ -219,7 +219,7 @@ def _gpus(facts: MachineFacts) -> Check:
 
 def _groups(facts: MachineFacts) -> Check:
     if facts.has_command_groups:
-        said = "each command gets one, whose end ends all its processes (`phalanx status`: its limits)"
+        said = "each command gets one, which ends as a whole (`phalanx status` shows its limits)"
         return Check(what="control groups", state=WELL, said=said)
     return Check(
         what="control groups",

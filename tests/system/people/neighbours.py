@@ -5,7 +5,7 @@
 Needs root. bo's job runs small tasks and small commands one after another, first alone and then
 while ana's job is hostile, in turn. Each holds one of two CPUs. For each kind of hostile work the
 program prints the medians and the 99th percentiles of bo's times, their ratios, and how ana's job
-ended. What the kernel holds on this machine is printed first (`phalanx status`).
+ended. It first prints the limits that the kernel holds on this machine (`phalanx status`).
 """
 
 from __future__ import annotations
