@@ -230,3 +230,50 @@ def test_a_door_of_another_kind_is_refused(tmp_path: Path) -> None:
         assert data == b"grant" and len(sockets) == 2
         for one in sockets:
             one.close()
+
+
+def group_files(group: Path, *names: str) -> None:
+    """Make a control group with these files of the kernel."""
+    group.mkdir(parents=True, exist_ok=True)
+    for name in ("cgroup.procs", "cgroup.threads", "cgroup.subtree_control", *names):
+        (group / name).write_text("")
+
+
+def test_an_account_gets_a_group_with_limits(tmp_path: Path) -> None:
+    uid = os.getuid()
+    group = tmp_path / f"account-{uid}"
+    daemons = group / program.DAEMONS
+    limits = ("pids.max", "cgroup.max.descendants", "cpu.weight", "cpuset.cpus")
+    group_files(group, *limits)
+    group_files(daemons)
+    program.enter_group(str(tmp_path), uid, uid)
+    assert (daemons / "cgroup.procs").read_text() == "0"
+    assert 0 < int((group / "pids.max").read_text()) <= program.MOST_PROCESSES
+    assert (group / "cgroup.max.descendants").read_text() == str(program.MOST_GROUPS)
+    program.leave_group(str(tmp_path), uid)
+    assert group.is_dir(), "files of a kernel go with their directory, and these do not"
+
+
+def test_a_process_that_cannot_enter_its_group_does_not_begin(tmp_path: Path) -> None:
+    with pytest.raises(OSError):
+        program.enter_group(str(tmp_path), os.getuid(), os.getuid())
+
+
+def test_the_processes_of_a_unit_make_room_for_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "check_trusted", lambda path: None)
+    group_files(tmp_path / program.DAEMONS)
+    group_files(tmp_path)
+    (tmp_path / "cgroup.procs").write_text("12345\n")
+    assert program.find_groups(str(tmp_path)) == str(tmp_path)
+    assert (tmp_path / program.DAEMONS / "cgroup.procs").read_text() == "12345"
+    assert "+cpuset" in (tmp_path / "cgroup.subtree_control").read_text()
+    assert program.find_groups(str(tmp_path / "none")) == ""
+
+
+def test_a_group_that_others_can_change_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(PermissionError):
+        program.find_groups(str(tmp_path / "open"))

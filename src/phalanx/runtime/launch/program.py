@@ -50,6 +50,7 @@ DAEMONS = "phalanx-daemons"
 """The group of an account's fork server, below the control group of the account."""
 CONTROLLERS = "+memory", "+pids", "+cpu", "+cpuset"
 MOST_PROCESSES = 32_768
+MOST_GROUPS = 10_000
 GROUPS_FILE = "groups"
 """The file beside the socket that names the control group below which accounts have theirs."""
 MOST_LINKS = 40
@@ -470,6 +471,7 @@ def enter_group(groups: str, uid: int, node_uid: int) -> None:
         os.chown(group + name, uid, -1, follow_symlinks=False)
     with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
         most = min(MOST_PROCESSES, int(file.read()) // 4)
+    write(f"{group}/cgroup.max.descendants", str(MOST_GROUPS))
     with contextlib.suppress(FileNotFoundError):  # the kernel does not limit this kind here
         write(f"{group}/pids.max", str(most))
     for name in ("cpu.weight", "cpuset.cpus"):
@@ -490,7 +492,8 @@ def leave_group(groups: str, uid: int) -> None:
 
 def find_groups(given: str) -> str:
     """Return the directory of the control group below which accounts get theirs; "" if there is
-    none. `given`: root's choice, or "" for the group of this process.
+    none. `given`: root's choice, or "" for the group of this process. Raises PermissionError if
+    an account other than root can change the group.
 
     The kernel limits groups only below a group without processes, so its processes move into a
     group below it.
@@ -499,6 +502,7 @@ def find_groups(given: str) -> str:
     if not os.path.isdir(groups):
         say(f"no control group {groups or 'here'}: nothing holds accounts to their limits")
         return ""
+    check_trusted(groups)
     if groups != top_group():
         with contextlib.suppress(FileExistsError):
             os.mkdir(f"{groups}/{DAEMONS}")
