@@ -4,12 +4,14 @@ container: the packages that a container would have elsewhere are used where the
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
 
 import pytest
 from tests.system.cli.conftest import Machine
+from tests.system.people.test_login import Laptop
 
 PODMAN = """#!/bin/sh
 echo "$*" >> DIR/calls
@@ -46,6 +48,7 @@ class ImageMachine(Machine):
         podman = self.tools / "podman"
         podman.write_text(PODMAN.replace("DIR", str(self.tools)))
         podman.chmod(0o755)
+        (self.tools / "calls").touch()
         (self.tools / "python3").symlink_to(os.path.realpath(sys.executable))
         self.env["PATH"] = f"{self.tools}:{self.env['PATH']}"
         self.env["PHALANX_CONTAINER_TOOL"] = "podman"
@@ -130,6 +133,7 @@ def test_the_tool_of_a_node_is_shown(machine):
 
 
 TASKS = """
+import json
 import os
 import phalanx
 phalanx.init(namespace="n", runtime_env={"image_uri": "localhost/of-all:1"})
@@ -194,3 +198,35 @@ def test_without_a_tool_tasks_are_refused_images_at_once():
         assert "no node can run tasks and actors in the image localhost/of-all:1" in refused.stderr
     finally:
         machine.end()
+
+
+FROM_AFAR = """
+import phalanx
+phalanx.init("phalanx://lab", runtime_env={"image_uri": "localhost/of-a-laptop:1"})
+@phalanx.remote
+def f():
+    import phalanx
+    return phalanx.get_runtime_context().runtime_env["container"]["image"]
+@phalanx.remote
+class Counter:
+    def add(self):
+        return "in an actor"
+print(phalanx.get(f.remote()), phalanx.get(Counter.remote().add.remote()))
+"""
+
+
+def test_the_work_of_a_laptop_runs_in_the_image_that_it_names(machine):
+    laptop = Laptop()
+    try:
+        token = machine.done("token", "create", "ana").strip()
+        address = json.loads(machine.done("status", "--json"))["address"]
+        said = laptop.typed(token, "login", address, "--name", "lab")
+        assert said.returncode == 0, said.stderr
+        before = len(machine.calls("run"))
+        shown = laptop.python(FROM_AFAR)
+        assert shown.returncode == 0, shown.stderr
+        assert "localhost/of-a-laptop:1 in an actor" in shown.stdout
+        calls = machine.calls("run")[before:]
+        assert calls and all("localhost/of-a-laptop:1 python3 " in call for call in calls)
+    finally:
+        laptop.end()
