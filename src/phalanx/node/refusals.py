@@ -14,6 +14,7 @@ from phalanx.errors import (
     TaskUnschedulableError,
 )
 from phalanx.model.gpu_sharing import MEMORY, TERMS, few_cards_text, lacking_text
+from phalanx.model.rows.explanation import amounts_text
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.leases.model import Demand
 from phalanx.node.no_other_nodes import OtherNodesView
@@ -102,7 +103,8 @@ class Refusals:
             is_known = is_alone or MEMORY in total
             why = lacking_text(lacking, has, where) if lacking else few
             return (why, unschedulable(demand) if is_known else "")
-        return (f"it asks for {lacking} and {where} has {has}", code)
+        asks = amounts_text(lacking)
+        return (f"it asks for {asks} and {where} has {amounts_text(has)}", code)
 
     def _why_closed(self, node_id: str, is_draining: bool) -> str:
         if node_id == self._node_id:

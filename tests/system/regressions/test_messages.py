@@ -85,7 +85,7 @@ def test_a_timeout_says_why_it_is_not_there(runtime, get, tmp_path):
     for ref, words in (
         (running, "it runs"),
         (wait.remote(str(go), running), "it waits for its arguments"),
-        (too_large, r"it asks for {'CPU': 50.0} and the largest node has"),
+        (too_large, r"it asks for 50 CPU and the largest node has"),
         (call, "its actor runs it"),
         (actor.wait.remote(str(go), running), "it waits for its arguments"),
         (actor.wait.remote(str(go)), "it waits for an earlier call"),

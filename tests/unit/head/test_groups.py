@@ -68,7 +68,7 @@ NEVER: dict[str, Asked] = {
         "PACK",
         [{"CPU": 4.0}] * 4,
         {},
-        r"it asks for {'CPU': 16.0} in all .* {'CPU': 12.0",
+        r"it asks for 16 CPU in all .* 12 CPU",
     ),
     "label": ("SPREAD", [ONE], {"selectors": [{"zone": "north"}]}, "3 nodes with other labels"),
     "domain": ("PACK", [{"CPU": 3.0}] * 3, {"domain_label": "zone"}, "one zone could not hold all"),

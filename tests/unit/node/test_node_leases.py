@@ -295,11 +295,11 @@ def test_an_actor_places_with_what_it_does_not_hold():
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "too many CPUs": (
         {"resources": {"CPU": 9}},
-        "refuse a now: it asks for {'CPU': 9.0} and the largest node has {'CPU': 2.0}",
+        "refuse a now: it asks for 9 CPU and the largest node has 2 CPU",
     ),
     "what it does not have": (
         {"resources": {"TPU": 1}},
-        "refuse a now: it asks for {'TPU': 1.0} and the largest node has {'TPU': 0}",
+        "refuse a now: it asks for 1 TPU and the largest node has 0 TPU",
     ),
     "another node": (
         {"strategy": {"node_id": "n2"}},

@@ -18,6 +18,7 @@ from phalanx.head.actors.table import ActorRecord
 from phalanx.head.groups.table import GroupTable
 from phalanx.model.gpu_sharing import MEMORY, TERMS, few_cards_text, lacking_text
 from phalanx.model.ids import GroupId, group_id_of
+from phalanx.model.rows.explanation import amounts_text
 from phalanx.protocol.wire_errors import code_of
 from phalanx.scheduler.devices.ports import RandomSource
 from phalanx.scheduler.devices.quantities import from_units
@@ -333,7 +334,7 @@ class ActorNodeChoice:
             elif not nodes.states[row].is_schedulable:
                 reason = f"node {target} drains"
             elif no.reason == "infeasible":
-                reason = f"node {target} can never hold {place.to_mapping()}: {no}"
+                reason = f"node {target} can never hold {amounts_text(place.to_mapping())}: {no}"
             else:
                 reason = f"node {target} is busy, and the strategy does not let the actor wait"
             return Choice(reason=reason, code=code_of(ActorUnschedulableError))
@@ -354,7 +355,8 @@ class ActorNodeChoice:
             is_known = any(MEMORY in node.total for node in alive)
             code = code_of(ActorUnschedulableError) if is_known else ""
             return Choice(reason=lacking_text(lacking, largest, "the largest node"), code=code)
-        return Choice(reason=f"it asks for {lacking} and the largest node has {largest}")
+        asks, most = amounts_text(lacking), amounts_text(largest)
+        return Choice(reason=f"it asks for {asks} and the largest node has {most}")
 
     def _in_group(self, record: ActorRecord, place: ResourceSet) -> Choice:
         """Return the node of a bundle that the actor may use: the first bundle in which other

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from phalanx.head.events.event_log import EventLog
-from phalanx.head.gangs.feasibility import amounts_text
+from phalanx.model.rows.explanation import amounts_text
 from phalanx.scheduler.devices.quantities import from_units
 from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.placement.cluster_nodes import ClusterNodes

@@ -22,7 +22,7 @@ from phalanx.model.ids import GangId
 from phalanx.model.jobs.spec import MAX_REPLICAS
 from phalanx.model.jobs.topology import NetworkTopology
 from phalanx.model.options import check_amounts
-from phalanx.model.rows.explanation import BYTES
+from phalanx.model.rows.explanation import amounts_text
 from phalanx.scheduler.devices.cards import PLAIN, Cards
 from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
@@ -257,14 +257,3 @@ def _card_sizes(totals: Amounts) -> list[int]:
     """Return the bytes of each of a node's GPUs."""
     largest = int(totals.get(MEMORY, 0))
     return [_cards(totals).memory_of(n, largest) for n in range(int(totals.get(GPU, 0)))]
-
-
-def amounts_text(amounts: Amounts) -> str:
-    """Return amounts in words, such as "2 CPU, 1.5 GiB memory". The number of cards is left out
-    beside the same number of GPUs.
-    """
-    return ", ".join(
-        f"{round(amount / 2**30, 2):g} GiB {name}" if name in BYTES else f"{amount:g} {name}"
-        for name, amount in amounts.items()
-        if name != CARDS or GPU not in amounts
-    )

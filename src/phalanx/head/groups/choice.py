@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+from phalanx.model.rows.explanation import amounts_text
 from phalanx.scheduler.devices.quantities import from_units
 from phalanx.scheduler.placement.bundles.domain import pick_bundles
 from phalanx.scheduler.placement.bundles.request import (
@@ -29,5 +30,6 @@ def pick_nodes(cluster: ClusterNodes, request: BundleRequest) -> BundlesPlaced |
     if not lacking:
         return outcome
     there = {name: from_units(has[name]) for name in lacking}
-    detail = f"it asks for {lacking} in all and the cluster has {there}"
+    asks, most = amounts_text(lacking), amounts_text(there)
+    detail = f"it asks for {asks} in all and the cluster has {most}"
     return BundleRejection(reason="infeasible", detail=detail)

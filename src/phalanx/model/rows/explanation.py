@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from phalanx.model.gpu_sharing import CARDS, GPU
 from phalanx.model.readable import amount, duration, size
 from phalanx.model.rows.plan import Basis
 
@@ -23,6 +24,17 @@ _EPOCHS = 1e9
 """Times from this number of seconds on are wall-clock times. The text leaves them out; `at_s` has
 them.
 """
+
+
+def amounts_text(amounts: Mapping[str, float]) -> str:
+    """Return amounts in words, such as "2 CPU, 1.5 GiB memory". The number of cards is left out
+    beside the same number of GPUs.
+    """
+    return ", ".join(
+        f"{round(value / 2**30, 2):g} GiB {name}" if name in BYTES else f"{amount(value)} {name}"
+        for name, value in amounts.items()
+        if name != CARDS or GPU not in amounts
+    )
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
