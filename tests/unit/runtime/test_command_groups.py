@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.polling import eventually
 
 from phalanx.model.command_groups import held_text
 from phalanx.runtime.os.command_groups import (
@@ -65,6 +66,18 @@ def test_what_left_its_session_and_its_parent_ends_with_the_group(groups):
     assert is_running(escaped)
     assert group.end()
     assert not is_running(escaped)
+    assert not os.path.exists(group._path)
+
+
+def test_groups_that_a_command_has_made_end_with_its_own(groups):
+    group = groups.make(os.urandom(8), Limits())
+    below = Path(group._path) / "made" / "deeper"
+    below.mkdir(parents=True)
+    script = f"echo 0 > {below}/cgroup.procs; exec sleep 600"
+    holds = subprocess.Popen(["sh", "-c", script])
+    eventually(lambda: group.processes() == [holds.pid], "its entry into the deeper group")
+    assert group.end()
+    assert holds.wait() == -9
     assert not os.path.exists(group._path)
 
 

@@ -186,12 +186,11 @@ class Cgroup:
             return -1
 
     def processes(self) -> list[int]:
-        """Return the process ids in the group."""
-        try:
-            with open(f"{self._path}/cgroup.procs") as file:
-                return [int(pid) for pid in file.read().split()]
-        except OSError:
-            return []
+        """Return the process ids in the group and in the groups below it. A command may make such
+        groups, as a node does that a program starts for itself.
+        """
+        paths = [*_groups_below(self._path), self._path]
+        return [pid for path in paths for pid in _processes_in(path)]
 
     def end(self) -> bool:
         """End all processes in the group, and delete the group once it is empty. Returns whether it
@@ -208,12 +207,13 @@ class Cgroup:
 
     def _is_deleted(self) -> bool:
         """Delete the group. Returns whether that succeeded: only an empty group can be deleted."""
-        try:
-            os.rmdir(self._path)
-        except FileNotFoundError:
+        if not os.path.isdir(self._path):
             return True
-        except OSError:
-            return False
+        for path in (*_groups_below(self._path), self._path):
+            try:
+                os.rmdir(path)
+            except OSError:
+                return False
         return True
 
     def why_killed(self) -> str:
@@ -240,6 +240,21 @@ class Cgroup:
                 file.read()  # The kernel only signals changes that come after a read.
                 if not wait_for(file.fileno(), select.POLLPRI, _EMPTY_S):
                     return
+
+
+def _groups_below(path: str) -> list[str]:
+    """Return the groups below a group, each after those that are below itself."""
+    found = os.walk(path, topdown=False)
+    return [f"{above}/{name}" for above, names, _ in found for name in names]
+
+
+def _processes_in(path: str) -> list[int]:
+    """Return the processes of a group, without those of the groups below it."""
+    try:
+        with open(f"{path}/cgroup.procs") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return []
 
 
 def _groups_in(directory: str) -> list[str]:
@@ -319,10 +334,9 @@ def _is_busy(directory: str) -> bool:
 
 def _move_daemons(directory: str) -> None:
     """Move the daemons of Phalanx in a group into a group below it."""
-    group = Cgroup(directory, 0)
     with contextlib.suppress(OSError):
         os.mkdir(f"{directory}/{DAEMONS}")
-    for pid in filter(_is_daemon, group.processes()):
+    for pid in filter(_is_daemon, _processes_in(directory)):
         _write(f"{directory}/{DAEMONS}/cgroup.procs", str(pid))
 
 
