@@ -16,7 +16,7 @@ CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_w
 CORE := $(addprefix --cov=phalanx.,head node owner scheduler)
 TESTS_OF_CORE := $(addprefix tests/,unit/head unit/node unit/owner unit/objects unit/protocol unit/scheduler simulation)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run integrations test test-versions test-gpu test-browser pictures fuzz conformance conformance-libraries test-ray test-ray-slow test-slow docs man changelog release cover check hooks fmt bench reproduce beside explore lab clean mpi
+.PHONY: help setup redis run integrations test test-versions test-gpu test-cgroups test-browser pictures fuzz conformance conformance-libraries test-ray test-ray-slow test-slow docs man changelog release cover check hooks fmt bench reproduce beside explore lab clean mpi
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -69,6 +69,10 @@ test-versions: redis ## the quick tests with VERSIONS=newest (default) or lowest
 
 test-gpu: setup ## what needs a real GPU: its driver, and jobs, tasks and actors on it, shares measured (minutes; skipped without one)
 	@$(BIN)/python -m pytest -rs tests/gpu; tested=$$?; $(BIN)/python -m tests.gpu.measure_shares && exit $$tested
+
+test-cgroups: setup ## limits that the kernel holds, in a virtual machine with control groups (a minute; root, Debian)
+	@$(BIN)/python tools/virtual_machine.py -- $(BIN)/python -m pytest -q -rs -p no:cacheprovider \
+	  tests/unit/runtime/test_command_groups.py
 
 test-ray: $(RAY_STAMP) ## the engine on Ray, and the API's contract there (RAY=2.49.2: that version)
 	@$(RAY_VENV)/bin/python -m compileall -q src benchmarks research
