@@ -61,7 +61,7 @@ KINDS = {
     "64 busy processes": (("python3", "-c", SPIN), ()),
     "fork bomb": (("sh", "-c", BOMB), ()),
     "memory hog": (("python3", "-c", HOG), ("--memory", "256Mi", "--retries", "0")),
-    "daemons that ignore SIGTERM": (("python3", "-c", STAYS), ("--grace-period", "2s")),
+    "daemons that ignore SIGTERM": (("python3", "-c", STAYS), ("--grace", "2s")),
 }
 
 
