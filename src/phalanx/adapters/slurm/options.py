@@ -111,8 +111,8 @@ RESOURCES: Final = (
     Option(
         "constraint",
         "C",
-        note="labels of nodes, NAME or NAME=VALUE, joined by & (and) or by | (or); counts and "
-        "brackets are refused",
+        note="labels of nodes, NAME or NAME=VALUE, joined by & (and) or by a vertical bar "
+            "(or); counts and brackets are refused",
     ),
     idle("contiguous", note=_HINT, takes=False),
     Option("cpus-per-gpu"),
