@@ -1,4 +1,6 @@
-"""Promises about jobs, checked against what their simulated commands do."""
+"""The invariants of jobs. Events of the simulation are checked against them: what the head orders,
+and what the jobs' simulated commands do.
+"""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ RESOURCES: Final = (
         "constraint",
         "C",
         note="labels of nodes, NAME or NAME=VALUE, joined by & (and) or by a vertical bar "
-            "(or); counts and brackets are refused",
+        "(or); counts and brackets are refused",
     ),
     idle("contiguous", note=_HINT, takes=False),
     Option("cpus-per-gpu"),
