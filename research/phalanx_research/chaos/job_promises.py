@@ -38,7 +38,7 @@ class _Run(msgspec.Struct, kw_only=True):
 
 
 class JobPromises:
-    """Promises about jobs that the head has accepted, by the jobs' names."""
+    """Checks the invariants of jobs that the head has accepted. Jobs are kept by their names."""
 
     def __init__(self, history: History, now: Callable[[], float]) -> None:
         self._history = history

@@ -36,7 +36,7 @@ class OtherNodesView(Protocol):
 
 
 class Spills(OtherNodesView, Protocol):
-    """Asks other nodes for workers, for the parts of a node (see `spillback`)."""
+    """Asks other nodes for workers, for a node's own demands (see `spillback`)."""
 
     def put(self, row: ViewRow) -> None:
         """Store a node's row, which may be this node's own."""

@@ -43,7 +43,9 @@ def interruptible(function: F) -> F:
 
 
 def in_runtime(frame: FrameType | None) -> bool:
-    """Whether the thread that runs `frame` is in code that an exception would leave half done."""
+    """Return whether the thread that runs `frame` is in code of Phalanx. An exception there would
+    leave the code's work half done.
+    """
     while frame is not None:
         if frame.f_code in _interruptible:
             return False

@@ -428,7 +428,7 @@ class NodeResources:
 
 
 def _is_term(name: str) -> bool:
-    """Whether this name is a term, which a card meets or does not meet, and not an amount that is
-    used up.
+    """Return whether this is the name of a term. A card meets a term or does not meet it; an
+    amount, in contrast, is used up.
     """
     return name in TERMS
