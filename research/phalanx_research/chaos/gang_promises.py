@@ -1,4 +1,4 @@
-"""The invariants of gangs: enough members start together, or none starts; all members end together."""
+"""The invariants of gangs: enough members start together or none starts, and all end together."""
 
 from __future__ import annotations
 

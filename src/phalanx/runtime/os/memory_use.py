@@ -17,8 +17,8 @@ _PARENT, _SESSION, _RESIDENT = 1, 3, 21
 class SessionMemory:
     """Measures the memory of commands.
 
-    A command leads a Unix session of its own, and is a subreaper (see `process_tree`): its memory is
-    that of all processes of the session and of all its descendants. Resident sizes count shared
+    A command leads a Unix session of its own, and is a subreaper (see `process_tree`): its memory
+    is that of all processes of the session and of all its descendants. Resident sizes count shared
     pages several times, so they only decide which commands are measured exactly; the result is the
     sum of the proportional shares.
     """

@@ -1,11 +1,11 @@
 """Finds processes by their parents: a process remains a descendant of the process for which it was
 started.
 
-A process can leave its group and its Unix session by setsid, so these do not show where it belongs. It
-cannot leave its parent. When its parent ends, its nearest ancestor that is a subreaper becomes its
-parent (prctl(2)). So each command and each worker is a subreaper, and so is the fork server: the
-processes that a command has started remain its descendants while it lives, and become children of
-the fork server when it ends.
+A process can leave its group and its Unix session by setsid, so these do not show where it belongs.
+It cannot leave its parent. When its parent ends, its nearest ancestor that is a subreaper becomes
+its parent (prctl(2)). So each command and each worker is a subreaper, and so is the fork server:
+the processes that a command has started remain its descendants while it lives, and become children
+of the fork server when it ends.
 """
 
 from __future__ import annotations

@@ -240,7 +240,8 @@ class NodeResources:
         out.
 
         Returns whether anything changed. The total shrinks by each closed device. A holder keeps
-        its amounts of a closed device. Once released, they are not handed out again.
+        its amounts of a closed device. When the holder has released them, they are not handed out
+        again.
         """
         if self._closed.get(name, frozenset()) == devices:
             return False
