@@ -123,8 +123,8 @@ def drain(
 
     With --deadline, work that still runs at the deadline is ended: jobs are
     queued again, and tasks are tried again elsewhere. With --at, jobs that could
-    still run at that time do not start on the node. Without both options,
-    `phalanx drain` has the effect of `phalanx cordon`.
+    still run at that time do not start on the node. Without --deadline and --at,
+    the command has the effect of `phalanx cordon`.
     """
     node_id = find_node(address, node)
     if at is not None or length is not None:
@@ -144,7 +144,9 @@ def drain(
 
 
 def undrain(node: Node, address: Address = None) -> None:
-    """End the drain of a node, so that it takes new work again, and delete its planned drain."""
+    """End the drain of a node, so that it takes new work again. A planned drain of the node is
+    deleted.
+    """
     node_id = find_node(address, node)
     did = undrained(address, node_id)
     is_new = ask(address, UndrainNode(node_id)) or did
@@ -155,7 +157,9 @@ def set_resource(
     node: Node,
     totals: Annotated[
         list[str],
-        Argument(help="Resources as NAME=AMOUNT, such as CPU=4 memory=64GiB."),
+        Argument(
+            metavar="NAME=AMOUNT", help="Resources with their amounts, such as CPU=4 memory=64GiB."
+        ),
     ],
     address: Address = None,
 ) -> None:

@@ -45,10 +45,10 @@ def cycles(
     """List the last cycles with their times and their numbers of gangs.
 
     TOOK is the time of the whole cycle, and ACTIONS has the time of each action.
-    WAITED counts the gangs that waited when the cycle began. PLACED, EVICTED,
-    PROMISED and LEFT count the gangs that got places, were evicted, were promised
-    room, and still waited afterwards. Successive cycles that decided nothing
-    share a row.
+    WAITED counts the gangs that waited when the cycle began. PLACED counts gangs
+    that got places, EVICTED gangs that lost their places, PROMISED gangs that were
+    promised room, and LEFT gangs that still waited afterwards. Successive cycles
+    that decided nothing share a row.
     """
     found = ask(address, ListCycles())[-last:]
     if json:

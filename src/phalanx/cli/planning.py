@@ -47,8 +47,8 @@ def what_if(
     add_nodes: Annotated[
         list[str] | None,
         Option(
-            help="Empty nodes that are assumed to be there, too: 2:NODE (two nodes like the "
-            "node NODE) or 2:CPU=64,GPU=8 (two nodes with these amounts)."
+            help="Empty nodes that are assumed to exist in addition: 2:NODE (two nodes like "
+            "the node NODE) or 2:CPU=64,GPU=8 (two nodes with these amounts)."
         ),
     ] = None,
     remove_node: Annotated[

@@ -71,14 +71,14 @@ Time = Annotated[
     str | None,
     Option(
         help="Time limit of jobs that are submitted without a limit: 2h30m, 90s, 1-12:00 (1 "
-        "day and 12 hours), 90 (minutes) or `none`. New queues have none."
+        "day and 12 hours), 90 (minutes) or `none`. New queues have no such limit."
     ),
 ]
 MaxTime = Annotated[
     str | None,
     Option(
         help="Longest time limit that a job may have: 2h30m, 90s, 1-12:00 (1 day and 12 "
-        "hours), 90 (minutes) or `none`. New queues have none."
+        "hours), 90 (minutes) or `none`. New queues have no such limit."
     ),
 ]
 IdleGpus = Annotated[

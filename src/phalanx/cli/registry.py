@@ -35,14 +35,16 @@ RESEARCH = "Research"
 PANELS: dict[str, dict[str, Entry]] = {
     RUN: {
         "run": Entry("run:run", "Run a command as a job and print its output."),
-        "submit": Entry("submit:submit", "Submit manifests: jobs, flows, cron jobs, queues."),
+        "submit": Entry(
+            "submit:submit", "Submit manifests of jobs, queues, flows and other objects."
+        ),
         "alloc": Entry(
             "interactive:alloc", "Hold resources while a shell runs, for `phalanx step`."
         ),
         "shell": Entry("interactive:shell", "Open a shell inside a running job."),
         "step": Entry("interactive:step", "Run one more command inside a running job."),
         "forward": Entry("interactive:forward", "Forward a local port to a job."),
-        "validate": Entry("validate:validate", "Check a manifest without submitting it."),
+        "validate": Entry("validate:validate", "Check manifests without submitting them."),
         "schema": Entry("schema:schema", "Print JSON Schemas of manifests and configuration."),
     },
     LOOK: {
@@ -81,11 +83,15 @@ PANELS: dict[str, dict[str, Entry]] = {
     QUEUES: {
         "queues": Entry("queues:list_queues", "List queues, as `queue list` does."),
         "queue": Entry("queues:app", "Create, list, change, open, close and delete queues."),
-        "shares": Entry("shares:shares", "Show the fair shares of queues and users."),
+        "shares": Entry(
+            "shares:shares", "Show users' shares in queues, their use and their order."
+        ),
         "set-shares": Entry("shares:set_shares", "Set a user's shares in a queue."),
         "limits": Entry("limits:limits", "List the limits of users in queues."),
         "set-limits": Entry("limits:set_limits", "Set the limits of a user in a queue."),
-        "priority": Entry("shares:priority", "Show the order of pending jobs, and the reasons."),
+        "priority": Entry(
+            "shares:priority", "Show the order in which jobs wait, and what decides it."
+        ),
         "scheduler": Entry("scheduler:app", "Show and change the scheduler's configuration."),
         "licenses": Entry("reservations:licenses", "List licenses and the jobs that hold them."),
         "set-license": Entry("reservations:set_license", "Set how many licenses the cluster has."),
@@ -96,9 +102,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "hypernodes": Entry("jobs:hypernodes", "List the network topology of the nodes."),
         "drain": Entry("cluster:drain", "Empty a node: now, by a deadline, or at a planned time."),
         "undrain": Entry("cluster:undrain", "Let a drained node take work again."),
-        "cordon": Entry(
-            "cordons:cordon", "Keep new work away from a node or a GPU, until uncordon."
-        ),
+        "cordon": Entry("cordons:cordon", "Keep new work away from a node or a GPU."),
         "uncordon": Entry("cordons:uncordon", "Let a node or a GPU take new work again."),
         "set-resource": Entry("cluster:set_resource", "Set how much of a resource a node offers."),
     },

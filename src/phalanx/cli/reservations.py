@@ -42,8 +42,8 @@ def reserve(
     end: Annotated[
         str | None,
         Option(
-            help="End of the reservation: 18:00, now+2h or 2027-01-31T18:00. "
-            "Default: without --for, the reservation lasts until `phalanx unreserve`."
+            help="End of the reservation: 18:00, now+2h or 2027-01-31T18:00. Without --end "
+            "and --for, the reservation lasts until `phalanx unreserve`."
         ),
     ] = None,
     length: Annotated[

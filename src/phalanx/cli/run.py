@@ -119,8 +119,7 @@ def run(
             rich_help_panel=panels.FAILURES,
             help="Reasons to queue the job again, separated by commas: timeout (the job "
             "reached its time limit) or exit codes of members, such as timeout,75. A job that "
-            "is preempted or loses a node is always queued again, unless --no-requeue is "
-            "given.",
+            "is preempted or loses a node is queued again even without this option.",
         ),
     ] = None,
     requeue_max: Annotated[
@@ -128,8 +127,8 @@ def run(
         Option(
             min=0,
             rich_help_panel=panels.FAILURES,
-            help="Maximum number of times that the reasons of --requeue queue the job again. "
-            "Preemptions and lost nodes do not count.",
+            help="Maximum number of times that the job is queued again for the reasons of "
+            "--requeue. Preemptions and lost nodes do not count.",
         ),
     ] = DEFAULT_REQUEUES,
     no_requeue: Annotated[

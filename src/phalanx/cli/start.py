@@ -108,16 +108,16 @@ def start(
         int | None,
         Option(
             rich_help_panel=panels.RESOURCES,
-            help="Number of CPUs that the node offers. Default: the CPUs that this process "
-            "may use.",
+            help="Number of CPUs that the node offers. Default: the CPUs of this machine that "
+            "the command may use.",
         ),
     ] = None,
     num_gpus: Annotated[
         int | None,
         Option(
             rich_help_panel=panels.RESOURCES,
-            help="Number of GPUs that the node offers. Default: the GPUs that this process "
-            "may use.",
+            help="Number of GPUs that the node offers. Default: the GPUs of this machine that "
+            "the command may use.",
         ),
     ] = None,
     resources: Annotated[
