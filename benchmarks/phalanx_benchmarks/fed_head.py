@@ -90,9 +90,11 @@ class FedHead:
             self._journal.close()
 
     def ask(self, request: Request[R], process: bytes = b"") -> R:
-        """Return the answer to a request, encoded and decoded as over a socket.
+        """Send a request to the head, and return the answer. Both are encoded and decoded as over a
+        socket.
 
-        `process` is the process that asks; empty for a command without a session.
+        `process` is the id of the asking process; empty for a command of the command line, which is
+        no driver or worker.
         """
         replies: list[tuple[msgspec.Raw, WireError | None]] = []
         role = Role.PROCESS if process else Role.VISITOR

@@ -70,16 +70,16 @@ def simulate(
         bool | None,
         Option(
             "--overheads/--no-overheads",
-            help="With --arrival time: count the time that the start of a job takes, or not "
-            "(default: counted only if the trace names models).",
+            help="With --arrival time: count the time that the start of a job takes; "
+            "--no-overheads does not count it. Default: count it if the trace names models.",
         ),
     ] = None,
     inflate: Annotated[
         float | None,
         Option(
             min=0.0,
-            help="With --arrival order: copy pods until all pods together request this multiple of "
-            "the cluster's GPUs (default: 1.3).",
+            help="With --arrival order: copy pods until all pods together request this "
+            "multiple of the cluster's GPUs. Default: 1.3.",
         ),
     ] = None,
     seed: Annotated[int, Option(min=0, help="Seed of all random choices.")] = 42,
@@ -122,7 +122,7 @@ def simulate(
         ),
     ] = 0,
     restarts: Annotated[
-        int, Option(min=0, help="With --lab: number of times that the head dies.")
+        int, Option(min=0, help="With --lab: number of times that the head dies and starts again.")
     ] = 0,
 ) -> None:
     """Simulate the jobs of a trace under one or more policies, in virtual time.

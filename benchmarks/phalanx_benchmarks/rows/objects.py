@@ -69,8 +69,8 @@ def _get_object_of_refs(api: Api) -> Callable[[], object]:
 
 
 OWN_MEMORY = "a small value stays in its owner's memory here, and goes to the store on Ray"
-"""The reason why rows of small values are in no mean. Rows of PROGRAMS measure the cost of a value
-for another process.
+"""The reason why no mean includes the rows of small values. The rows of PROGRAMS measure the cost
+of a value for another process.
 """
 
 ROWS = (

@@ -37,10 +37,12 @@ class Workload:
 def draw_workload(
     nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], *, inflate: float, seed: int
 ) -> Workload:
-    """Shuffle nodes and pods, and append copies of random pods until all requests together would
-    exceed `inflate` times the available GPUs. As in the published experiment, the next copy counts
-    as one GPU in this test. So the sum becomes slightly too large if the copied pod requests
-    several GPUs.
+    """Shuffle nodes and pods, and append copies of random pods until all requests together reach
+    `inflate` times the available GPUs.
+
+    A copy is appended only if the sum stays within this limit. As in the published experiment, the
+    check counts the copy as one GPU. So the sum exceeds the limit slightly if the last copy
+    requests several GPUs.
     """
     for_nodes, for_pods, for_policy = np.random.SeedSequence(seed).spawn(3)
     node_order = np.random.default_rng(for_nodes).permutation(len(nodes))

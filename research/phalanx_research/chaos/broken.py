@@ -1,11 +1,11 @@
-"""The error for a broken promise in a simulation."""
+"""The error for a broken invariant in a simulation."""
 
 from __future__ import annotations
 
 
 class Broken(Exception):
-    """Raised when a promise was broken. `sentence` describes the promise. `involved` has the names
-    of the parties whose events explain the failure.
+    """Raised when an invariant of the cluster was broken. `sentence` describes the invariant.
+    `involved` has the names of the parties whose events explain the failure.
     """
 
     def __init__(self, sentence: str, involved: list[str]) -> None:

@@ -46,7 +46,7 @@ def seeds_of(seed: int, seeds: str | None) -> Sequence[int]:
 
 
 def run(request: Request, *, write: Write) -> bool:
-    """Run all seeds. Returns whether every promise held for every seed."""
+    """Run all seeds. Returns whether every invariant held for every seed."""
     if (request.trace is not None or request.verbose) and len(request.seeds) != 1:
         raise SeedsError("--trace and --verbose are for a single run: give --seed without --seeds")
     results = []

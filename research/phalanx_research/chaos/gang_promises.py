@@ -1,4 +1,4 @@
-"""Promises about gangs: enough members start together, or none starts; all members end together."""
+"""The invariants of gangs: enough members start together or none starts, and all end together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phalanx_research.chaos.truth import DONE, Key, Promise
 
 
 class GangPromise(msgspec.Struct, kw_only=True):
-    """The observations about one gang, from which its promises are checked."""
+    """The observations about one gang, from which its invariants are checked."""
 
     min_members: int
     tasks: list[Key]
@@ -23,7 +23,7 @@ class GangPromise(msgspec.Struct, kw_only=True):
 
 
 class GangPromises:
-    """The promises about gangs of tasks. A gang is named by the id of its group."""
+    """Checks the invariants of gangs of tasks. A gang is named by the id of its group."""
 
     def __init__(self, history: History, kept: dict[Key, Promise]) -> None:
         self._history = history

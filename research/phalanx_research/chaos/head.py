@@ -172,7 +172,7 @@ class SimHead:
         self._look()
 
     def _look(self) -> None:
-        """Check the promises against the head's present reports."""
+        """Check the invariants against the head's present reports."""
         control, history = self.control, self._history
         for record in control.actor_table.all():
             if record.state == ALIVE:

@@ -1,4 +1,4 @@
-"""The events of a run against which promises are checked."""
+"""The events of a run, from which the checks of invariants read what has happened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Promises about jobs, checked against what their simulated commands do."""
+"""The invariants of jobs. Events of the simulation are checked against them: what the head orders,
+and what the jobs' simulated commands do.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ class _Run(msgspec.Struct, kw_only=True):
 
 
 class JobPromises:
-    """Promises about jobs that the head has accepted, by the jobs' names."""
+    """Checks the invariants of jobs that the head has accepted. Jobs are kept by their names."""
 
     def __init__(self, history: History, now: Callable[[], float]) -> None:
         self._history = history

@@ -13,7 +13,7 @@ from phalanx_research.virtual_time import VirtualTime
 STORM_S, STORM = 0.1, 20_000
 """More than STORM actions within STORM_S seconds mean that processes only keep each other busy."""
 KEPT_EVENTS = 20_000
-"""The number of last events that are kept for the report of a broken promise."""
+"""The number of last events that are kept for the report of a broken invariant."""
 
 
 class Event(NamedTuple):

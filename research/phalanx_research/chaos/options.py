@@ -70,7 +70,7 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How often all drivers together use objects in each way."""
+    """How often, for each use of objects, all drivers together make this use."""
 
     chains: int
     """The number of tasks that take results of other tasks, most of them large."""

@@ -1,6 +1,6 @@
-"""Checks the promises of the cluster by observations from outside. Where possible, the checks
-observe the simulated processes and not the state of a machine: the work that runs, its devices and
-its owner, and the values that readers get.
+"""Checks the invariants of the cluster (its *promises*) by observations from outside. Where
+possible, the checks observe the simulated processes and not the state of a machine: the work that
+runs, its devices and its owner, and the values that readers get.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Worker(Protocol):
 
 
 class Promises:
-    """All promises of a run, and their outcomes."""
+    """All invariants that are checked in a run, and the outcomes of the checks."""
 
     def __init__(self, kernel: Kernel, network: Network, history: History) -> None:
         self._kernel = kernel

@@ -1,4 +1,4 @@
-"""Promises about objects: each reader gets the right value, or a true error."""
+"""The invariants of objects: each reader gets the right value, or a true error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Reads:
     def __init__(
         self, network: Network, history: History, kept: Mapping[Key, Promise], truth: Truth
     ) -> None:
-        """`kept` has the promises about the work that makes objects. `truth` judges errors."""
+        """`kept` checks the invariants of the work that makes objects. `truth` judges errors."""
         self._network = network
         self._history = history
         self._kept = kept

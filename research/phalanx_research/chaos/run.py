@@ -14,8 +14,8 @@ STORY_LINES = 40
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """The run of one seed. `broken` is a sentence about the broken promise; empty if no promise was
-    broken.
+    """The run of one seed. `broken` is a sentence about the broken invariant; empty if every
+    invariant held.
     """
 
     seed: int
@@ -29,7 +29,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     faults: dict[str, int]
     broken: str = ""
     story: tuple[str, ...] = ()
-    """The last events of the processes involved in the broken promise."""
+    """The last events of the processes involved in the broken invariant."""
 
     @property
     def replay(self) -> str:

@@ -158,7 +158,7 @@ class Truth:
 
 
 def is_lost_put(error: BaseException) -> bool:
-    """Whether this failure reports an object that was put, and whose file is gone."""
+    """Return whether an error reports the loss of an object that `put` made: its file is gone."""
     return type(error) is _UNMAKEABLE and "it was put by process" in str(error)
 
 

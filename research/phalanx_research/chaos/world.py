@@ -60,9 +60,9 @@ class World:
         self._programs.append(Program(self._options, self.history, self.cluster, node, driver, rng))
 
     def run(self) -> None:
-        """Run the seed. Raises Broken if a promise is broken. The garbage collector is off during
-        the run, because it would drop references at times that depend on earlier work of this
-        process.
+        """Run the seed. Raises Broken if an invariant is broken. The garbage collector is off
+        during the run, because it would drop references at times that depend on earlier work of
+        this process.
         """
         was_enabled = gc.isenabled()
         gc.disable()

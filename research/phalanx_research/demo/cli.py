@@ -14,7 +14,8 @@ def demo(
         int, Option(min=1, help="Number of hyperparameter settings that the search tries.")
     ] = 24,
     workers: Annotated[
-        int | None, Option(min=1, help="Number of training actors (default: one per CPU).")
+        int | None,
+        Option(min=1, help="Number of training actors. Default: one actor for each CPU."),
     ] = None,
     json: Annotated[bool, Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:

@@ -43,7 +43,9 @@ class Run:
         return max(0.0, now - self.since - self.unpaid)
 
     def pay_and_go_on(self, now: float, overhead_s: float) -> None:
-        """Subtract the work done until now, minus the overhead of this event, from `left`."""
+        """Subtract the work done since `since` from the work left, and continue from now on.
+        `overhead_s`: the seconds of that time that were overhead and not work.
+        """
         self.left -= max(now - self.since - overhead_s, 0.0)
         self.since = now
         self.version += 1

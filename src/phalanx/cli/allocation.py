@@ -1,4 +1,4 @@
-"""Jobs that last as long as a command of this process: their streams, and allocations."""
+"""Jobs that end together with this command of the command line: their streams, and allocations."""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ def restore(
         bool,
         Option(
             "--replace",
-            help="Delete an existing store first. Without --replace, restoring is refused.",
+            help="Delete an existing store first. Without --replace, the command refuses to "
+            "restore over an existing store.",
         ),
     ] = False,
 ) -> None:

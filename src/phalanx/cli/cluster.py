@@ -75,8 +75,9 @@ def nodes(
 ) -> None:
     """List all nodes, including nodes that died recently, with the reasons for their states.
 
-    CPU, GPU and MEMORY show allocated/total amounts. USED shows the latest
-    measured use.
+    CPU, GPU and MEMORY show allocated/total amounts. USED shows how many CPUs and
+    GPUs were busy and how much memory was used at the last measurement, also by
+    programs outside Phalanx.
     """
     found = ask(address, GetStatus())
     in_use = ask(address, ListNodesInUse())
@@ -95,30 +96,35 @@ def drain(
     ] = None,
     at: Annotated[
         str | None,
-        Option(help="Time at which draining begins: 18:00, now+2h or 2027-01-31T18:00."),
+        Option(
+            help="Point in time at which draining begins: 18:00, now+2h or "
+            "2027-01-31T18:00. Default: now."
+        ),
     ] = None,
     length: Annotated[
         str | None,
         Option(
             "--for",
-            help="Time for which the node stays drained (with --at): 4h, 90s or 90 (minutes). "
-            "Default: until `phalanx undrain`.",
+            help="With --at: length of time for which the node stays drained: 4h, 90s or 90 "
+            "(minutes). Default: until `phalanx undrain`.",
         ),
     ] = None,
     deadline: Annotated[
         str | None,
         Option(
-            help="Time after which work that still runs is ended: 2h, 90s or 90 (minutes). Not "
-            "with --at."
+            help="Length of time after which work that still runs is ended: 2h, 90s or 90 "
+            "(minutes). Default: work is not ended. Not with --at."
         ),
     ] = None,
     address: Address = None,
 ) -> None:
-    """Drain a node: nothing new starts there, and running work goes on. Exit 3: no such node.
+    """Empty a node: nothing new starts there, and running work may go on until a deadline. Exit 3:
+    no such node.
 
     With --deadline, work that still runs at the deadline is ended: jobs are
     queued again, and tasks are tried again elsewhere. With --at, jobs that could
-    still run at that time do not start on the node.
+    still run at that time do not start on the node. Without --deadline and --at,
+    the command has the effect of `phalanx cordon`.
     """
     node_id = find_node(address, node)
     if at is not None or length is not None:
@@ -138,7 +144,9 @@ def drain(
 
 
 def undrain(node: Node, address: Address = None) -> None:
-    """Let a node take new work again, and delete its planned drain."""
+    """End the drain of a node, so that it takes new work again. A planned drain of the node is
+    deleted.
+    """
     node_id = find_node(address, node)
     did = undrained(address, node_id)
     is_new = ask(address, UndrainNode(node_id)) or did
@@ -149,14 +157,16 @@ def set_resource(
     node: Node,
     totals: Annotated[
         list[str],
-        Argument(help="Resources as NAME=AMOUNT, such as CPU=4 memory=64GiB."),
+        Argument(
+            metavar="NAME=AMOUNT", help="Resources with their amounts, such as CPU=4 memory=64GiB."
+        ),
     ],
     address: Address = None,
 ) -> None:
-    """Set how much of a resource a node offers; 0 removes the resource.
+    """Set the amount of a resource that a node offers; 0 removes the resource.
 
-    If more than the amount is in use, running work goes on, and no new work
-    starts until the use is within the amount.
+    If running work uses more than the new amount, it goes on. No new work starts
+    until the use is within the new amount.
     """
     from phalanx.manifests.sizes import read_amount
 

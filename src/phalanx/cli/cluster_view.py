@@ -126,7 +126,9 @@ def _unwell(rows: Sequence[NodeInfo]) -> list[str]:
 
 
 def _groups_lines(nodes: Sequence[NodeInfo]) -> list[str]:
-    """Return a line for each way in which living nodes find all processes of a job's command."""
+    """Return a line for each method by which living nodes find all processes of a job's command:
+    control groups of one kind, or no control groups.
+    """
     ways = Counter(row.command_groups for row in nodes if row.state != DEAD and row.command_groups)
     return [
         f"commands are held by control groups on {_nodes(count)}: {way}"

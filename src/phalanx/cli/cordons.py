@@ -28,14 +28,19 @@ def cordon(
     reason: Annotated[str, Option(help="Reason to show to all users.")] = "",
     address: Address = None,
 ) -> None:
-    """Keep new work away from a node or a GPU; running work goes on. Exit 3: no such node."""
+    """Keep new work away from a node or a GPU until `phalanx uncordon`; running work goes on. Exit
+    3: no such node.
+
+    To end running work by a deadline, or to close a node at a planned time, use
+    `phalanx drain`.
+    """
     node_id, devices, name = _read(address, place)
     is_new = ask(address, Cordon(node_id, devices, reason, asker()))
     say(f"{name} is cordoned{'' if is_new else ' already'}.")
 
 
 def uncordon(place: Place, address: Address = None) -> None:
-    """Let a node or a GPU take new work again.
+    """End the cordon of a node or a GPU, so that it takes new work again.
 
     For a GPU in state `bad`, the command overrides the health check: from then
     on, only new errors count against the GPU.

@@ -42,11 +42,13 @@ def cycles(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """List the last cycles with the time of each action and the numbers of gangs.
+    """List the last cycles with their times and their numbers of gangs.
 
-    The numbers count gangs that waited, were placed, were evicted, were promised
-    room, and were left waiting. Successive cycles that decided nothing share a
-    row.
+    TOOK is the time of the whole cycle, and ACTIONS has the time of each action.
+    WAITED counts the gangs that waited when the cycle began. PLACED counts gangs
+    that got places, EVICTED gangs that lost their places, PROMISED gangs that were
+    promised room, and LEFT gangs that still waited afterwards. Successive cycles
+    that decided nothing share a row.
     """
     found = ask(address, ListCycles())[-last:]
     if json:
@@ -59,20 +61,25 @@ def cycles(
 
 def cycle(
     number: Annotated[
-        int | None, Argument(help="Number of a cycle that `cycles` lists. Default: the last.")
+        int | None,
+        Argument(
+            help="Number of a cycle, as `phalanx scheduler cycles` lists it. "
+            "Default: the last cycle."
+        ),
     ] = None,
     ids: Ids = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Show what one cycle decided for each gang, and what changed since the cycle before.
+    """Show what one cycle decided for each gang, and how its decisions differ from those of the
+    cycle before.
 
-    The first 32 placed gangs are shown with the chosen node and its scores. Gangs
-    left waiting are shown with the plugin that refused them, or with the reason
-    why they wait now.
+    The first 32 placed gangs are shown with the chosen node and its scores. A
+    gang that still waits is shown with the plugin that refused it, or with its
+    present reason.
 
-    `phalanx snapshot -o FILE` writes the scheduler's present state,
-    `phalanx replay FILE` runs a cycle on it again, and `phalanx explain FILE`
+    `phalanx snapshot -o FILE` writes the scheduler's present state to a file.
+    `phalanx replay FILE` runs a cycle on that file, and `phalanx explain FILE`
     explains why its gangs wait.
     """
     if number is None:

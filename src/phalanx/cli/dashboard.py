@@ -28,8 +28,8 @@ def dashboard(
     host: Annotated[
         str | None,
         Option(
-            help="Address to listen on; any other than 127.0.0.1 needs --certificate and --key. "
-            "Default: 127.0.0.1.",
+            help="IP address to listen on. Any address other than 127.0.0.1 needs "
+            "--certificate and --key. Default: 127.0.0.1.",
         ),
     ] = None,
     port: Annotated[

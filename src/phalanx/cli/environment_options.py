@@ -48,8 +48,9 @@ WorkingDir = Annotated[
     Option(
         "--working-dir",
         rich_help_panel=panels.COMMAND,
-        help="Directory or zip file to upload; the command runs in the uploaded copy. Files named "
-        "in .gitignore or .phalanxignore are left out.",
+        help="Directory or zip file to upload to the nodes; the command runs in the uploaded "
+        "copy, unless --directory names another directory. Files named in .gitignore or "
+        ".phalanxignore are not uploaded.",
     ),
 ]
 PyModule = Annotated[

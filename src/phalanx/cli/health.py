@@ -22,7 +22,8 @@ FORMAT = "phalanx-health/1"
 
 
 def health_(address: Address = None, json: Json = False) -> None:
-    """Show the condition of the head: lag, store, cycles, configuration and defects.
+    """Show whether the head works well: lag of its loop, store, cycles, scheduler configuration,
+    versions, lost nodes and defects.
 
     Exit 1: something is bad.
     """

@@ -31,13 +31,13 @@ def install(
         bool,
         Option(
             "--system",
-            help="Install services of the whole machine, which run under the account phalanx. "
-            "--apply then needs root's rights.",
+            help="Install services for the whole machine, which run under the account "
+            "phalanx. --apply then needs root's rights. Give either --system or --user.",
         ),
     ] = False,
     user: Annotated[
         bool,
-        Option("--user", help="Install services of your own account, without root's rights."),
+        Option("--user", help="Install services for your own account, without root's rights."),
     ] = False,
     address: Annotated[
         str,
@@ -47,7 +47,11 @@ def install(
         ),
     ] = "",
     host: Annotated[
-        str, Option(help="IP address at which other machines reach this one, such as 10.0.0.1.")
+        str,
+        Option(
+            help="IP address at which other machines reach this machine, such as 10.0.0.1. No "
+            "other machine can reach the default address. Default: 127.0.0.1."
+        ),
     ] = "",
     dashboard: Annotated[
         bool, Option("--dashboard", help="Also serve the web page of the cluster.")
@@ -56,14 +60,15 @@ def install(
         bool,
         Option(
             "--launch",
-            help="With --system: run each job under the account of its submitter, through the "
-            "program phalanx-launch, which runs with root's rights.",
+            help="With --system: let the node run each job under the account of its "
+            "submitter, as `phalanx start --system` does. This installs the program "
+            "phalanx-launch with root's rights.",
         ),
     ] = False,
     apply: Apply = False,
     root: Root = "",
 ) -> None:
-    """List the steps that install Phalanx's systemd services. --apply carries the steps out.
+    """List the steps that install Phalanx's systemd services, or carry them out (--apply).
 
     Exit 1: a step failed. Exit 4: --system --apply without root's rights.
     """
@@ -103,7 +108,8 @@ def uninstall(
         bool,
         Option(
             "--system",
-            help="Remove the services of the whole machine. --apply then needs root's rights.",
+            help="Remove the services of the whole machine. --apply then needs root's rights. "
+            "Give either --system or --user.",
         ),
     ] = False,
     user: Annotated[
@@ -113,7 +119,7 @@ def uninstall(
     apply: Apply = False,
     root: Root = "",
 ) -> None:
-    """List the steps that remove Phalanx's systemd services. --apply carries the steps out.
+    """List the steps that remove Phalanx's systemd services, or carry them out (--apply).
 
     The configuration, the store and the token stay.
     """

@@ -24,15 +24,15 @@ JobsOrCrons = Annotated[
 
 
 def cancel(names: JobsOrTasks, address: Address = None) -> None:
-    """Cancel jobs; they end and do not start again."""
+    """Cancel jobs. The jobs end and do not start again."""
     _command(names, address, "cancel", "is cancelled")
 
 
 def suspend(names: JobsOrCrons, address: Address = None) -> None:
-    """End the members of jobs and free their resources until `phalanx resume`.
+    """End the members of jobs and free their resources. The jobs wait until `phalanx resume`.
 
     A resumed job starts again from its beginning. A suspended cron job submits no
-    jobs.
+    jobs until `phalanx resume`.
     """
     _command(names, address, "suspend", "is suspended")
 
@@ -56,14 +56,18 @@ def signal(
     number: Annotated[str, Argument(metavar="SIGNAL", help="Signal to send: USR1, SIGUSR1 or 10.")],
     command: Annotated[
         bool,
-        Option("--command", help="Signal only the members' own command or script."),
+        Option(
+            "--command",
+            help="Send the signal only to the members' own commands: the "
+            "shell or script that the job runs.",
+        ),
     ] = False,
     everything: Annotated[
         bool,
-        Option("--all", help="Signal every process of the members, including shells."),
+        Option("--all", help="Send the signal to every process of the members, including shells."),
     ] = False,
     member: Annotated[
-        str, Option("--member", "-m", help="Signal only this member, such as worker-0.")
+        str, Option("--member", "-m", help="Send the signal only to this member, such as worker-0.")
     ] = "",
     address: Address = None,
 ) -> None:
@@ -87,7 +91,7 @@ def signal(
 
 
 def hold(names: Names, address: Address = None) -> None:
-    """Hold pending jobs until they are released."""
+    """Keep pending jobs from starting until `phalanx release`."""
     _command(names, address, "hold", "is held")
 
 
@@ -164,11 +168,16 @@ def resize(
     ],
     least: Annotated[
         int | None,
-        Option("--min", min=0, help="Smallest number of members that must run together."),
+        Option(
+            "--min",
+            min=0,
+            help="Smallest number of members with which the job may run. "
+            "Default: unchanged, or the new number of members if that is smaller.",
+        ),
     ] = None,
     address: Address = None,
 ) -> None:
-    """Change how many members a job has."""
+    """Change the number of members of a job, while it waits or runs."""
     try:
         pairs = [text.rpartition("=") for text in sizes]
         replicas = {group: int(size) for group, _, size in pairs}

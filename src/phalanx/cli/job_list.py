@@ -114,8 +114,7 @@ def jobs(
         Option(
             "--all",
             "-a",
-            help="Also list jobs that finished more than an hour ago and that the head still "
-            "keeps.",
+            help="Also list jobs that finished more than an hour ago.",
         ),
     ] = False,
     output: Output = "",
@@ -127,8 +126,9 @@ def jobs(
 ) -> None:
     """List jobs, oldest first, or the array tasks of one array.
 
-    Jobs are listed for an hour after they finish; --all and --state list them for
-    longer. `phalanx history` lists all finished jobs.
+    Finished jobs are listed for an hour. --all and --state also list jobs that
+    finished earlier and that the head still keeps. `phalanx history` lists all
+    finished jobs.
     """
     if name is not None and (queue is not None or state is not None):
         fail("NAME cannot be combined with --queue or --state.", USAGE)

@@ -52,7 +52,7 @@ def snapshot(
 
 
 def flows(address: Address = None, json: Json = False) -> None:
-    """List job flows with their progress and the state of each step's job."""
+    """List flows with their progress, and with the state of each job in a flow."""
     rows = ask(address, ListFlows())
     echo(rows_json(rows) if json else flows_text(rows, time.time()))
 

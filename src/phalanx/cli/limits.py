@@ -59,8 +59,9 @@ def set_limits(
         list[str],
         Argument(
             metavar="LIMIT...",
-            help="Limits as NAME=NUMBER: running=2 (jobs), waiting=100 (jobs), gpus=4, priority=10 "
-            "(highest), time=1d (longest time limit), submits=5 (submissions a second). "
+            help="Limits as NAME=VALUE: running=2 (running jobs), waiting=100 (waiting jobs), "
+            "gpus=4 (GPUs that running jobs hold), priority=10 (highest priority of a job), "
+            "time=1d (longest time limit of a job) or submits=5 (submissions per second). "
             "NAME=none removes a limit.",
         ),
     ],

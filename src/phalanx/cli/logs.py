@@ -22,7 +22,7 @@ def logs(
     head: Annotated[bool, Option("--head", help="Print the log of the head process.")] = False,
     node: Annotated[
         str | None,
-        Option(help="Print the log of the node process of the node with this name or id."),
+        Option(help="Print the log of a node's process; value: the node's name or id."),
     ] = None,
     worker: Annotated[
         str | None, Option(help="Print the output of the worker with this process id or worker id.")

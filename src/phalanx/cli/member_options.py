@@ -20,7 +20,13 @@ Memory = Annotated[
 ]
 Queue = Annotated[
     str,
-    Option("--queue", "-q", rich_help_panel=panels.PLACEMENT, help="Queue in which the job waits."),
+    Option(
+        "--queue",
+        "-q",
+        rich_help_panel=panels.PLACEMENT,
+        show_default=False,
+        help="Name of the queue in which the job waits. Default: the queue named default.",
+    ),
 ]
 Time = Annotated[
     str | None,

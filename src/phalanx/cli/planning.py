@@ -26,7 +26,9 @@ def plan(
     address: Address = None,
     json: Annotated[bool, Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Show when pending work is expected to start, and how full each node is over time."""
+    """Show the forecast: when and where pending work is expected to start, and how full each node
+    is over time.
+    """
     from phalanx.cli.snapshots import plans_of
 
     found = [ask(address, ShowPlan())] if snapshot is None else plans_of(snapshot)
@@ -45,22 +47,27 @@ def what_if(
     add_nodes: Annotated[
         list[str] | None,
         Option(
-            help="Empty nodes to add: 2:NODE (two nodes like the node NODE) or 2:CPU=64,GPU=8 (two "
-            "nodes with these amounts)."
+            help="Empty nodes that are assumed to exist in addition: 2:NODE (two nodes like "
+            "the node NODE) or 2:CPU=64,GPU=8 (two nodes with these amounts)."
         ),
     ] = None,
-    remove_node: Annotated[list[str] | None, Option(help="Name or id of a node to remove.")] = None,
+    remove_node: Annotated[
+        list[str] | None, Option(help="Node that is assumed to be gone, by name or id.")
+    ] = None,
     weight: Annotated[
-        list[str] | None, Option(help="New weight of a queue, as QUEUE=N, such as lab=3.")
+        list[str] | None,
+        Option(help="Weight that a queue is assumed to have, as QUEUE=N, such as lab=3."),
     ] = None,
     submit: Annotated[
         list[Path] | None,
-        Option(help="File with manifests; the comparison counts their jobs as submitted."),
+        Option(help="File with manifests whose jobs are assumed to be submitted."),
     ] = None,
     consolidate: Annotated[
         bool,
         Option(
-            "--consolidate", help="Move running jobs that may be moved, so that waiting jobs fit."
+            "--consolidate",
+            help="Assume that the scheduler moves running jobs that may be "
+            "moved (`phalanx run --movable`) to make room for waiting jobs.",
         ),
     ] = False,
     snapshot: Annotated[
@@ -69,7 +76,8 @@ def what_if(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Compare expected start times with and without a change. Nothing is changed or submitted.
+    """Compare expected start times with and without an assumed change. Nothing is changed or
+    submitted.
 
     The options for nodes, weights and manifests may be repeated; all changes
     count together.

@@ -38,20 +38,28 @@ _WAITING = {"tasks": PENDING_NODE, "actors": PENDING_CREATION}
 def provision(
     file: Annotated[
         Path,
-        Argument(help="File with the pools of nodes, in TOML; see docs/howto/elastic-nodes.md."),
+        Argument(
+            help="TOML file with the pools of machines and the programs that start and "
+            "end them; see docs/howto/elastic-nodes.md."
+        ),
     ],
-    once: Annotated[bool, Option("--once", help="Look at the cluster once, then exit.")] = False,
+    once: Annotated[
+        bool, Option("--once", help="Look at the cluster once, start or end machines, and exit.")
+    ] = False,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Print what would be done now, do nothing, and exit.")
+        bool,
+        Option("--dry-run", help="Print which machines would be started or ended now, and exit."),
     ] = False,
     every: Annotated[
         str, Option(help="Time between two looks at the cluster, such as 10s or 1m.")
     ] = "10s",
     address: Address = None,
 ) -> None:
-    """Start machines when work waits for nodes, and end idle machines, with your own programs.
+    """Start machines when work waits for nodes, and end idle machines. FILE names the programs that
+    start and end machines.
 
-    The command runs until it is ended. Its user needs the right to drain nodes.
+    The command runs until it gets SIGTERM or Ctrl-C. Its user needs the right to
+    drain nodes.
     """
     try:
         pools = read_pools(file.read_text(encoding="utf-8"))

@@ -31,51 +31,62 @@ Weight = Annotated[
         "--weight",
         "-w",
         min=1,
-        help="Weight of the queue among the queues of the same parent. A queue with weight 2 gets "
-        "twice as much as a queue with weight 1.",
+        help="Weight of the queue among the queues of its parent: a queue with weight 2 gets "
+        "twice the resources of a queue with weight 1. New queues have weight 1.",
     ),
 ]
 Priority = Annotated[
-    int | None, Option(help="Priority of the queue. Queues with higher numbers are served first.")
+    int | None,
+    Option(
+        help="Priority of the queue. Queues with higher numbers are served "
+        "first. New queues have priority 0."
+    ),
 ]
 Parent = Annotated[
     str | None,
-    Option(help="Name of the parent queue. A new queue without --parent is below the root."),
+    Option(help="Name of the parent queue. A new queue without --parent is below the queue root."),
 ]
 Capability = Annotated[
     str | None,
-    Option(help="Amounts that the queue never exceeds: CPU=8,GPU=2 or memory=64GiB."),
+    Option(
+        help="Amounts that the queue never exceeds: CPU=8,GPU=2 or memory=64GiB. New "
+        "queues have no such limit."
+    ),
 ]
 Deserved = Annotated[
     str | None,
     Option(
         help="Amounts that the queue gets while other queues need resources, too, such as "
-        "CPU=8,GPU=2. Other queues may reclaim what the queue holds beyond these amounts."
+        "CPU=8,GPU=2. The queue may borrow more while other queues do not need it."
     ),
 ]
 Guarantee = Annotated[
     str | None,
-    Option(help="Amounts that are always kept for the queue: CPU=8,GPU=2 or memory=64GiB."),
+    Option(
+        help="Amounts that are always kept for the queue: CPU=8,GPU=2 or memory=64GiB. "
+        "Nothing is kept for new queues."
+    ),
 ]
 Time = Annotated[
     str | None,
     Option(
-        help="Time limit of jobs that are submitted without a limit: 2h30m, 90s, 1-12:00 (1 day "
-        "and 12 hours), 90 (minutes) or `none`."
+        help="Time limit of jobs that are submitted without a limit: 2h30m, 90s, 1-12:00 (1 "
+        "day and 12 hours), 90 (minutes) or `none`. New queues have no such limit."
     ),
 ]
 MaxTime = Annotated[
     str | None,
     Option(
-        help="Longest time limit that a job may have: 2h30m, 90s, 1-12:00 (1 day and 12 hours), "
-        "90 (minutes) or `none`."
+        help="Longest time limit that a job may have: 2h30m, 90s, 1-12:00 (1 day and 12 "
+        "hours), 90 (minutes) or `none`. New queues have no such limit."
     ),
 ]
 IdleGpus = Annotated[
     str | None,
     Option(
-        help="Rule for jobs with idle GPUs: 'below 5% for 30m' warns of such jobs, 'below 5% for "
-        "30m, end' ends them."
+        help="Rule for jobs whose GPUs are idle: 'below 5% for 30m' warns of a job if each of "
+        "its GPUs was used below 5% for 30 minutes; 'below 5% for 30m, end' also ends the "
+        "job. `none` is no rule. A new queue has the rule of its parent."
     ),
 ]
 Submit = Annotated[
@@ -83,16 +94,23 @@ Submit = Annotated[
     Option(
         help="People who may submit to the queue, separated by commas: alice, @ml (a group), "
         "token:ci or * (everybody). The lists of all queues above this queue must name these "
-        "people, too. '' removes the queue's list."
+        "people, too. '' removes the list. New queues have no list: everybody may submit or, "
+        "in a shared cluster, nobody."
     ),
 ]
 Admin = Annotated[
     str | None,
-    Option(help="People who administer the queue and the queues below it, written like --submit."),
+    Option(
+        help="People who administer the queue and the queues below it, written like "
+        "--submit. New queues have no such people of their own."
+    ),
 ]
 Reclaimable = Annotated[
     bool | None,
-    Option(help="Whether other queues may reclaim the resources that this queue has borrowed."),
+    Option(
+        help="Let other queues reclaim what this queue has borrowed beyond its deserved "
+        "amounts (--deserved); --no-reclaimable forbids it. New queues are reclaimable."
+    ),
 ]
 
 
@@ -137,7 +155,7 @@ def update(
     admin: Admin = None,
     address: Address = None,
 ) -> None:
-    """Change a queue; options that are not given keep their values."""
+    """Change a queue. Options that are not given keep their values."""
     given = locals()
     fields = _fields(given)
     if fields == QueueFields():

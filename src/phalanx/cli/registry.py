@@ -34,15 +34,17 @@ RESEARCH = "Research"
 
 PANELS: dict[str, dict[str, Entry]] = {
     RUN: {
-        "run": Entry("run:run", "Run a command as a job and show its output."),
-        "submit": Entry("submit:submit", "Submit manifests: jobs, flows, cron jobs, queues."),
+        "run": Entry("run:run", "Run a command as a job and print its output."),
+        "submit": Entry(
+            "submit:submit", "Submit manifests of jobs, queues, flows and other objects."
+        ),
         "alloc": Entry(
             "interactive:alloc", "Hold resources while a shell runs, for `phalanx step`."
         ),
         "shell": Entry("interactive:shell", "Open a shell inside a running job."),
         "step": Entry("interactive:step", "Run one more command inside a running job."),
         "forward": Entry("interactive:forward", "Forward a local port to a job."),
-        "validate": Entry("validate:validate", "Check a manifest without submitting it."),
+        "validate": Entry("validate:validate", "Check manifests without submitting them."),
         "schema": Entry("schema:schema", "Print JSON Schemas of manifests and configuration."),
     },
     LOOK: {
@@ -55,7 +57,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "events": Entry("events:events", "List events: what happened, by whom, and why."),
         "top": Entry("top:top", "Watch nodes, queues and jobs live."),
         "dashboard": Entry("dashboard:dashboard", "Serve the web page of a cluster."),
-        "flows": Entry("jobs:flows", "List job flows."),
+        "flows": Entry("jobs:flows", "List flows and the states of their jobs."),
         "crons": Entry("jobs:crons", "List cron jobs."),
         "history": Entry("history:history", "List finished jobs and what they used."),
         "efficiency": Entry(
@@ -65,24 +67,31 @@ PANELS: dict[str, dict[str, Entry]] = {
     },
     CHANGE: {
         "cancel": Entry("job_changes:cancel", "Cancel jobs."),
-        "suspend": Entry("job_changes:suspend", "End the members of jobs until `phalanx resume`."),
+        "suspend": Entry(
+            "job_changes:suspend",
+            "End the members of jobs, and keep the jobs for `phalanx resume`.",
+        ),
         "resume": Entry("job_changes:resume", "Start suspended jobs again."),
         "requeue": Entry("job_changes:requeue", "End running jobs and queue them again."),
         "signal": Entry("job_changes:signal", "Send a signal to a running job."),
         "hold": Entry("job_changes:hold", "Keep pending jobs from starting."),
         "release": Entry("job_changes:release", "Let held jobs start."),
         "update": Entry("job_changes:update", "Change a pending job."),
-        "resize": Entry("job_changes:resize", "Change how many members a job has."),
+        "resize": Entry("job_changes:resize", "Change the number of members of a job."),
         "delete": Entry("job_changes:delete", "Delete jobs, flows, cron jobs or HyperNodes."),
     },
     QUEUES: {
         "queues": Entry("queues:list_queues", "List queues, as `queue list` does."),
         "queue": Entry("queues:app", "Create, list, change, open, close and delete queues."),
-        "shares": Entry("shares:shares", "Show the fair shares of queues and users."),
+        "shares": Entry(
+            "shares:shares", "Show users' shares in queues, their use and their order."
+        ),
         "set-shares": Entry("shares:set_shares", "Set a user's shares in a queue."),
         "limits": Entry("limits:limits", "List the limits of users in queues."),
         "set-limits": Entry("limits:set_limits", "Set the limits of a user in a queue."),
-        "priority": Entry("shares:priority", "Show the order of pending jobs, and the reasons."),
+        "priority": Entry(
+            "shares:priority", "Show the order in which jobs wait, and what decides it."
+        ),
         "scheduler": Entry("scheduler:app", "Show and change the scheduler's configuration."),
         "licenses": Entry("reservations:licenses", "List licenses and the jobs that hold them."),
         "set-license": Entry("reservations:set_license", "Set how many licenses the cluster has."),
@@ -91,22 +100,26 @@ PANELS: dict[str, dict[str, Entry]] = {
         "nodes": Entry("cluster:nodes", "List nodes."),
         "devices": Entry("devices:devices", "List GPUs with their health, use and holders."),
         "hypernodes": Entry("jobs:hypernodes", "List the network topology of the nodes."),
-        "drain": Entry("cluster:drain", "Drain a node: now, by a deadline, or at a time."),
+        "drain": Entry("cluster:drain", "Empty a node: now, by a deadline, or at a planned time."),
         "undrain": Entry("cluster:undrain", "Let a drained node take work again."),
         "cordon": Entry("cordons:cordon", "Keep new work away from a node or a GPU."),
         "uncordon": Entry("cordons:uncordon", "Let a node or a GPU take new work again."),
         "set-resource": Entry("cluster:set_resource", "Set how much of a resource a node offers."),
     },
     TIME: {
-        "plan": Entry("planning:plan", "Show when and where pending work will start."),
-        "what-if": Entry("planning:what_if", "Compare start times with and without a change."),
+        "plan": Entry(
+            "planning:plan", "Show the forecast: when and where pending work is expected to start."
+        ),
+        "what-if": Entry(
+            "planning:what_if", "Compare expected start times with and without a change."
+        ),
         "reserve": Entry("reservations:reserve", "Reserve nodes, GPUs or CPUs for a period."),
         "unreserve": Entry("reservations:unreserve", "Delete a reservation."),
         "reservations": Entry("reservations:reservations", "List reservations."),
     },
     CLUSTER: {
         "start": Entry("start:start", "Start a cluster on this machine, or join one."),
-        "stop": Entry("stop:stop", "End the head and the nodes on this machine."),
+        "stop": Entry("stop:stop", "End your heads and nodes on this machine."),
         "up": Entry("up:up", "Install and start a cluster on many machines, over ssh."),
         "down": Entry("up:down", "End a cluster's daemons on many machines, over ssh."),
         "install": Entry("install:install", "Install Phalanx's systemd services (with --apply)."),
@@ -124,7 +137,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "logout": Entry("login:logout", "Forget a login and its token."),
         "whoami": Entry("login:whoami", "Show the current cluster, and your user and role there."),
         "status": Entry("cluster:status", "Show the head, the nodes and their resources."),
-        "health": Entry("health:health_", "Show the condition of the head."),
+        "health": Entry("health:health_", "Show whether the head works well."),
         "config": Entry("config:app", "Check, show and explain the configuration."),
         "doctor": Entry("doctor:doctor", "Check whether this machine can run Phalanx."),
         "can": Entry("rights:can", "Show whether you may do something, and by which rule."),
@@ -144,7 +157,9 @@ PANELS: dict[str, dict[str, Entry]] = {
     PROGRAMS: {
         "list": Entry("state:list_", "List tasks, actors, objects, workers and more."),
         "get": Entry("state:get", "Show one task, actor, object or worker."),
-        "summary": Entry("state:summary_", "Count tasks, actors or objects by kind and state."),
+        "summary": Entry(
+            "state:summary_", "Count tasks, actors or objects in groups, with their states."
+        ),
         "memory": Entry("state:memory", "Show objects and the processes that hold them."),
         "stack": Entry("stacks:stack", "Print the Python stacks of drivers and workers."),
         "symmetric-run": Entry(

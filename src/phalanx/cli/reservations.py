@@ -40,14 +40,18 @@ def reserve(
         ),
     ] = None,
     end: Annotated[
-        str | None, Option(help="End of the reservation: 18:00, now+2h or 2027-01-31T18:00.")
+        str | None,
+        Option(
+            help="End of the reservation: 18:00, now+2h or 2027-01-31T18:00. Without --end "
+            "and --for, the reservation lasts until `phalanx unreserve`."
+        ),
     ] = None,
     length: Annotated[
         str | None,
         Option(
             "--for",
-            help="Length of the reservation: 2h30m, 90s, 1-12:00 (days-hours:minutes) or 90 "
-            "(minutes).",
+            help="Length of the reservation, instead of --end: 2h30m, 90s, 1-12:00 "
+            "(days-hours:minutes) or 90 (minutes). Needed with --every.",
         ),
     ] = None,
     latest: Annotated[
@@ -64,7 +68,7 @@ def reserve(
         ),
     ] = None,
     time_zone: Annotated[
-        str | None, Option(help="Time zone of --every, such as Europe/Berlin.")
+        str | None, Option(help="Time zone of --every, such as Europe/Berlin. Default: UTC.")
     ] = None,
     user: Annotated[
         list[str] | None,
@@ -83,7 +87,9 @@ def reserve(
     label: Annotated[
         list[str] | None,
         Option(
-            "--label", "-l", help="Label of the nodes to reserve, as KEY=VALUE, such as rack=r1."
+            "--label",
+            "-l",
+            help="Label of the nodes to reserve, as KEY=VALUE, such as rack=r1; may be repeated.",
         ),
     ] = None,
     nodes: Annotated[
@@ -124,8 +130,10 @@ def reserve(
 ) -> None:
     """Reserve nodes, GPUs or CPUs for some users or queues over a period.
 
-    Only jobs that name the reservation (--reservation) run in it. Other jobs
-    start on the reserved nodes only if they end before the reservation begins.
+    Only jobs that name the reservation (`phalanx run --reservation`) run in it.
+    With --user or --queue, only jobs of these users or queues may name it. Other
+    jobs start on the reserved nodes only if they end before the reservation
+    begins.
     """
     given: dict[str, Any] = {
         "start": _moment("start", start),

@@ -49,7 +49,7 @@ def run(
         Option(
             min=1,
             rich_help_panel=panels.RESOURCES,
-            help="Number of members. All of them, or at least --min, start together.",
+            help="Number of members. All members, or at least --min members, start together.",
         ),
     ] = 1,
     least: Annotated[
@@ -98,26 +98,28 @@ def run(
         str | None,
         Option(
             rich_help_panel=panels.TIME,
-            help="Time at which the job is killed if it still runs, such as now+8h or "
-            "2027-01-31T18:00.",
+            help="Point in time at which the job is ended if it still waits or runs: now+8h, "
+            "18:00 or 2027-01-31T18:00.",
         ),
     ] = None,
     signal: Annotated[
         str | None,
         Option(
             rich_help_panel=panels.TIME,
-            help="Signal to send to members before the time limit and at preemption, as "
-            "[B:]NAME\\[@SECONDS]. USR1@300 sends SIGUSR1 300 seconds before the limit; with "
-            "B:USR1@300, only the shell gets the signal.",
+            help="Warning signal that members get before the limit of --time and at "
+            "preemption, as [B:]NAME\\[@SECONDS]. USR1@300 sends SIGUSR1 300 seconds before "
+            "the limit. As with `phalanx signal`, the processes that a member's shell has "
+            "started get the signal, but not the shell itself; with B:, only the shell gets "
+            "it.",
         ),
     ] = None,
     requeue: Annotated[
         str | None,
         Option(
             rich_help_panel=panels.FAILURES,
-            help="Further reasons to queue the job again, in addition to preemption and the loss "
-            "of a node: timeout (the job reached its time limit) or exit codes, such as "
-            "timeout,75.",
+            help="Reasons to queue the job again, separated by commas: timeout (the job "
+            "reached its time limit) or exit codes of members, such as timeout,75. A job that "
+            "is preempted or loses a node is queued again even without this option.",
         ),
     ] = None,
     requeue_max: Annotated[
@@ -125,7 +127,8 @@ def run(
         Option(
             min=0,
             rich_help_panel=panels.FAILURES,
-            help="Maximum number of times that the job is queued again (with --requeue).",
+            help="Maximum number of times that the job is queued again for the reasons of "
+            "--requeue. Preemptions and lost nodes do not count.",
         ),
     ] = DEFAULT_REQUEUES,
     no_requeue: Annotated[
@@ -149,9 +152,10 @@ def run(
         str | None,
         Option(
             rich_help_panel=panels.DEPENDENCIES,
-            help="Jobs to wait for: afterok:prep:load (until both jobs have succeeded), "
-            "afterany:prep (until the job has ended), after:prep+10 (until 10 minutes after the "
-            "job's start) or singleton (until no earlier job of the same name remains).",
+            help="Jobs for which this job waits: afterok:prep:load (until the jobs prep and "
+            "load have succeeded), afterany:prep (until prep has ended), after:prep+10 (until "
+            "10 minutes after the start of prep) or singleton (until no earlier job of this "
+            "job's name remains).",
         ),
     ] = None,
     array: Annotated[
@@ -168,7 +172,7 @@ def run(
             "--hold",
             "-H",
             rich_help_panel=panels.DEPENDENCIES,
-            help="Hold the job until `phalanx release` releases it.",
+            help="Keep the job from starting until `phalanx release`.",
         ),
     ] = False,
     reservation: Annotated[
@@ -206,8 +210,9 @@ def run(
             parser=seconds_at_least(0),
             metavar=METAVAR,
             rich_help_panel=panels.TIME,
-            help="Time limit of each member: 90s, 15m, 2h or 90 (seconds; --time reads 90 as "
-            "minutes). A member that runs longer is ended, with exit code 124.",
+            help="Time limit of each member, counted from its own start: 90s, 15m, 2h or 90 "
+            "(seconds). Only the member that runs longer is ended, with exit code 124. --time "
+            "limits the whole job instead.",
         ),
     ] = None,
     env: Annotated[
@@ -231,8 +236,9 @@ def run(
         Path | None,
         Option(
             rich_help_panel=panels.COMMAND,
-            help="Working directory of the command on its node. Default: the current directory "
-            "or, with a login, a new directory for each member.",
+            help="Existing directory on the node in which the command runs; nothing is "
+            "uploaded. Default: the uploaded copy of --working-dir, else the current "
+            "directory or, with a login, a new directory for each member.",
         ),
     ] = None,
     detach: Annotated[
@@ -255,9 +261,11 @@ def run(
     quiet: Quiet = False,
     address: PanelAddress = None,
 ) -> None:
-    """Run a command as a gang, print its output, and exit with its exit code.
+    """Run a command as a job, print its output, and exit with the job's exit code.
 
-    For example: `phalanx run --gang 4 --gpus 1 --queue q -- python train.py`
+    If members fail, the exit code is that of the first failed member in the order
+    of ranks. It is 124 after a time limit or deadline. For example: `phalanx run
+    --gang 4 --gpus 1 --queue q -- python train.py`
     """
     from phalanx.api.job import Job
     from phalanx.api.new_manifests import job_manifest, new_request

@@ -19,7 +19,8 @@ class Of(StrEnum):
 
 def schema(
     of: Annotated[
-        Of, Argument(help="Kind of file: manifests, or the scheduler's configuration.")
+        Of,
+        Argument(metavar="KIND", help="Kind of file: manifests, or the scheduler's configuration."),
     ] = Of.manifests,
 ) -> None:
     """Print the JSON Schema of manifests, or of the scheduler's configuration.

@@ -41,8 +41,8 @@ def shares(
     USE is in billing units × hours (unit-h), and older use counts less. HOLDS is
     in billing units. By default, one billing unit is one CPU. LEVEL is a user's
     fraction of all shares, divided by the user's fraction of all use. A LEVEL
-    above 1 means that the user has used less than the user's share. Jobs of the
-    user with the highest RANK start first.
+    above 1 means that the user has used less than the user's share. RANK orders
+    the users: the jobs of the user with the largest RANK start first.
     """
     rows = ask(address, GetShares(queue))
     if json:
@@ -57,12 +57,15 @@ def set_shares(
     queue: Annotated[str, Argument(help="Name of the queue.")],
     users: Annotated[
         list[str],
-        Argument(help="Shares as USER=N, such as alice=3; USER= resets to the default."),
+        Argument(
+            help="Shares as USER=N, such as alice=3. USER= resets the user to the "
+            "default, one share."
+        ),
     ],
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Set the shares of users in a queue. The default is one share; users with 0 come last."""
+    """Set users' shares in a queue. Jobs of users with 0 shares start after all other jobs."""
     rows = ask(address, SetShares(queue, dict(map(_share, users))))
     if json:
         echo(rows_json(rows))

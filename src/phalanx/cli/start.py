@@ -46,8 +46,8 @@ def start(
         str | None,
         Option(
             rich_help_panel=panels.NETWORK,
-            help="IP address of this machine at which other machines reach it, such as 10.0.0.1. "
-            "Default: 127.0.0.1.",
+            help="IP address of this machine at which other machines reach it, such as "
+            "10.0.0.1. No other machine can reach the default address. Default: 127.0.0.1.",
         ),
     ] = None,
     port: Annotated[
@@ -97,24 +97,27 @@ def start(
         list[str] | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Limit after which a silent node counts as dead, as NAME=NUMBER, such as misses=5 "
-            "(number of missing reports) or period_s=2 (seconds between two reports). The "
-            "other names are joining_s, reconnect_s, restart_s and restored_s, in seconds; see "
-            "docs/howto/cluster.md. May be repeated.",
+            help="Limit after which the head counts a silent node as dead, as NAME=NUMBER: "
+            "misses=5 (number of missing reports), period_s=3 (seconds between two reports), "
+            "joining_s=5, reconnect_s=2, restart_s=60 or restored_s=30 (all in seconds). "
+            "These numbers are the defaults; docs/howto/cluster.md explains the names. May be "
+            "repeated.",
         ),
     ] = None,
     num_cpus: Annotated[
         int | None,
         Option(
             rich_help_panel=panels.RESOURCES,
-            help="Number of CPUs that the node offers. Default: all of this machine.",
+            help="Number of CPUs that the node offers. Default: the CPUs of this machine that "
+            "the command may use.",
         ),
     ] = None,
     num_gpus: Annotated[
         int | None,
         Option(
             rich_help_panel=panels.RESOURCES,
-            help="Number of GPUs that the node offers. Default: all of this machine.",
+            help="Number of GPUs that the node offers. Default: the GPUs of this machine that "
+            "the command may use.",
         ),
     ] = None,
     resources: Annotated[
@@ -151,7 +154,8 @@ def start(
         str | None,
         Option(
             rich_help_panel=panels.DEVICES,
-            help="Machine model whose GPU wiring this node has, such as dgx_h100.",
+            help="Model of this machine, such as dgx_h100, which determines how its GPUs are "
+            "connected. Default: the node detects the connections.",
         ),
     ] = None,
     ports: Annotated[
@@ -165,7 +169,7 @@ def start(
         str | None,
         Option(
             rich_help_panel=panels.DEVICES,
-            help="File from which the node reads the state of its GPUs, instead of from the "
+            help="File from which the node reads the state of its GPUs, instead of NVIDIA's "
             "driver; see docs/howto/health.md.",
         ),
     ] = None,
@@ -173,8 +177,9 @@ def start(
         list[str] | None,
         Option(
             rich_help_panel=panels.CHECKS,
-            help="Health check of the node, as NAME=COMMAND. The result is the command's exit "
-            "code: 0, 1 or 2 (see docs/howto/health.md). May be repeated.",
+            help="Health check of the node, as NAME=COMMAND. The command's exit code is the "
+            "result: 0 (the node is healthy), 1 (suspect) or 2 (bad; the node gets no new "
+            "work). See docs/howto/health.md. May be repeated.",
         ),
     ] = None,
     check_every: Annotated[
@@ -215,8 +220,8 @@ def start(
         Option(
             min=0,
             rich_help_panel=panels.NODE,
-            help="Number of requests that may wait on this node. The node hands further requests "
-            "on to other nodes. Default: 0.",
+            help="Number of requests for workers (leases) that wait on this node while it is "
+            "full. The node hands further requests on to other nodes. Default: 0.",
         ),
     ] = None,
     patience: Annotated[
@@ -267,8 +272,9 @@ def start(
         Option(
             "--system",
             rich_help_panel=panels.NODE,
-            help="Run each job under the account of its submitter, through the program "
-            "phalanx-launch, which runs with root's rights; see docs/howto/people.md.",
+            help="Run each job under the account of its submitter. The program "
+            "phalanx-launch, which has root's rights, must be installed (`phalanx install "
+            "--system --launch`); see docs/howto/people.md.",
         ),
     ] = False,
     insecure: Annotated[

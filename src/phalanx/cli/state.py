@@ -224,7 +224,9 @@ def summary_(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Count tasks by function, actors by class, or objects by the code that created them."""
+    """Count tasks by function, actors by class, or objects by the code that created them, and show
+    their states.
+    """
     kind = _known(kind, SUMMARIES)
     part = query_state(address, summary_query(kind, timeout)).part
     found = summary(kind, part)

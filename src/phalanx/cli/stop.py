@@ -18,20 +18,27 @@ from phalanx.runtime.engine import starting as engines
 
 def stop(
     force: Annotated[
-        bool, Option("--force", help="Kill all processes at once, without time to end their work.")
+        bool,
+        Option(
+            "--force", help="Kill all processes at once, so that they cannot finish their work."
+        ),
     ] = False,
     forget: Annotated[
         bool, Option("--forget", help="Also delete the head's queues, jobs, history and audit log.")
     ] = False,
     yes: Annotated[
-        bool, Option("--yes", "-y", help="Delete without asking (with --forget).")
+        bool, Option("--yes", "-y", help="With --forget: delete without asking.")
     ] = False,
     address: Annotated[
         str | None,
-        Option(help="Address of a Ray cluster (ray:auto) whose scheduler is to end."),
+        Option(
+            help="Address of a Ray cluster (ray:auto) whose scheduler is to end, instead "
+            "of the heads and nodes on this machine."
+        ),
     ] = None,
 ) -> None:
-    """End this user's heads and nodes on this machine, or the scheduler on a Ray cluster.
+    """End the heads and nodes that you started on this machine or, with --address ray:auto, the
+    scheduler on a Ray cluster.
 
     The head's store is kept: the next `phalanx start --head` continues with its
     queues and jobs.

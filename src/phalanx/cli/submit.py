@@ -33,7 +33,8 @@ def submit(
         Option(
             "--wait",
             rich_help_panel=panels.OUTPUT,
-            help="Wait until all jobs and flows are over; exit 1 unless all completed.",
+            help="Wait until all submitted jobs and flows are over. Cron jobs never end, and "
+            "are not waited for.",
         ),
     ] = False,
     address: PanelAddress = None,
@@ -45,8 +46,9 @@ def submit(
     """Submit manifests: jobs, queues, flows, cron jobs, templates, priority classes, HyperNodes,
     reservations.
 
-    --wait does not wait for cron jobs, which never end. Exit 1: a manifest is
-    wrong or refused. Exit 5: the cluster could never run the work.
+    Exit 1: a manifest is wrong or refused or, with --wait, a job or flow did not
+    complete. Exit 2: a file cannot be read. Exit 5: the cluster could never run
+    the work.
     """
     from phalanx.api.new_manifests import manifest_objects, new_request
     from phalanx.manifests.findings import ManifestError

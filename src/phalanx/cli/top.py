@@ -59,7 +59,7 @@ def top(
         ),
     ] = 2.0,
 ) -> None:
-    """Watch nodes with their GPUs, queues, running jobs, and waiting jobs with their reasons.
+    """Watch nodes and their GPUs, queues, running jobs, and waiting jobs and why they wait.
 
     Keys: q quits, Tab chooses a table, j and k or arrows scroll it, space updates
     now, p pauses.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from phalanx.cli.ending import Ended
 from phalanx.cli.options import AllWords, F, Group, Option, Parameter
@@ -24,11 +25,52 @@ class EndingGroup(TyperGroup):
             raise typer.Exit(ended.code) from None
 
 
+class Command(TyperCommand):
+    """A command whose help names arguments in upper case, as the texts do, and leaves a wide column
+    for the texts. Each text ends with the default and the range of a number. Names that only
+    restore the default of a flag (`--no-previous`) are not listed.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help from changed copies of the parameters."""
+        shown: Any = copy.copy(self)
+        shown.params = [_for_help(one) for one in self.params]
+        TyperCommand.format_help(shown, ctx, formatter)
+
+
+def _for_help(parameter: Any) -> Any:
+    """Return a copy of a parameter, changed for the help."""
+    shown = copy.copy(parameter)
+    is_option = shown.param_type_name == "option"
+    least, most = getattr(shown, "min", None), getattr(shown, "max", None)
+    if not is_option:
+        name = shown.metavar or shown.name.upper()
+        shown.metavar = name if shown.nargs == 1 else name.removesuffix("...").removesuffix("S")
+    elif shown.secondary_opts:
+        shown.secondary_opts, shown.show_default = [], False
+    default = getattr(shown.default, "value", shown.default)
+    if shown.show_default is True and default not in (None, "") and default is not False:
+        value = f"{default:g}" if isinstance(default, float) else default
+        shown.show_default, shown.help = False, f"{shown.help} Default: {value}."
+    if least is None and most is None:
+        return shown
+    shown.min = shown.max = None
+    kind = getattr(getattr(shown, "type_descriptor", None), "annotation", int)
+    if is_option and isinstance(kind, type):
+        shown.metavar = f"<{kind.__name__}>"
+    if most is not None:
+        shown.help = f"{shown.help} \\[range: {least}-{most}]"
+    elif least is not None and least > 0:
+        shown.help = f"{shown.help} \\[minimum: {least}]"
+    return shown
+
+
 class App(typer.Typer):
     """An app of Typer whose functions may be declared with `options`."""
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[F], F]:
         """Return a decorator that adds a function as a command."""
+        settings.setdefault("cls", Command)
         add = super().command(name, **settings)
 
         def added(function: F) -> F:

@@ -39,11 +39,16 @@ def validate(
     old: Annotated[
         Path | None,
         Option(
-            help="File with the present manifests; FILE is checked as an update of these manifests."
+            help="File with the manifests as they are now. FILE is checked as an update of "
+            "these manifests, unless --operation delete is given."
         ),
     ] = None,
     operation: Annotated[
-        Operation, Option(help="Operation for which FILE is to be used.")
+        Operation,
+        Option(
+            help="Operation that the check assumes: FILE is to create, update "
+            "or delete objects. With --old, create becomes update."
+        ),
     ] = Operation.create,
     json: Annotated[bool, Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:

@@ -29,7 +29,9 @@ _AMOUNT = {"type": ["string", "number"]}
 
 
 class _Mapping:
-    """The fields of a mapping for which the reader asked."""
+    """The part of the schema for one mapping of a manifest: the fields for which the reader has
+    asked, with their types.
+    """
 
     def __init__(self) -> None:
         self.properties: dict[str, Any] = {}

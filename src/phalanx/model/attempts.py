@@ -18,8 +18,8 @@ STATES: Final = (
     MEMBER_COMPLETED, "Failed", "Terminated", "TimeOut", "Deadline", PREEMPTED, NODE_LOST,
     RESTARTED, "Aborted",
 )  # fmt: skip
-"""The ways in which an attempt can have ended. Restarted means that the job started its members
-again, and Aborted that the job was suspended.
+"""The states in which an attempt can end. Restarted means that the job started its members again,
+and Aborted that the job was suspended.
 """
 
 

@@ -1,5 +1,5 @@
-"""The ways in which a node finds all processes of a job's command: by its control group, or by the
-parent of each process.
+"""How a node finds all processes of a job's command: by its control group, or by the parent of each
+process.
 """
 
 from __future__ import annotations

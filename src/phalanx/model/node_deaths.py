@@ -1,4 +1,5 @@
-"""The ways in which nodes end, and the deaths of nodes that count against the work that ran there.
+"""The causes of the ends of nodes, and which of these ends count against the work that ran on the
+node.
 
 Running work can bring its node down. If such work is tried again elsewhere, it brings down the next
 node, and so on, until the whole cluster is down. So work is not tried again after two nodes died

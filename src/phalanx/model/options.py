@@ -58,6 +58,11 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     decorator_only: bool = False
 
 
+# ---- checks --------------------------------------------------------------------------------------
+# Each check gets the value of one option. It returns None if the value is right, and otherwise a
+# description of the allowed values (see `Check`), which the error quotes after "only accepts".
+
+
 def _at_least(low: float) -> Check:
     return lambda v: None if low <= v < 2**63 else f"a whole number from {low:g} to 2^63"
 

@@ -122,7 +122,10 @@ class Directories:
 
 
 def trouble_of(samples: Sequence[DirectorySample], was_in_trouble: bool) -> str:
-    """Return in a clause what is wrong with these directories; "" if all are usable."""
+    """Return in a clause what is wrong with these directories; "" if all are usable.
+    `was_in_trouble`: whether a directory was unusable before. A full directory then counts as
+    usable only when it has clearly more room than the least.
+    """
     for one in samples:
         named = f"its directory for {one.what}, {one.path},"
         if one.error:

@@ -78,7 +78,7 @@ def memory_in(
     is_limit: bool = True,
 ) -> dict[int, int]:
     """Return the result of `memory_of` for a holder in a bundle. The result is at most the memory
-    of the bundle.
+    of the bundle. `is_limit`: whether to return limits of memory instead of requested memory.
     """
     own = memory_of(held, card_memory, is_limit)
     if not isinstance(pool, BundlePool):

@@ -93,7 +93,9 @@ class LocalProcesses:
         self._ended(worker, *(self._workers.take_reason(worker) or (reason, CRASHED)))
 
     def exited(self, worker: bytes, how: str, is_parent_killed: bool = False) -> None:
-        """Handle the end of a worker's process. Call this after all its messages have been read."""
+        """Handle the end of a worker's process. Call this after all its messages have been read.
+        `is_parent_killed`: whether the process ended because its parent, the shield, was killed.
+        """
         kind = PARENT if is_parent_killed else CRASHED
         self._ended(worker, *(self._workers.take_reason(worker) or (how, kind)))
 

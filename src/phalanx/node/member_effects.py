@@ -148,7 +148,7 @@ class MemberChecks(Protocol):
         ...
 
     def after(self, devices: Collection[int]) -> None:
-        """Check the node after a member that had these GPUs has ended."""
+        """Check the node, because a member that had these GPUs has ended."""
         ...
 
 

@@ -82,7 +82,9 @@ class MemberReports:
     def never_began(
         self, place: MemberId, attempt: int, reason: str, is_nodes_fault: bool = False
     ) -> None:
-        """Report an attempt that did not begin."""
+        """Report an attempt that did not begin. `is_nodes_fault`: whether the node was unhealthy,
+        so that the member waits again.
+        """
         self.note_end(place, attempt)
         self.stop_run(place, attempt)
         if is_nodes_fault:

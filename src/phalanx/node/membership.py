@@ -250,8 +250,9 @@ class ClusterMembership:
         """Handle a connection to the head that has ended, or that could not be made. `refusal`: why
         it could not be made.
 
-        If the head has declared the node dead, the node ends its work, because the work may already
-        run elsewhere.
+        If the head has declared the node dead (`is_given_up`), the node ends its work, because the
+        work may already run elsewhere. `is_about_token`: whether the reason is a wrong or missing
+        token; a node that has not joined yet then ends without trying other addresses.
         """
         if is_given_up:
             self.is_stale = True

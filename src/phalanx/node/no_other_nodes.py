@@ -36,7 +36,7 @@ class OtherNodesView(Protocol):
 
 
 class Spills(OtherNodesView, Protocol):
-    """Asks other nodes for workers, for the parts of a node (see `spillback`)."""
+    """Asks other nodes for workers, for a node's own demands (see `spillback`)."""
 
     def put(self, row: ViewRow) -> None:
         """Store a node's row, which may be this node's own."""
@@ -59,7 +59,9 @@ class Spills(OtherNodesView, Protocol):
         ...
 
     def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:
-        """Decide again which nodes are asked for how many workers."""
+        """Decide again how many workers each node is asked for. `is_blind`: whether no news of
+        other nodes arrives, so that resources there may be free again although they seem taken.
+        """
         ...
 
     def why(self, demand: Demand, now: float) -> Outcome | None:

@@ -64,7 +64,8 @@ class Membership(Protocol):
         """Handle the end of the connection to the head. `refusal`: why the connection could not be
         made, if it was never made.
 
-        `is_given_up`: whether the head has declared the node dead.
+        `is_given_up`: whether the head has declared the node dead. `is_about_token`: whether the
+        reason is a wrong or missing token.
         """
         ...
 
@@ -205,7 +206,8 @@ class Node(NodeParts, Generic[M_co]):
         is_given_up: bool = False,
     ) -> None:
         """Handle a connection that has ended, or that could not be made. `refusal`: why it could
-        not be made.
+        not be made. `is_about_token`: whether the reason is a wrong or missing token.
+        `is_given_up`: whether the head has declared this node dead.
         """
         if self.membership.is_head(connection):
             self.membership.connection_lost(refusal, is_about_token, is_given_up)

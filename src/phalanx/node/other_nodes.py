@@ -106,7 +106,10 @@ class OtherNodes:
             self._cut(connection.peer[:PREFIX_BYTES], reason)
 
     def _cut(self, prefix: bytes, reason: str, is_dead: bool = False) -> None:
-        """Forget everything that this node had from another node, or had lent to that node."""
+        """Forget everything that this node had from another node, or had lent to that node.
+        `is_dead`: whether the head has declared that node dead, and not only the connection was
+        lost.
+        """
         self._links.cut(prefix)
         self._inquiries.node_cut(prefix)
         self._borrowed.node_cut(prefix, reason)

@@ -39,7 +39,7 @@ class LocalHead(Protocol):
     """A head that runs in this process."""
 
     def join_alone(self, row: ViewRow) -> None:
-        """Make the node of this process the whole cluster."""
+        """Make this node the only node of its cluster."""
         ...
 
     def on_message(self, prefix: bytes, message: Any) -> None:

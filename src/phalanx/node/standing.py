@@ -30,7 +30,9 @@ class Standing:
         self._clock = clock
         self._is_admitted = False
         self._lease: BeginLease | None = None
-        """None, once the node is admitted: the head sets no limit, as in a cluster of one node."""
+        """How long the node may begin work without an answer of the head. None if the node is not
+        admitted yet, or if the head sets no limit, as in a cluster of one node.
+        """
         self._sent: deque[tuple[int, float]] = deque()
         """The numbers and times of reports that may still be answered."""
         self._count = 0

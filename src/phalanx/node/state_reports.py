@@ -39,7 +39,7 @@ _EXITS = {
     "PREEMPTED": "INTENDED_SYSTEM_EXIT",
     "OOM": "NODE_OUT_OF_MEMORY",
 }
-"""Ray's names for the ways in which processes end."""
+"""Ray's names for the causes of the ends of processes."""
 
 
 class _Answer(NamedTuple):

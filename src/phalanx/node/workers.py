@@ -104,7 +104,9 @@ class WorkerPool:
         return worker
 
     def take(self, job: bytes, environment: bytes, has_devices: bool = False) -> WorkerRecord:
-        """Return an idle worker of this kind or, without one, a new record."""
+        """Return an idle worker of this kind or, without one, a new record. The kind is the job,
+        the environment, and whether the worker sees devices.
+        """
         worker = self._fitting(job, environment, has_devices)
         if worker is None:
             return self.new(job, environment, has_devices)
@@ -113,7 +115,7 @@ class WorkerPool:
         return worker
 
     def has_idle(self, job: bytes, environment: bytes, has_devices: bool = False) -> bool:
-        """Whether an idle worker of this kind exists."""
+        """Whether an idle worker of this kind exists. See `take` for the kinds."""
         return self._fitting(job, environment, has_devices) is not None
 
     def _fitting(self, job: bytes, environment: bytes, has_devices: bool) -> WorkerRecord | None:

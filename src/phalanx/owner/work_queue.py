@@ -119,7 +119,9 @@ class WorkQueue(Generic[W, B]):
         return first.records()[0] if isinstance(first, Burst) else first
 
     def put_back(self, entries: Iterable[W | B]) -> None:
-        """Add records, and bursts that take no further calls, at the end."""
+        """Add entries at the end of the queue: records, and bursts to which no calls are added any
+        more.
+        """
         for entry in entries:
             self._entries.append(entry)
             self.size += len(entry) if isinstance(entry, Burst) else 1

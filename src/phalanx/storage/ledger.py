@@ -22,7 +22,7 @@ from phalanx.observe.accounting.questions import (
     UsageQuery,
     UsageRow,
 )
-from phalanx.observe.accounting.sums import HOUR_S, HourSum, hour_parts, use_parts
+from phalanx.observe.accounting.sums import HOUR_S, HourSum, attempt_sums, usage_sums
 from phalanx.storage.private_files import prepare_file
 from phalanx.storage.removed_files import DatabaseFiles
 from phalanx.storage.transactions import transaction
@@ -185,7 +185,7 @@ class SqliteLedger:
             ),
         )  # fmt: skip
         if done.rowcount:
-            _count(sums, user, queue, hour_parts(one))
+            _add_to_sums(sums, user, queue, attempt_sums(one))
         return done.rowcount
 
     def _add_step(self, row: StepRow) -> int:
@@ -206,7 +206,7 @@ class SqliteLedger:
             self._db.execute(
                 "UPDATE attempts SET used = ? WHERE key = ?", (_encode(row.used), row.key)
             )
-            _count(sums, user, queue, use_parts(_attempt(body), row.used))
+            _add_to_sums(sums, user, queue, usage_sums(_attempt(body), row.used))
 
     def _add_sums(self, sums: dict[tuple[int, int, int], HourSum]) -> None:
         for key, one in sums.items():
@@ -333,11 +333,11 @@ def _whole(body: bytes, used: bytes | None) -> Attempt:
     return attempt if used is None else msgspec.structs.replace(attempt, used=_used(used))
 
 
-def _count(
-    sums: dict[tuple[int, int, int], HourSum], user: int, queue: int, parts: dict[int, HourSum]
+def _add_to_sums(
+    sums: dict[tuple[int, int, int], HourSum], user: int, queue: int, more: dict[int, HourSum]
 ) -> None:
-    for hour, part in parts.items():
-        sums.setdefault((hour, user, queue), HourSum()).add(part)
+    for hour, one in more.items():
+        sums.setdefault((hour, user, queue), HourSum()).add(one)
 
 
 def delete(path: str) -> None:

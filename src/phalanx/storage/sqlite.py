@@ -306,7 +306,7 @@ class SqliteShard:
 
 
 def exists(path: str) -> bool:
-    """Whether this file is a store, or files are left of a store that was not completely
+    """Return whether there is a store in this file, or a remnant of a store that was not completely
     deleted.
     """
     return os.path.lexists(path) or os.path.lexists(path + MARK)

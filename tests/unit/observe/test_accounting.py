@@ -16,11 +16,11 @@ from phalanx.observe.accounting.questions import (
 from phalanx.observe.accounting.series import KEPT, Series, p95
 from phalanx.observe.accounting.sums import (
     HourSum,
+    attempt_sums,
     bucket_of,
-    hour_parts,
     longest_of,
     total_of,
-    use_parts,
+    usage_sums,
 )
 
 from .attempts import attempt, used
@@ -83,7 +83,7 @@ def test_an_attempt_is_spread_over_its_hours():
         started=37_800.0, ended=44_100.0, gpus=1.0, waited_s=100.0,
         used=used(ran_s=6300.0, cpu_s=2100.0, gpus=1, gpu_mean=0.5, gpu_idle_s=3150.0),
     )  # fmt: skip
-    parts = hour_parts(one)
+    parts = attempt_sums(one)
     assert sorted(parts) == [10, 11, 12]
     assert [parts[hour].gpu_s for hour in (10, 11, 12)] == [1800.0, 3600.0, 900.0]
     assert [parts[hour].cpu_s for hour in (10, 11, 12)] == [3600.0, 7200.0, 1800.0]
@@ -96,34 +96,34 @@ def test_an_attempt_is_spread_over_its_hours():
 
 def test_half_of_a_device_counts_half():
     one = attempt(gpus=0.5, used=used(gpus=1, gpu_mean=1.0, gpu_idle_s=1800.0))
-    [whole] = [part for part in hour_parts(one).values() if part.gpu_s]
+    [whole] = [part for part in attempt_sums(one).values() if part.gpu_s]
     assert (whole.gpu_s, whole.gpu_used_s, whole.gpu_idle_s) == (1800.0, 1800.0, 900.0)
 
 
 def test_what_is_not_known_is_held_and_not_used():
-    whole = total_of(hour_parts(attempt(used=None, state="NodeLost")).values())
+    whole = total_of(attempt_sums(attempt(used=None, state="NodeLost")).values())
     assert (whole.cpu_s, whole.cpu_known_s, whole.cpu_used_s) == (7200.0, 0.0, 0.0)
     assert (whole.attempts, whole.completed) == (1, 0)
 
 
 def test_use_that_comes_later_adds_up_to_the_same():
     one, use = attempt(gpus=2.0), used(gpus=2, gpu_mean=0.25, gpu_idle_s=900.0, cpu_idle_s=60.0)
-    late = total_of([*hour_parts(one).values(), *use_parts(one, use).values()])
-    at_once = total_of(hour_parts(attempt(gpus=2.0, used=use)).values())
+    late = total_of([*attempt_sums(one).values(), *usage_sums(one, use).values()])
+    at_once = total_of(attempt_sums(attempt(gpus=2.0, used=use)).values())
     assert late == at_once
 
 
 @given(some.floats(0, 1e9), some.floats(0, 1e6))
 def test_no_second_is_lost_or_doubled(started, length_s):
     one = attempt(started=started, ended=started + length_s)
-    whole = total_of(hour_parts(one).values())
+    whole = total_of(attempt_sums(one).values())
     assert whole.cpu_s == pytest.approx(2 * one.elapsed_s, abs=1e-3)
     assert whole.attempts == 1
 
 
 def test_an_attempt_of_centuries_is_bounded():
     one = attempt(started=0.0, ended=1e11)
-    parts = hour_parts(one)
+    parts = attempt_sums(one)
     assert len(parts) < 10_000
     assert total_of(parts.values()).cpu_s == pytest.approx(2e11)
 

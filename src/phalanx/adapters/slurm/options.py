@@ -57,7 +57,7 @@ def idle(long: str, short: str = "", note: str = "", takes: bool = True) -> Opti
 
 _PARTS = "Phalanx counts CPUs, not sockets, cores or threads"
 _NOT_HERE = "Phalanx has no such function"
-_HINT = "this preference is not followed"
+_HINT = "Phalanx has no such preference"
 _ABSENT: Final = (
     *(Option(name, refused=_PARTS) for name in ("gpus-per-socket", "thread-spec", "mincpus")),
     *(idle(name, note=_PARTS) for name in (
@@ -71,7 +71,7 @@ _ABSENT: Final = (
     Option("tres-per-task", refused="use --cpus-per-task and --gpus-per-task"),
     Option("nodefile", "F", refused="use --nodelist"),
     idle("prefer", note=_HINT),
-    idle("switches", note="not followed; use networkTopology in a manifest"),
+    idle("switches", note="Phalanx places jobs by networkTopology of a manifest"),
     Option("tmp", refused="disks are not counted"),
     Option("uid", refused="a job cannot choose the account that it runs as"),
     Option("gid", refused="a job cannot choose the account that it runs as"),
@@ -93,8 +93,8 @@ _ABSENT: Final = (
     flag("reboot", refused=_NOT_HERE),
     *(idle(name, note=_HINT, takes=False) for name in ("spread-job", "use-min-nodes")),
     Option(
-        "no-kill", "k", note="a job that loses a node ends; it is queued again unless "
-                             "--no-requeue is given",
+        "no-kill", "k", note="a job that loses a node always ends; unless --no-requeue is "
+            "given, it then waits and runs again",
         is_optional=True, is_idle=True,
     ),
     idle("gpu-bind", note="a task sees all devices that its job or step holds on the node"),
@@ -103,15 +103,15 @@ _ABSENT: Final = (
 """The options of Slurm that have no equivalent here, but that scripts may use."""
 
 RESOURCES: Final = (
-    Option("account", "A", note="only shown by squeue and sacct; it sets no limits"),
+    Option("account", "A", note="only a note that squeue and sacct show; it sets no limits"),
     Option("begin", "b"),
     Option("chdir", "D"),
-    Option("clusters", "M", note="only the name phalanx is accepted: there is one cluster"),
-    Option("comment", note="only shown by squeue and sacct"),
+    Option("clusters", "M", note="only the value phalanx is accepted: there is one cluster"),
+    Option("comment", note="only a note that squeue and sacct show"),
     Option(
         "constraint",
         "C",
-        note="only labels of nodes, NAME or NAME=VALUE, joined by & (and) or by a vertical bar "
+        note="labels of nodes, NAME or NAME=VALUE, joined by & (and) or by a vertical bar "
         "(or); counts and brackets are refused",
     ),
     idle("contiguous", note=_HINT, takes=False),
@@ -121,32 +121,37 @@ RESOURCES: Final = (
     Option(
         "dependency",
         "d",
-        note="with singleton, jobs of the same name run one at a time; a dependency cannot name "
-        "single array tasks",
+        note="with singleton, jobs of the same name run one at a time; the named jobs cannot "
+        "be single array tasks",
     ),
-    Option("exclude", "x", note="names or addresses of hosts"),
+    Option("exclude", "x", note="nodes that the job avoids, by host name or address"),
     maybe(
         "exclusive",
-        note="the job requests, on each of its nodes, the number of CPUs that is most common among "
-        "the cluster's nodes; --exclusive=user does the same",
+        note="on each of its nodes, the job requests the number of CPUs that most nodes of "
+        "the cluster have; --exclusive=user has the same effect",
     ),
     Option(
         "export",
-        note="with NONE, a job has only the few variables that all jobs get from their node",
+        note="with NONE, a job gets none of the submitter's variables, only those that each "
+        "node sets for all jobs",
     ),
-    maybe("get-user-env", note="the submitter's variables are used, without a login"),
+    maybe(
+        "get-user-env",
+        note="no login shell is started; the job gets the variables of the submitting shell",
+    ),
     Option(
         "gpus",
         "G",
-        note="number for the whole job; it must divide evenly among the job's nodes or tasks",
+        note="number of GPUs for the whole job; it must divide evenly among the job's nodes "
+        "or tasks",
     ),
     Option("gpus-per-node"),
     Option("gpus-per-task"),
     Option(
         "gres",
-        note="gpu[:TYPE][:N], where TYPE is the value of the label ray.io/accelerator-type or a "
-        "profile of split GPUs (1g.10gb); shard:N for N GiB of a GPU's memory; mps:N for N percent "
-        "of a GPU",
+        note="gpu[:TYPE][:N], where TYPE is a value of the node label ray.io/accelerator-type "
+        "or a profile of split GPUs, such as 1g.10gb; shard:N for N GiB of a GPU's memory; "
+        "mps:N for N percent of a GPU",
     ),
     flag("hold", "H"),
     Option("job-name", "J"),
@@ -154,13 +159,15 @@ RESOURCES: Final = (
     Option("mail-type", note="no mail is sent", says=True),
     Option("mail-user", note="no mail is sent", says=True),
     Option(
-        "mem", note="memory for each node; a member that uses more is killed; 0 reserves no memory"
+        "mem",
+        note="memory for each node: 4000 (MiB), 4G or 500M; the job's process on a "
+        "node is killed if it uses more; 0 reserves no memory",
     ),
     Option("mem-per-cpu"),
     Option("mem-per-gpu"),
-    maybe("nice", note="the value (by default 100) is subtracted from the priority"),
+    maybe("nice", note="VALUE (by default 100) is subtracted from the job's priority"),
     Option("nodelist", "w", note="the job gets nodes only from these host names or addresses"),
-    Option("nodes", "N", note="only MIN of MIN-MAX is used"),
+    Option("nodes", "N", note="for MIN-MAX, the job gets MIN nodes"),
     Option("ntasks", "n"),
     Option("ntasks-per-gpu"),
     Option("ntasks-per-node"),
@@ -168,14 +175,14 @@ RESOURCES: Final = (
     idle("oversubscribe", "s", "jobs never share the resources that they hold", takes=False),
     Option("partition", "p", note="the job waits in one queue: the first name of a list"),
     Option("priority"),
-    Option("qos", "q", note="only shown by squeue and sacct; it sets no limits"),
+    Option("qos", "q", note="only a note that squeue and sacct show; it sets no limits"),
     flag("quiet", "Q"),
-    Option("reservation", note="only one reservation can be named"),
-    Option("signal", note="[B:]NAME[@SECONDS]; sent at most 1 s late"),
+    Option("reservation", note="name of one reservation; a list is refused"),
+    Option("signal", note="[B:]NAME[@SECONDS]; the signal is sent at most 1 s late"),
     Option("time", "t", note="the limit is exact to the second; Slurm rounds it up to minutes"),
-    idle("time-min", note="the limit stays the value of --time"),
+    idle("time-min", note="the time limit is always the value of --time"),
     idle("verbose", "v", "`phalanx explain JOB` tells why a job waits", takes=False),
-    Option("wckey", note="only shown by squeue and sacct"),
+    Option("wckey", note="only a note that squeue and sacct show"),
     flag("help", "h"),
     flag("usage"),
     flag("version", "V"),
@@ -186,7 +193,7 @@ BATCH: Final = (
     Option(
         "array",
         "a",
-        note="each array task has one member; all array tasks have the same SLURM_JOB_ID",
+        note="each array task runs on one node; all array tasks have the same SLURM_JOB_ID",
     ),
     Option("batch", refused="the script runs on the first of the job's nodes"),
     Option("distribution", "m", note="only block is accepted: tasks are placed in blocks"),
@@ -196,10 +203,10 @@ BATCH: Final = (
     Option("input", "i"),
     Option(
         "kill-on-invalid-dep",
-        note="only yes is accepted: a job whose dependency can never be met always ends",
+        note="only yes is accepted: a job ends when its dependency can never be met",
     ),
     flag("no-requeue"),
-    Option("open-mode", note="append or truncate; the default is append, also after a restart"),
+    Option("open-mode", note="append (the default, also after a restart) or truncate"),
     Option(
         "output",
         "o",
@@ -207,7 +214,7 @@ BATCH: Final = (
     ),
     flag("parsable"),
     flag(
-        "requeue", note="this is the default: a job runs again when it is preempted or loses a node"
+        "requeue", note="the default: a job that is preempted or loses a node waits and runs again"
     ),
     flag("test-only"),
     flag("wait", "W"),
@@ -229,19 +236,17 @@ STEP: Final = (
     Option("error", "e"),
     idle("exact", note="steps share the resources of their job", takes=False),
     Option("het-group", refused="jobs have one group of nodes"),
-    Option("input", "i", note="value: all, none, the number of a task, or a file"),
+    Option("input", "i", note="VALUE: all, none, the number of a task, or a file"),
     Option("jobid", note="id of a running job; srun may be called outside the job"),
-    maybe("kill-on-bad-exit", "K", note="value: 0 or 1; the default is 0"),
+    maybe("kill-on-bad-exit", "K", note="VALUE: 0 (the default) or 1"),
     flag("label", "l"),
-    Option("mpi", note="only none is accepted for several tasks: PMI is not supported"),
+    Option("mpi", note="with several tasks only none is accepted, because PMI is not supported"),
     idle("msg-timeout", note="srun sends no messages that could time out"),
     flag("multi-prog"),
     flag("no-allocate", "Z", refused="tasks run only inside jobs"),
     Option("open-mode"),
     Option("output", "o"),
-    idle(
-        "overlap", note="steps always overlap: they share the resources of their job", takes=False
-    ),
+    idle("overlap", note="steps always share the resources of their job", takes=False),
     idle("preserve-env", "E", "the job's variables are always set", takes=False),
     Option("prolog", refused="run the program at the beginning of your command"),
     flag("pty"),
@@ -258,18 +263,19 @@ STEP: Final = (
     Option(
         "wait",
         "W",
-        note="seconds from the end of the first task until the other tasks are ended; 0: no limit",
+        note="seconds from the end of the first task until the other tasks are ended; 0 (the "
+        "default) sets no limit",
     ),
     maybe("x11", refused="no display is forwarded"),
 )
 ALLOCATION: Final = (
     *RESOURCES,
-    idle("bell", note="no bell rings", takes=False),
+    idle("bell", note="salloc never rings a bell", takes=False),
     Option(
         "kill-command", "K", note="the command gets SIGHUP when its job ends", is_optional=True,
         is_idle=True,
     ),
-    idle("no-bell", note="no bell rings", takes=False),
+    idle("no-bell", note="salloc never rings a bell", takes=False),
     flag("no-shell", refused="use sbatch --wrap 'sleep ...' instead"),
     maybe("x11", refused="no display is forwarded"),
 )  # fmt: skip

@@ -501,6 +501,7 @@ class ActorTable:
     def _begin_end(self, record: ActorRecord, reason: str, at_once: bool = False) -> None:
         """Note that an actor is ending for good. Its name is free from now on, although its process
         may take a while to end: a lookup by name returns only actors that are alive or will be.
+        `at_once`: whether its process is killed without a warning.
         """
         if record.ending_reason:
             return

@@ -417,7 +417,9 @@ class GangBinder:
             self._effects.changed(gang)
 
     def _keeps(self, gang: Gang, index: int, node_id: str, number: int, is_committed: bool) -> bool:
-        """Whether the node should keep this bundle, which was reserved by attempt `number`."""
+        """Whether the node should keep this bundle, which was reserved by attempt `number`.
+        `is_committed`: whether the node has committed the bundle, and not only prepared it.
+        """
         if gang.is_removed or index >= len(gang.members):
             return False
         attempt = self.attempts.get(gang.gang_id)
@@ -502,7 +504,7 @@ def goes_on(gang: Gang, index: int, former: str, number: int, is_committed: bool
 
     `number`: the attempt that reserved the bundle. A member that has got another place since then
     does not continue there. A member that is giving its place back gives it back at the next
-    process.
+    process. A bundle that its node has not committed (`is_committed`) is never continued.
     """
     if gang.is_removed or not is_committed or index >= len(gang.members):
         return False

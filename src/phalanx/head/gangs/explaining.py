@@ -231,7 +231,9 @@ class Explanations:
         return self._registry.named.get(f"{namespace or NAMESPACE}/{own}")
 
     def _position(self, gang: Gang, is_by_priority: bool, order: Mapping[str, int]) -> int:
-        """Return a gang's position in its queue, from 1. `order`: as for _positions."""
+        """Return a gang's position in its queue, from 1. `order`: as for _positions.
+        `is_by_priority`: whether the scheduler orders gangs by priority before age.
+        """
         registry = self._registry
         looked_at = [one for one in registry.looked_at() if one.queue == gang.queue]
         mine = _place(gang, is_by_priority)
@@ -255,6 +257,7 @@ class Explanations:
         """Return the positions of all waiting gangs. `order`: positions among the gangs that cycles
         see and that still wait after this cycle. Gangs that cycles do not see come after all seen
         gangs of their priority. A gang that starts in this cycle has the position _STARTS.
+        `is_by_priority`: as for `_position`.
         """
         sees = self._registry.window.sees
 
@@ -338,7 +341,7 @@ def _is_by_priority(snapshot: Snapshot) -> bool:
 
 
 def _place(gang: Gang, is_by_priority: bool) -> tuple[int, float, str]:
-    """Return the sort key for a gang that cycles do not see, among the gangs of its queue and
-    user.
+    """Return the sort key for a gang that cycles do not see, among the gangs of its queue and user.
+    `is_by_priority`: as for `_position`.
     """
     return (-gang.priority if is_by_priority else 0, gang.created, gang.uid)

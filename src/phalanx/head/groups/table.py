@@ -431,7 +431,9 @@ class GroupTable:
     def _keeps(
         self, group: Group, index: int, node_id: str, number: int, is_committed: bool
     ) -> bool:
-        """Whether the node should keep this bundle, which was reserved by that attempt."""
+        """Return whether the node should keep this bundle, which attempt `number` reserved.
+        `is_committed`: whether the node has committed the bundle, and not only prepared it.
+        """
         if group.state == REMOVED or index >= len(group.bundles):
             return False
         attempt = self.attempts.get(group.group)

@@ -118,7 +118,7 @@ class Attempts:
 
     def prepared(self, node_id: str, group: GroupId, number: int, ok: bool, now: float) -> None:
         """Handle a node's answer: the node has set its bundles of an attempt aside, or it has no
-        room for them.
+        room for them. `ok`: whether the bundles are set aside.
         """
         attempt = self._awaited(node_id, group, number, is_committing=False)
         if attempt is None:
@@ -138,7 +138,7 @@ class Attempts:
 
     def committed(self, node_id: str, group: GroupId, number: int, ok: bool, now: float) -> None:
         """Handle a node's answer: the node keeps its bundles of an attempt, or it had already given
-        them back.
+        them back. `ok`: whether the node keeps the bundles.
         """
         attempt = self._awaited(node_id, group, number, is_committing=True)
         if attempt is None:
@@ -204,7 +204,9 @@ class Attempts:
     def _awaited(
         self, node_id: str, group: GroupId, number: int, is_committing: bool
     ) -> Attempt | None:
-        """Return the attempt that waits for this answer; None without such an attempt."""
+        """Return the attempt that waits for this answer; None without such an attempt.
+        `is_committing`: whether it is an answer to `commit`, and not to `prepare`.
+        """
         attempt = self._under_way.get(group)
         if attempt is None or attempt.number != number or node_id not in attempt.awaiting:
             return None

@@ -36,7 +36,8 @@ class JobActions:
         lived_s: float | None = None,
     ) -> None:
         """Take an action if the job's state allows it. `lived_s`: if the cause is the end of
-        members, the seconds for which they lived; otherwise None.
+        members, the seconds for which they lived; otherwise None. `charge`: whether a restart uses
+        up one of the job's retries.
         """
         new = judging.ALLOWED[job.state].get(action)
         is_about_nobody = not judging.targets(job, action, group, index)

@@ -292,7 +292,8 @@ class ArrayRuns:
     def lost(self, gang: Gang, is_held_against: bool) -> None:
         """Take back the tasks of a run whose place was lost. If these tasks may have caused the
         death of their node, the array gets no more runs, because deaths of nodes are counted only
-        against tasks that have jobs.
+        against tasks that have jobs. `is_held_against`: whether the tasks may have caused the
+        death.
         """
         run = self._runs.get(gang.gang_id)
         array = None if run is None else self._job_of(run.array)

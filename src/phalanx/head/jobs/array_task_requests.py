@@ -72,7 +72,8 @@ class ArrayTaskRequests:
 
     def command(self, name: str, command: Command, *, is_again: bool) -> None:
         """Cancel or requeue array tasks. Raises JobNotFoundError. Raises JobCommandError for other
-        commands, and if all of the tasks have already ended.
+        commands, and if all of the tasks have already ended. A repeated request (`is_again`) raises
+        no error for tasks that have ended, because the first request may have ended them.
         """
         if command not in ("cancel", "requeue"):
             raise JobCommandError(

@@ -119,7 +119,9 @@ class Arrays:
         self._effects.take_in(ev.ArrayTasksChanged(job=job.uid))
 
     def end(self, job: JobRecord, *, comes_back: bool, spares: Callable[[JobRecord], bool]) -> None:
-        """End the live tasks, except for those in `spares`."""
+        """End the live tasks, except for those in `spares`. `comes_back`: whether the tasks wait
+        again afterwards, instead of ending for good.
+        """
         for uid in list(self._live.get(job.uid, ())):
             task = self._job_of(uid)
             if task is None or spares(task):

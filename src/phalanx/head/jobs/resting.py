@@ -35,8 +35,8 @@ def lived_s(member: MemberRecord, now: float) -> float:
 
 
 def lived_before(job: JobRecord, event: str, group: str, index: int, now: float) -> float | None:
-    """Return the seconds for which the members lived that ended with this event; None if the event
-    is not an end.
+    """Return the longest life, in seconds, of the members whose ends the event reports; None for an
+    event that reports no end.
     """
     if event not in _ENDS:
         return None

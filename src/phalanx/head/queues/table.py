@@ -37,8 +37,8 @@ class QueueRecord(msgspec.Struct, kw_only=True, eq=False):
     members: int = 0
     """The number of members of jobs that hold resources in the queue."""
     closed_by: str = ""
-    """The ancestor of the queue that was closed and thereby closed this queue, too. This queue
-    opens again when that ancestor opens.
+    """The nearest ancestor whose closing has closed this queue, too. This queue opens again when
+    that ancestor opens. "" if this queue is open or was closed by its own command.
     """
     history: list[Transition] = []
 

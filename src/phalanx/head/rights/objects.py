@@ -387,7 +387,7 @@ class Objects:
     # ---- programs ----------------------------------------------------------------------------
 
     def driver(self, process: bytes) -> Object:
-        """Return the driver to which a process belongs, as an object of rights."""
+        """Return the driver to which a process belongs, as the object to which a right refers."""
         name = process[_JOB].hex()
         lineage = self.driver_lineage(process)
         return Object(kind=WORK, name=name, owner=self.owner_of_driver(name), lineage=lineage)

@@ -246,7 +246,8 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
         return max(self.stepped_s, 0.0)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move all times from which durations are measured by the seconds of a step of the clock.
+        """Add `step_s`, the seconds by which the wall clock was set forward (negative: backward),
+        to all times from which durations are measured. The durations then stay the same.
 
         The history is not changed, since it records what the clock showed.
         """

@@ -474,7 +474,9 @@ class LeaseMachine:
                 self._effects.stop_worker(lease.worker, reason, True)
 
     def end_all(self, reason: str, by_force: bool) -> None:
-        """End all work of this node, in bundles and outside of them."""
+        """End all work of this node, in bundles and outside of them. `by_force`: whether the
+        workers are killed at once, without a warning.
+        """
         for lease in list(self.leases.values()):
             lease.worker.is_leaving = True
             if by_force:

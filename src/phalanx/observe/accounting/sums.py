@@ -79,7 +79,7 @@ def longest_of(bucket: int) -> float:
     return math.exp(_GROWTH * bucket)
 
 
-def hour_parts(attempt: Attempt) -> dict[int, HourSum]:
+def attempt_sums(attempt: Attempt) -> dict[int, HourSum]:
     """Return the sums of one attempt, by the number of the hour since the epoch. The attempt's
     usage is spread evenly over its hours.
     """
@@ -96,9 +96,9 @@ def hour_parts(attempt: Attempt) -> dict[int, HourSum]:
     return parts
 
 
-def use_parts(attempt: Attempt, used: Used) -> dict[int, HourSum]:
-    """Return the sums to add for an attempt that was counted without its usage, when the usage is
-    known.
+def usage_sums(attempt: Attempt, used: Used) -> dict[int, HourSum]:
+    """Return the sums of an attempt's usage, by the number of the hour. They are added when the
+    usage becomes known after the attempt itself was counted.
     """
     parts = {hour: HourSum() for hour in _shares(attempt)}
     _add_use(parts, attempt, used)

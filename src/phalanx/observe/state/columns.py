@@ -138,6 +138,6 @@ def latest_first(kind: str, row: Row) -> tuple[Any, ...]:
 
 def trimmed(kind: str, row: Row, has_detail: bool) -> Row:
     """Return a row with exactly the columns of the listing, in their order. An unknown value is
-    None.
+    None. `has_detail`: whether the columns of `--detail` are included.
     """
     return {c.name: row.get(c.name) for c in COLUMNS[kind] if has_detail or not c.is_detail}

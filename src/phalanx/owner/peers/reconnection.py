@@ -163,8 +163,8 @@ class Reconnection:
     # ---- time --------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Dial again the processes that are due, and ask borrowers that have not declared the
-        objects that they hold.
+        """Dial again the lost processes whose time for another try has come. Also ask borrowers
+        which objects they hold, if they have not declared them yet.
         """
         self._redialling.tick(now)
         if now >= self._look_at:

@@ -387,9 +387,8 @@ class TaskMachine:
     def retry_later(
         self, task: PendingTask, reason: str, now: float, longest_s: float = LONGEST_REST_S
     ) -> None:
-        """Retry a task that raised an error: at once the first time, and after growing rests later.
-
-        During the rests, the cause of the error may disappear.
+        """Retry a task that raised an error. The first retry is at once; before each later retry,
+        the task rests for a longer time, in which the cause of the error may disappear.
         """
         rest_s = pause_s(task.attempt + 1, FIRST_REST_S, longest_s)
         if not rest_s:

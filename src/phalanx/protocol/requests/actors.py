@@ -15,7 +15,8 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 class ActorSpec(msgspec.Struct, array_like=True):
     """The description of an actor to be created.
 
-    The head chooses a node with room for `place`; the actor holds `hold` while it lives.
+    `place` has the resources that must be free on the chosen node; `hold` has the resources that
+    the actor holds while it lives (as in Ray, an actor may need a CPU to be placed but hold none).
     `environment` is the key of its runtime environment; `strategy` limits the nodes on which it may
     be. `handle` describes the actor's methods for programs that find the actor by its name; the
     head does not read it. `max_restarts` is -1 for any number of restarts. `call_site`: the line of

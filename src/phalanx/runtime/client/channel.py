@@ -169,7 +169,9 @@ class Channel:
             return self._stream.has_unsent
 
     def _next_frame(self, is_beat_due: bool) -> bytes:
-        """Return the next packets as bytes; b"" if no packet is due."""
+        """Return the next packets as bytes; b"" if no packet is due. `is_beat_due`: whether to
+        return a sign of life if no packet is due.
+        """
         packets = []
         size = 0
         with self._lock:

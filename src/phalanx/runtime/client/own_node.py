@@ -1,4 +1,6 @@
-"""The node on which a command of a job runs, as that command finds it."""
+"""Finds the node that has started this process, for a process that is a command of a job. The
+node's directories and name are in the process's environment.
+"""
 
 from __future__ import annotations
 

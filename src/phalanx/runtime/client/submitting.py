@@ -210,6 +210,7 @@ class Submitting:
             if stream is not None:
                 stream.number, stream.first = number, number << INDEX_BITS
                 stream.completion = make_ref(self._me, stream.first)
+                # The error is the stream's only item, and the result of its completion.
                 for ref in (stream.slot(1), stream.completion):
                     self._owner.objects.complete(ref, value)
                 stream.arrived(1)

@@ -43,8 +43,8 @@ class DeviceProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
         self._heard = False
-        """Whether the process has sent a reading. Before that, the signal that asks for a reading
-        could end it.
+        """Whether the process has sent a reading. Before its first reading, the signal that asks
+        for a reading could end the process.
         """
 
     @property

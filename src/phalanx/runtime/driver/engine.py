@@ -379,7 +379,7 @@ class RuntimeEngine:
         return
 
     def new_gang(self) -> GangId:
-        """Return a new id for a gang or group of this process."""
+        """Return a new id for a gang or placement group that this program creates."""
         return GangId(self._new_group())
 
     def _new_group(self) -> GroupId:

@@ -43,7 +43,9 @@ def interruptible(function: F) -> F:
 
 
 def in_runtime(frame: FrameType | None) -> bool:
-    """Whether the thread that runs `frame` is in code that an exception would leave half done."""
+    """Return whether the thread that runs `frame` is in code of Phalanx. An exception there would
+    leave the code's work half done.
+    """
     while frame is not None:
         if frame.f_code in _interruptible:
             return False
@@ -73,10 +75,10 @@ def _on_interrupt(signum: int, frame: FrameType | None) -> None:
 
 
 def guard() -> None:
-    """Replace the default handler of SIGINT.
+    """Replace Python's default handler of SIGINT.
 
-    Notebooks restore the default for each cell, so this is called before each wait. A handler of
-    the user's own stays.
+    Notebooks restore the default handler for each cell, so this is called before each wait. A
+    handler of the user's own stays.
     """
     if (
         _handler_of(signal.SIGINT) is signal.default_int_handler
@@ -108,8 +110,8 @@ def end_by_exit() -> None:
 
 
 def end_by_signal() -> None:
-    """Restore SIGTERM's default, because this program is no longer a driver, or is a child of
-    one.
+    """Give SIGTERM its default effect again, if `end_by_exit` has changed it. This program is no
+    longer a driver, or is a child of one.
     """
     if (
         _handler_of(signal.SIGTERM) is _on_termination
@@ -119,7 +121,7 @@ def end_by_signal() -> None:
 
 
 def unguard() -> None:
-    """Restore SIGINT's default."""
+    """Give SIGINT Python's default handler again, if `guard` has replaced it."""
     if (
         _handler_of(signal.SIGINT) is _on_interrupt
         and threading.current_thread() is threading.main_thread()

@@ -62,7 +62,9 @@ class Dialler:
         self._knock_at = 0.0
 
     def update(self, addresses: dict[str, tuple[str, int]], full: bool) -> None:
-        """Store new addresses; see `AddressBook`."""
+        """Store new addresses; see `AddressBook`. `full`: whether all earlier addresses are dropped
+        first.
+        """
         if full:
             self._addresses.clear()
         for name, address in addresses.items():

@@ -58,7 +58,9 @@ class _Transfer:
             return offset
 
     def fail(self, reason: str, may_pass: bool = False) -> None:
-        """End the transfer. Threads that wait for its bytes wake up."""
+        """End the transfer. Threads that wait for its bytes wake up. `may_pass`: whether the cause
+        may pass, so that a later transfer can succeed.
+        """
         with self.lock:
             if not self.failure:
                 self.failure, self.may_pass = reason, may_pass
@@ -69,7 +71,9 @@ class _Transfer:
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def give_up(self, node: bytes, reason: str, is_unreached: bool) -> None:
-        """Continue with the next node, because this one does not give the object."""
+        """Continue with the next node, because this one does not give the object. `is_unreached`:
+        whether the node could not be reached.
+        """
         with self.lock:
             if node in self.nodes:
                 self.is_unreached = is_unreached

@@ -24,8 +24,8 @@ _ROUNDING = 1e-6
 
 
 def groups_of_accounts(launch: str) -> str:
-    """Return the directory of the control group below which accounts have theirs; "" if there is
-    none. `launch`: the socket of phalanx-launch.
+    """Return the directory of the control group that contains the control groups of accounts; "" if
+    there is none. `launch`: the socket of phalanx-launch.
     """
     try:
         with open(os.path.join(os.path.dirname(launch), GROUPS_FILE), encoding="utf-8") as file:

@@ -78,7 +78,9 @@ class HeadLink:
         say(text)
 
     def end(self, reason: str, is_about_token: bool) -> None:
-        """Announce why the node must end, and end the node."""
+        """Announce why the node must end, and end the node. `is_about_token`: whether the reason is
+        a wrong or missing token.
+        """
         self._announce(Failure(reason, is_about_token))
         say(reason)
         self._stop()

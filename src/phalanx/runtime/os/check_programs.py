@@ -1,4 +1,6 @@
-"""Runs the checks of a node. Each is a shell command in a session of its own, with low priority."""
+"""Runs the health checks of a node. Each check is a shell command in a Unix session of its own,
+with low priority.
+"""
 
 from __future__ import annotations
 

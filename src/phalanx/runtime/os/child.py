@@ -59,7 +59,9 @@ class Child:
 
 
 def is_end_written(child: Child) -> bool:
-    """Whether the shield of a kept command that has ended has written how it ended."""
+    """Return whether the shield of this kept command has written how the command ended. Also
+    returns True if there is no exit file.
+    """
     written = read_exit_file(child.exit_file)
     return written is None or written.code is not None
 

@@ -1,8 +1,9 @@
-"""Watches the processes that a fork server has started until all that they leave behind has ended.
+"""Watches the processes that a fork server has started, until everything that they leave behind has
+ended.
 
-When one of these processes ends, everything that the process has left behind is ended, too, in
-whatever session. But if a command was asked to end, the processes that it leaves may use the rest
-of its grace period.
+When one of these processes ends, all processes that it has left behind are ended, too, in whatever
+Unix session they are. But if a command was asked to end, the processes that it leaves may use the
+rest of its grace period.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class CommandStart:
         umask: int,
         exit_file: str = "",
     ) -> Shield:
-        """Start `argv` in a session of its own, with its output appended to the file `log`.
+        """Start `argv` in a Unix session of its own, with its output appended to the file `log`.
 
         Returns the shield, which is the parent of the command.
 

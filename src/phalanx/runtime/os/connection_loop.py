@@ -1,4 +1,6 @@
-"""A loop over connections. It accepts this user's processes, and passes their messages on."""
+"""The event loop of a process that other processes connect to through a Unix socket. It accepts
+connections of this user's processes, and passes their messages to a handler.
+"""
 
 from __future__ import annotations
 

@@ -92,8 +92,8 @@ def read_exit_file(path: str) -> Ending | None:
 
 
 def is_held(path: str) -> bool:
-    """Whether the shield that writes this exit file, or the process that starts this shield, is
-    alive.
+    """Return whether a living process holds this exit file: the shield that will write it, or the
+    process that is just starting that shield.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -34,8 +34,7 @@ def is_ours_alone(fd: int) -> bool:
 
 
 def mark_sent(fd: int) -> None:
-    """Mark a file whose pages will be sent without a copy. It is never overwritten then.
-
-    The pages may still be in a socket's queue after the descriptor is closed.
+    """Mark a file whose pages will be sent without a copy, so that it is never overwritten. The
+    pages may still be in a socket's queue after the descriptor is closed.
     """
     os.fchmod(fd, stat.S_IRUSR)

@@ -17,14 +17,16 @@ _PARENT, _SESSION, _RESIDENT = 1, 3, 21
 class SessionMemory:
     """Measures the memory of commands.
 
-    A command leads a session of its own, and is a subreaper (see `process_tree`): its memory is
-    that of all processes of the session and of all its descendants. Resident sizes count shared
+    A command leads a Unix session of its own, and is a subreaper (see `process_tree`): its memory
+    is that of all processes of the session and of all its descendants. Resident sizes count shared
     pages several times, so they only decide which commands are measured exactly; the result is the
     sum of the proportional shares.
     """
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
-        """Return, by session, the bytes of the commands that are above their limits."""
+        """Return the commands that are above their limits: the bytes that each uses, by its Unix
+        session.
+        """
         if not limits:
             return {}
         there: dict[int, list[tuple[int, int]]] = {session: [] for session in limits}

@@ -1,11 +1,11 @@
 """Finds processes by their parents: a process remains a descendant of the process for which it was
 started.
 
-A process can leave its group and its session by setsid, so these do not show where it belongs. It
-cannot leave its parent. When its parent ends, its nearest ancestor that is a subreaper becomes its
-parent (prctl(2)). So each command and each worker is a subreaper, and so is the fork server: the
-processes that a command has started remain its descendants while it lives, and become children of
-the fork server when it ends.
+A process can leave its group and its Unix session by setsid, so these do not show where it belongs.
+It cannot leave its parent. When its parent ends, its nearest ancestor that is a subreaper becomes
+its parent (prctl(2)). So each command and each worker is a subreaper, and so is the fork server:
+the processes that a command has started remain its descendants while it lives, and become children
+of the fork server when it ends.
 """
 
 from __future__ import annotations
@@ -133,10 +133,10 @@ def _stopped(roots: Iterable[int]) -> set[int]:
 
 
 def kill_trees(groups: Iterable[int], is_apart: Callable[[int], bool] = lambda pid: False) -> None:
-    """Kill the processes of these groups and all their descendants, in all sessions.
+    """Kill the processes of these process groups and all their descendants, in all Unix sessions.
 
     All of them are stopped before any is killed, so that none can start another process or lose its
-    parent unseen. `is_apart`: whether a process stays, together with its descendants.
+    parent unseen. `is_apart`: whether a process stays alive, together with its descendants.
     """
     leaders = set(groups)
     stopped: set[int] = set()

@@ -67,7 +67,9 @@ _call = ctypes.CDLL(None).syscall
 
 
 class _Memory:
-    """The memory of this process that a shield uses while it lives. It is used again after that."""
+    """The memory of the fork server that a shield uses while it lives. When the shield has ended,
+    the next shield uses this memory.
+    """
 
     def __init__(self, is_kept: bool) -> None:
         self.is_kept = is_kept

@@ -17,8 +17,8 @@ from phalanx.worker.context import TaskContext
 def watched(
     function: Callable[..., Any], name: str, kwargs: dict[str, Any], context: TaskContext
 ) -> Callable[..., Any]:
-    """Return a function that traces and profiles the given one; the given one itself if neither is
-    on.
+    """Return a function that calls `function` and traces and profiles the call. Returns `function`
+    itself if tracing and profiling are off.
     """
     if tracing.CARRIED in kwargs:
         function = traced(function, name, kwargs, context)

@@ -44,8 +44,10 @@ class Trial:
     def preempt(
         self, statement: Statement, ask: Ask, nodes: Indexes, allowed: Callable[[int], bool]
     ) -> bool:
-        """Evict tasks on the best node, and promise the room to the task. Returns False if no node
-        helps.
+        """Evict tasks for the waiting task `ask` on the best of these nodes, and record in the
+        statement that the waiting task gets their room. Returns False if evictions help on no node.
+
+        `allowed` tells which tasks may be evicted.
         """
         for f in self._session.placer.rules()[0]:
             if f.frozen and len(nodes):
@@ -72,8 +74,8 @@ class Trial:
         return True
 
     def _victims(self, ask: Ask, node: int, allowed: Callable[[int], bool]) -> list[int]:
-        """Return the fewest tasks that must leave the node. The cluster's state is the same
-        afterwards as before.
+        """Return the tasks whose eviction lets the waiting task run on the node, as few as
+        possible. The cluster's state is unchanged afterwards.
         """
         session, cluster = self._session, self._session.cluster
         candidates = [v for v in sorted(cluster.on_node[node]) if allowed(v)]

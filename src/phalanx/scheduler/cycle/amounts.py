@@ -64,7 +64,7 @@ def is_counted(name: str) -> bool:
 class Dimensions:
     """The resources of one cycle in a fixed order: cpu, memory, pods, then the others by name."""
 
-    __slots__ = ("_always", "card_memory", "index", "names", "scalar", "scale", "weighed")
+    __slots__ = ("_always", "card_memory", "compared", "index", "names", "scalar", "scale")
 
     def __init__(self, names: Iterable[str], card_memory: float = 0.0) -> None:
         """`card_memory`: the memory of the largest GPU in bytes. Requests for GPU memory are
@@ -77,7 +77,7 @@ class Dimensions:
         self.index.update({a: self.index[n] for a, n in ALIASES.items() if n in self.index})
         self.scale = tuple(units(n) for n in self.names)
         self.scalar = np.array([i >= PODS for i in range(len(self.names))])
-        self.weighed = np.array([i != PODS for i in range(len(self.names))])
+        self.compared = np.array([i != PODS for i in range(len(self.names))])
         """Whether rules compare the resource. This is false only for `pods`: every task takes one
         slot, so most rules ignore slots.
         """
@@ -194,7 +194,7 @@ def over_requested(dims: Dimensions, used: Vector, limit: Vector, request: Vecto
     """Return the requested resources of which `used` is above `limit`, without pods. Amounts are
     compared exactly.
     """
-    return [int(i) for i in np.flatnonzero((request > 0) & dims.weighed & (used > limit))]
+    return [int(i) for i in np.flatnonzero((request > 0) & dims.compared & (used > limit))]
 
 
 def fits_how_often(used: Vector, limit: Vector, asked: Iterable[tuple[int, float]]) -> int:
@@ -221,7 +221,7 @@ def within_partly(dims: Dimensions, used: Vector, limit: Vector, request: Vector
     """Whether `used` is at most `limit` in at least one requested resource. A resource that is zero
     on both sides does not count.
     """
-    asked = (request > 0) & dims.weighed & ~((used < EPSILON) & (limit < EPSILON))
+    asked = (request > 0) & dims.compared & ~((used < EPSILON) & (limit < EPSILON))
     return bool((asked & (used - limit < EPSILON)).any())
 
 
@@ -231,13 +231,13 @@ def above_where_named(dims: Dimensions, used: Amount, limit: Amount, request: Ve
     Source: Volcano's `GreaterPartlyWithRelevantDimensions`.
     """
     given = np.where(dims.scalar, limit.has, limit.v >= EPSILON)
-    return bool(((request > 0) & dims.weighed & given & (used.v > limit.v)).any())
+    return bool(((request > 0) & dims.compared & given & (used.v > limit.v)).any())
 
 
 def shares_resource(dims: Dimensions, a: Vector, b: Vector, *, pods: bool = False) -> bool:
     """Whether both amounts of some resource are above zero. Pod slots count only with `pods`."""
     both = (a >= EPSILON) & (b >= EPSILON)
-    return bool(both.any() if pods else (both & dims.weighed).any())
+    return bool(both.any() if pods else (both & dims.compared).any())
 
 
 def share(used: float, of: float) -> float:

@@ -60,8 +60,9 @@ class Cluster:
     Node arrays have one row per node and one column per resource. A column is contiguous in memory,
     because rules read one resource of many nodes. `idle`, `used`, `releasing` and `promised` are
     Volcano's amounts. `future` is the room that will be idle once evictions end. `asked` and
-    `weighed` are for kube-scheduler's scores, and `seats` is the number of tasks on each node.
-    These three include promised tasks, and no evicted ones.
+    `weighed` (CPU and memory, where a task without a request counts as a small task) are for
+    kube-scheduler's scores. `seats` is the number of tasks on each node. These three include
+    promised tasks, and no evicted ones.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:

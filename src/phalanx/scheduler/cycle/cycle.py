@@ -63,7 +63,8 @@ def decide(
     explains: bool = True,
 ) -> tuple[Session, Plan]:
     """Run one cycle like `run_cycle`. Returns the session with its plan, so that callers can ask
-    the session for more.
+    the session for more. `times_hooks`: whether the clock also times the hooks. `explains`: whether
+    the plan says why jobs wait.
     """
     with uncollected():
         watch = None if clock is None else Stopwatch(clock)

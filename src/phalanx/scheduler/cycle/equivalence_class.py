@@ -35,7 +35,7 @@ class EquivalenceClass:
         """The requested amounts of the class, as (resource, amount), without pod slots: quotas do
         not limit slots.
         """
-        self.best_effort = not bool((self.request[dims.weighed] > 0).any())
+        self.best_effort = not bool((self.request[dims.compared] > 0).any())
         self.weighed: Counts = np.array(
             [
                 self.request[CPU] or UNASKED_CPU,

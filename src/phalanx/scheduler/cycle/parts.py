@@ -1,4 +1,6 @@
-"""The parts of jobs: the part to which a task belongs, and the network domains of parts."""
+"""The parts of jobs (`SubJob`; Volcano's subgroups): which part a task belongs to, and in which
+domain of the network a part must run.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from phalanx.scheduler.cycle.specs import NetworkTopology
 
 
 def part_for(job: Job, labels: Mapping[str, str]) -> SubJob:
-    """Return the subgroup of the first policy whose labels the task has; if there is none, the
-    job's own part.
+    """Return the part of a job for a task with these labels: the subgroup of the first policy whose
+    labels the task has. Without such a policy, it is the part that stands for the whole job.
     """
     for policy in job.spec.subgroups:
         values = [labels.get(key, "") for key in policy.match_label_keys]

@@ -240,7 +240,8 @@ class NodeResources:
         out.
 
         Returns whether anything changed. The total shrinks by each closed device. A holder keeps
-        its amounts of a closed device. Once released, they are not handed out again.
+        its amounts of a closed device. When the holder has released them, they are not handed out
+        again.
         """
         if self._closed.get(name, frozenset()) == devices:
             return False
@@ -428,7 +429,7 @@ class NodeResources:
 
 
 def _is_term(name: str) -> bool:
-    """Whether this name is a term, which a card meets or does not meet, and not an amount that is
-    used up.
+    """Return whether this is the name of a term. A card meets a term or does not meet it; an
+    amount, in contrast, is used up.
     """
     return name in TERMS

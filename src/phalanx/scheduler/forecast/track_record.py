@@ -20,8 +20,8 @@ PART = 0.9
 KEPT = 256
 """The number of starts that are remembered. The oldest are forgotten."""
 ENOUGH = 9
-"""The least number of starts from which margins are computed. With fewer, a margin would have to
-exceed the distances of all starts.
+"""The least number of starts from which margins are computed: with fewer starts n, the rank ceil((n
++ 1) × 0.9) of the margin would exceed n.
 """
 MOST_ESTIMATES = 10_000
 """The largest number of waiting podgroups whose first report is remembered."""

@@ -81,7 +81,9 @@ def excluded_rows(view: ClusterView, asking: Asking) -> list[int]:
 
 
 def placed(view: ClusterView, row: int, is_available: bool) -> Placed:
-    """Return the outcome that the node in this row was chosen."""
+    """Return the outcome that the node in this row was chosen. `is_available`: whether the node has
+    room now; otherwise the request waits there.
+    """
     return Placed(node=view.nodes.states[row].id, is_available=is_available)
 
 

@@ -26,7 +26,7 @@ def short_of(dims: Dimensions, room: Counts, request: Counts) -> Flags:
     If the node's sums are enough (for example, if only no single device has enough), return all
     requested resources.
     """
-    asked = (request > 0) & dims.weighed
+    asked = (request > 0) & dims.compared
     short: Flags = asked & (room < request)
     return short if short.any() else asked
 
@@ -49,7 +49,7 @@ def may_lose(dims: Dimensions, held: Vector, deserved: Amount, load: Vector, sho
     """Whether a task of a queue that holds `held` may have to give up some of the short resources.
     `load`: the task's request.
     """
-    uses = (load > 0) & dims.weighed & short
+    uses = (load > 0) & dims.compared & short
     within = held - deserved.v < EPSILON
     named = _named(dims, deserved)
     if (uses & named & ~within).any():
@@ -63,4 +63,4 @@ def _named(dims: Dimensions, deserved: Amount) -> Flags:
 
 
 def _is_rightful(dims: Dimensions, granted: Flags, load: Vector) -> bool:
-    return bool((granted & (load > 0) & dims.weighed).any())
+    return bool((granted & (load > 0) & dims.compared).any())

@@ -127,8 +127,8 @@ def weight_of(weights: list[str], i: int) -> float:
 
 
 def _saturated(held: Vector, request: Vector, demanding: Flags) -> bool:
-    """Whether the branch has all that it requested of some resource, or requests a resource of
-    which none is left.
+    """Return whether the branch can get no more: of some resource it holds everything that it
+    requested, or it requests a resource of which nothing is left.
     """
     asked = request != 0
     has_all = (held != 0) & asked & (held >= request)

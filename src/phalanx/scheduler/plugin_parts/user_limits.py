@@ -128,7 +128,7 @@ def _paths(cluster: Cluster) -> list[tuple[tuple[str, Rows], ...]]:
 
 
 def _readable(text: str) -> Rows:
-    """Return the limits in an annotation; none if the head would refuse the annotation."""
+    """Return the limits in an annotation; {} for an annotation that the head would refuse."""
     try:
         return read_user_limits(text)
     except ValueError:

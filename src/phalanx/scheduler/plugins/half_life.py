@@ -1,7 +1,8 @@
 """The plugin half-life: queues that recently used much of the cluster come later.
 
 Modelled on Slurm's and KAI's fair share by past usage. A queue's rank is (kValue * past + now) /
-weight, where `past` is the queue's decayed usage and `now` the dominant share that it holds. The
+weight. `past` is the queue's decayed usage, and `now` the dominant share that the queue holds.
+`kValue` is the plugin's argument: how much past usage counts, compared with current usage. The
 queue with the smallest rank comes first. The process that keeps the usage ledger computes `past`
 with the function `decayed`.
 """
@@ -31,8 +32,8 @@ def decayed(past: float, held: float, elapsed_s: float, half_life_s: float) -> f
 
 
 class HalfLife:
-    """The plugin half-life. Argument: `kValue` (1), the weight of past usage against current usage.
-    Queues declare `past_usage`.
+    """The plugin half-life. Argument: `kValue` (1), the factor of past usage; current usage has the
+    factor 1. Queues declare `past_usage`.
     """
 
     name = "half-life"
@@ -45,7 +46,7 @@ class HalfLife:
         cluster = session.cluster
         held = {q: a.allocated.v for q, a in queue_accounts(cluster).items()}
         total = cluster.total.v
-        counted = (total > 0) & cluster.dims.weighed
+        counted = (total > 0) & cluster.dims.compared
 
         def rank(queue: int) -> float:
             spec = cluster.queues[queue]

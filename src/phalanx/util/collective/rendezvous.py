@@ -1,6 +1,4 @@
-"""The way in which members find the first member of their group: by the group's name, in a table at
-the head.
-"""
+"""How members find the first member of their group: by the group's name, in a table at the head."""
 
 from __future__ import annotations
 

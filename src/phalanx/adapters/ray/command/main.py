@@ -35,7 +35,7 @@ from phalanx.protocol.requests.cluster import GetStatus
 app = App(
     name="ray",
     cls=EndingGroup,
-    help="Ray's commands, run by Phalanx.",
+    help="Phalanx's version of Ray's command `ray`.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -91,7 +91,7 @@ def _check_others(given: list[str]) -> None:
 def ray(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Ray's commands, run by Phalanx."""
+    """Phalanx's version of Ray's command `ray`."""
     if version:
         from phalanx import __version__
         from phalanx.adapters.ray.alias import RAY_VERSION

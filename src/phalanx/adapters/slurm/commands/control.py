@@ -42,8 +42,8 @@ SEFF = (
 )
 SCONTROL = (
     flag("all", "a"),
-    Option("cluster", note="only the name phalanx is accepted: there is one cluster"),
-    Option("clusters", "M", note="only the name phalanx is accepted: there is one cluster"),
+    Option("cluster", note="only the value phalanx is accepted: there is one cluster"),
+    Option("clusters", "M", note="only the value phalanx is accepted: there is one cluster"),
     flag("details", "d"),
     idle("federation", "F", "there is one cluster", takes=False),
     idle("future", note="there are no future nodes", takes=False),

@@ -34,7 +34,7 @@ BEFORE = (
 
 
 def sbatch(words: Annotated[list[str], AllWords()]) -> None:
-    """Submit a batch script with #SBATCH lines, like Slurm's sbatch (docs/howto/slurm.md)."""
+    """Submit a batch script with #SBATCH lines, as with Slurm's sbatch (docs/howto/slurm.md)."""
     run("sbatch", words)
 
 

@@ -45,10 +45,10 @@ SACCT = (
     flag("allusers", "a"),
     Option("associations", "x", refused="use --user and --accounts"),
     flag("batch-script", "B", refused="scripts are not listed"),
-    Option("cluster", note="only the name phalanx is accepted: there is one cluster"),
+    Option("cluster", note="only the value phalanx is accepted: there is one cluster"),
     Option(
         "clusters", "M",
-        note="only the names phalanx and all are accepted: there is one cluster",
+        note="only the values phalanx and all are accepted: there is one cluster",
     ),
     flag("completion", "c", refused="there is one history of jobs"),
     Option("constraints", "C"),
@@ -79,8 +79,8 @@ SACCT = (
     Option(
         "starttime",
         "S",
-        note="Slurm's times, or a length such as 2d (2 days ago); default: today, or no limit with "
-        "--jobs",
+        note="a time in one of Slurm's forms, or a length such as 2d (2 days ago); default: "
+            "today or, with --jobs, no limit",
     ),
     Option("state", "s"),
     Option("timelimit-max", "K", refused="use --format=TimelimitRaw"),
@@ -88,9 +88,9 @@ SACCT = (
     flag("truncate", "T"),
     Option("units", note="applies only to ReqMem, MaxRSS, AveRSS and the memory of TRES"),
     flag("usage"),
-    idle("use-local-uid", note="users are those of this machine", takes=False),
+    idle("use-local-uid", note="users are always those of this machine", takes=False),
     Option("user", "u"),
-    Option("uid", note="the same as --user"),
+    Option("uid", note="another name of --user"),
     idle("verbose", "v", "errors are always printed", takes=False),
     flag("version", "V"),
     Option("wckeys", "W"),

@@ -28,20 +28,20 @@ from phalanx.protocol.requests.steps import SignalJob
 
 SCANCEL = (
     Option("account", "A"),
-    flag("batch", "b", note="needs --signal; signals only the batch script"),
-    Option("clusters", "M", note="only the name phalanx is accepted: there is one cluster"),
+    flag("batch", "b", note="with --signal: sends the signal only to the batch script"),
+    Option("clusters", "M", note="only the value phalanx is accepted: there is one cluster"),
     idle("ctld", note="the head always sends the signal", takes=False),
     flag(
         "full",
         "f",
-        note="signals the script and the steps; in a job without steps, all processes of the "
-        "script",
+        note="with --signal: sends the signal to the batch script and to all steps or, in a "
+        "job without steps, to all processes of the script",
     ),
     flag("help"),
     idle("hurry", "H", "a cancelled job copies no files", takes=False),
     flag("interactive", "i", refused="scancel asks no questions"),
     Option("jobname", "n"),
-    Option("name", note="the same as --jobname"),
+    Option("name", note="another name of --jobname"),
     flag("me"),
     Option("nodelist", "w"),
     Option("partition", "p"),
@@ -52,7 +52,8 @@ SCANCEL = (
     Option(
         "signal",
         "s",
-        note="in a job without steps, the processes that its script started also get the signal",
+        note="sends a signal instead of ending jobs: to the steps or, in a job without steps, "
+        "to the processes that the batch script has started, but not to the script itself",
     ),
     Option("state", "t"),
     flag("usage"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
@@ -14,6 +17,39 @@ from phalanx.cli.table import say
 
 SLURM_VERSION = "25.05.0"
 """The version of Slurm whose options the commands have."""
+_USAGE = {
+    "sbatch": "[OPTION]... [SCRIPT [ARGUMENT]...]",
+    "srun": "[OPTION]... COMMAND [ARGUMENT]...",
+    "salloc": "[OPTION]... [COMMAND [ARGUMENT]...]",
+    "squeue": "[OPTION]...",
+    "sacct": "[OPTION]...",
+    "sacctmgr": "[OPTION]... list|show KIND [where] [FIELD=VALUE]...",
+    "sinfo": "[OPTION]...",
+    "scancel": "[OPTION]... [JOB]...",
+    "scontrol": "[OPTION]... SUBCOMMAND [ARGUMENT]...",
+    "sprio": "[OPTION]...",
+    "sshare": "[OPTION]...",
+    "seff": "[OPTION]... JOB...",
+}
+"""The arguments of each command, for its help."""
+_MORE = {
+    "sbatch": ("Without SCRIPT, the script is read from standard input.",),
+    "salloc": ("Without COMMAND, your shell is started.",),
+    "sacctmgr": ("Kinds: account, association, cluster, qos, user. Nothing can be changed.",),
+    "scancel": ("JOB is the number of a job (12), or names array tasks (12_7, 12_[1-3]).",),
+    "scontrol": (
+        "Subcommands:",
+        "  show KIND [NAME]...  (kinds: config, daemons, hostnames, hostlist, hostlistsorted, job, "
+        "licenses, node, partition, reservation, step, topology)",
+        "  hold | uhold | release | suspend | resume | requeue JOB...",
+        "  update JobId=JOB | NodeName=NODE | PartitionName=QUEUE | ReservationName=NAME "
+        "FIELD=VALUE...",
+        "  create ReservationName=NAME FIELD=VALUE...",
+        "  delete ReservationName=NAME",
+        "  ping | version",
+    ),
+}
+"""Further lines of the help, by command."""
 
 
 def read(
@@ -66,8 +102,14 @@ def address() -> str | None:
 
 
 def _help(command: str, known: Sequence[Option]) -> str:
+    """Return the help of a command, wrapped at the width of the terminal or, if that is unknown, at
+    80 columns.
+    """
+    width = shutil.get_terminal_size((80, 24)).columns - 1
     lines = [
-        f"{command}: Slurm's command, run by Phalanx.",
+        f"Phalanx's version of Slurm's {command}.",
+        f"Usage: {command} {_USAGE[command]}",
+        *_MORE.get(command, ()),
         f"Options (an option without a note works as in Slurm; see `man {command}`):",
     ]
     for one in known:
@@ -78,4 +120,7 @@ def _help(command: str, known: Sequence[Option]) -> str:
             lines.append(f"  {short}--{one.long}{value}" + (f"  ({note})" if note else ""))
     refused = ", ".join(f"--{one.long}" for one in known if one.refused)
     lines.append(f"Refused options (giving one prints the reason): {refused}")
-    return "\n".join(lines)
+    fill = functools.partial(
+        textwrap.fill, width=max(width, 40), subsequent_indent=" " * 10, break_on_hyphens=False
+    )
+    return "\n".join(map(fill, lines))

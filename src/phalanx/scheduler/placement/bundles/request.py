@@ -17,8 +17,8 @@ this.
 _STRATEGIES = get_args(BundleStrategy)
 
 Compat = Literal["none", "ray"]
-"""The rules where Ray's differ. With `ray`, PACK takes the emptiest node, and STRICT_SPREAD fails
-if a greedy choice fails.
+"""Whether placement follows Ray where Ray's rules differ from Phalanx's. With `ray`, PACK takes the
+emptiest node, and STRICT_SPREAD fails if a greedy choice fails.
 """
 
 

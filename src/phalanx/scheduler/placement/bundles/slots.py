@@ -33,11 +33,12 @@ class Slot:
 def pick_bundle(
     bundles: Sequence[PlacedBundle], request: ResourceSet, index: int = -1
 ) -> Slot | Rejection:
-    """Return the bundle with this index. Index -1 stands for the first bundle with room or, if
-    there is none, the first that could ever have room. Bundles with resources that the task does
-    not request, such as devices, are tried last, so that tasks which use these resources find them
-    free. Nodes are chosen in the same way. All resources of a task come from one bundle. Raises
-    ValueError for an index out of range.
+    """Return the bundle with this index. Index -1 stands for the first bundle with room or, if no
+    bundle has room, the first bundle that could ever have room.
+
+    Bundles with resources that the task does not request, such as devices, are tried last, so that
+    they stay free for other tasks. Nodes are chosen in the same way. All resources of a task come
+    from one bundle. Raises ValueError for an index out of range.
     """
     if not -1 <= index < len(bundles):
         raise ValueError(
