@@ -51,7 +51,9 @@ def in_task(call, group=None, capture=False):
 def test_a_call_follows_the_task_that_makes_it_and_not_the_first_one():
     tasks: Any = Tasks()
     unused: Any = None
-    job: Any = SimpleNamespace(environment={}, queue="", priority=0)
+    job: Any = SimpleNamespace(
+        environment={}, queue="", priority=0, has_image=lambda environment: False
+    )
     submitter = Submitter(
         ME,
         nullcontext(),

@@ -40,6 +40,8 @@ _FAILURE_S = 1.0
 _LOOK_EVERY_S = 0.1
 """Seconds between checks of the connections that wait for their turn."""
 _TLS_RECORD = b"\x16"
+_OF_TOKENS = (Role.CLIENT, Role.NODE_KEY, Role.CLIENT_DRIVER)
+"""The roles of peers that have a token of their own."""
 _HARMLESS = (OSError, EOFError, ProtocolError, AuthenticationError, asyncio.TimeoutError)
 
 Welcome = Callable[[Link, ClientHello, GatewaysHandshake, str], Awaitable[None]]
@@ -71,20 +73,32 @@ class Listener:
         insecure: bool,
         identity: Identity | None,
         welcome: Welcome,
+        awaits_tokens: bool,
     ) -> None:
+        """`awaits_tokens`: whether the tokens of people, robots and nodes come later, from the
+        head. Their holders are not answered before that.
+        """
         self._loop = loop
         self._of_cluster = tokens
         self._insecure = insecure
         self._identity = identity
         self._welcome = welcome
-        self.tokens: dict[bytes, list[bytes]] = {}
+        self._tokens: dict[bytes, list[bytes]] = {}
         """The hashes of the tokens of people, robots and nodes, by the tokens' ids."""
-        self.node_keys: frozenset[bytes] = frozenset()
+        self._node_keys: frozenset[bytes] = frozenset()
         """The ids of those tokens that are keys of nodes."""
+        self._knows_tokens = asyncio.Event()
+        if not awaits_tokens:
+            self._knows_tokens.set()
         self._turns = Turns[_Arrival]()
         self._looks: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.guard = Guard()
+
+    def know(self, tokens: dict[bytes, list[bytes]], node_keys: frozenset[bytes]) -> None:
+        """Take these tokens in place of all earlier ones."""
+        self._tokens, self._node_keys = tokens, node_keys
+        self._knows_tokens.set()
 
     async def serve(self, listening: socket.socket) -> None:
         """Accept until cancelled."""
@@ -173,6 +187,9 @@ class Listener:
         if not (link.is_tls or self._insecure or is_loopback(link.sock.getsockname()[0])):
             answer += challenge(nonce, Status.TLS_WANTED)
             raise ProtocolError("it does not use TLS, which this gateway requires")
+        if hello.role in _OF_TOKENS:
+            # Just after its start, a head that has not read its tokens would refuse all of them.
+            await self._knows_tokens.wait()
         handshake = self._handshake(hello, nonce, binding)
         await link.send(handshake.challenge)
         proof = await link.receive(PROOF_BYTES)
@@ -181,10 +198,10 @@ class Listener:
         return hello, handshake
 
     def _handshake(self, hello: ClientHello, nonce: bytes, binding: bytes) -> GatewaysHandshake:
-        if hello.role in (Role.CLIENT, Role.NODE_KEY, Role.CLIENT_DRIVER):
-            is_right_kind = (hello.target in self.node_keys) == (hello.role is Role.NODE_KEY)
+        if hello.role in _OF_TOKENS:
+            is_right_kind = (hello.target in self._node_keys) == (hello.role is Role.NODE_KEY)
             # An unknown token must fail as late as a wrong one.
-            keys = self.tokens.get(hello.target, []) if is_right_kind else []
+            keys = self._tokens.get(hello.target, []) if is_right_kind else []
             return ClientAtGateway(keys, hello, nonce=nonce, binding=binding)
         return GatewaysHandshake(self._of_cluster.accepted(), hello, nonce=nonce, binding=binding)
 

@@ -170,7 +170,12 @@ class Gateway:
         self._kept = KeptConnections(loop, self._dialler)
         self._transfers = Transfers(files, self._kept, self._pulled)
         self._listener = Listener(
-            loop, tokens, insecure=config.insecure, identity=identity, welcome=self._welcome
+            loop,
+            tokens,
+            insecure=config.insecure,
+            identity=identity,
+            welcome=self._welcome,
+            awaits_tokens=own == CONTROL[:PREFIX_BYTES],
         )
         gatekeeper = Gatekeeper(loop, self._dialler, relays)
         gate = listen_unix(gate_of(self._session))
@@ -265,12 +270,10 @@ class Gateway:
         elif isinstance(message, ReleaseFile):
             self._transfers.release_file(message.name)
         elif isinstance(message, KnowTokens):
-            self._listener.tokens = {
-                token.encode(): hashes for token, hashes in message.tokens.items()
-            }
-            self._listener.node_keys = frozenset(one.encode() for one in message.nodes)
+            tokens = {token.encode(): hashes for token, hashes in message.tokens.items()}
+            self._listener.know(tokens, frozenset(one.encode() for one in message.nodes))
             expired = {one.encode() for one in message.expired}
-            self._clients.know(self._listener.tokens.keys() - expired)
+            self._clients.know(tokens.keys() - expired)
         elif isinstance(message, Admit):
             self._clients.admit(message)
         elif isinstance(message, GivenUp):
