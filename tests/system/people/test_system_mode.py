@@ -322,10 +322,10 @@ def test_each_account_prepares_its_own_environment_and_packages(machine: SystemM
             os.chown(path, uid, uid)
         code = "import greeting; print(greeting.TEXT, open('data').read()); open('new', 'w')"
         given = ("--runtime-env-json", environment, "--working-dir", str(project))
-        said = machine.said(
+        ended = machine.phalanx(
             account, "run", "--name", f"env-{account}", *given, "--", "python", "-c", code
         )
-        assert said == f"hello of {account}\n"
+        assert (ended.returncode, ended.stdout) == (0, f"hello of {account}\n"), ended.stderr
         cache = home / ".cache" / "phalanx" / "environments"
         assert {os.stat(path).st_uid for path in (cache, *cache.rglob("ready"))} == {uid}
         assert os.stat(cache.parent).st_mode & 0o077 == 0
