@@ -48,9 +48,9 @@ mount -t tmpfs s /dev/shm; mount -t devpts p /dev/pts; mount -t tmpfs -o mode=75
 ln -sf /proc/self/fd /dev/fd; ip link set lo up
 mount -t cgroup2 c /sys/fs/cgroup
 echo "+cpu +cpuset +memory +pids" > /sys/fs/cgroup/cgroup.subtree_control
-mkdir /sys/fs/cgroup/own; echo $$ > /sys/fs/cgroup/own/cgroup.procs
+mkdir /sys/fs/cgroup/own
 cd HERE
-COMMAND
+(echo $BASHPID > /sys/fs/cgroup/own/cgroup.procs; exec COMMAND)
 echo "MARK $?"
 echo o > /proc/sysrq-trigger; while :; do :; done
 """
@@ -67,7 +67,7 @@ def fetch(directory: Path) -> tuple[Path, Path]:
     """Return the kernel and the directory of its modules, from Debian's packages."""
     run("apt-get", "install", "-y", "-qq", "--no-install-recommends", *PACKAGES)
     depends = run("apt-cache", "depends", KERNEL).split()
-    package = next(word for word in depends if word.startswith("linux-image-"))
+    package = next(word for word in depends if word.startswith("linux-image-") and word != KERNEL)
     run("apt-get", "download", "-qq", package, cwd=directory)
     (file,) = directory.glob("*.deb")
     run("dpkg", "-x", str(file), str(directory / "kernel"))
