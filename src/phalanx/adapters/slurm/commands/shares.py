@@ -25,7 +25,7 @@ SSHARE = (
     flag("help"),
     flag("json"),
     flag("long", "l"),
-    Option("noheader", "n", takes=False, note="-h is another name of this option", also="h"),
+    Option("noheader", "n", takes_value=False, note="-h is another name of this option", also="h"),
     flag("parsable", "p"),
     flag("parsable2", "P"),
     Option("partition", refused="accounts are the queues: use --accounts"),
