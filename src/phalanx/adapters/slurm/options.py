@@ -71,7 +71,7 @@ _ABSENT: Final = (
     Option("tres-per-task", refused="use --cpus-per-task and --gpus-per-task"),
     Option("nodefile", "F", refused="use --nodelist"),
     ignored("prefer", note=_HINT),
-    ignored("switches", note="Phalanx places jobs by networkTopology of a manifest"),
+    ignored("switches", note="a job's network domain is set by networkTopology in its manifest"),
     Option("tmp", refused="disks are not counted"),
     Option("uid", refused="a job cannot choose the account that it runs as"),
     Option("gid", refused="a job cannot choose the account that it runs as"),
@@ -121,8 +121,8 @@ RESOURCES: Final = (
     Option(
         "dependency",
         "d",
-        note="with singleton, jobs of the same name run one at a time; the named jobs cannot "
-        "be single array tasks",
+        note="a dependency names whole jobs, not array tasks; with singleton, jobs of the same "
+        "name run one after another",
     ),
     Option("exclude", "x", note="nodes that the job avoids, by host name or address"),
     maybe(
@@ -242,7 +242,7 @@ STEP: Final = (
     Option("jobid", note="id of a running job; srun may be called outside the job"),
     maybe("kill-on-bad-exit", "K", note="VALUE: 0 (the default) or 1"),
     flag("label", "l"),
-    Option("mpi", note="with several tasks only none is accepted, because PMI is not supported"),
+    Option("mpi", note="for several tasks only the value none is accepted: there is no PMI"),
     ignored("msg-timeout", note="srun sends no messages that could time out"),
     flag("multi-prog"),
     flag("no-allocate", "Z", refused="tasks run only inside jobs"),

@@ -35,7 +35,7 @@ from phalanx.model.rows.work import JobInfo
 from phalanx.model.steps import Step
 
 SACCT = (
-    Option("accounts", "A"),
+    Option("accounts", "A", note="selects by the note of sbatch --account, not by queue"),
     ignored("allclusters", "L", "there is one cluster", takes_value=False),
     flag(
         "allocations",

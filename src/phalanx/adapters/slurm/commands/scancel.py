@@ -27,7 +27,7 @@ from phalanx.protocol.requests.jobs import CommandJob
 from phalanx.protocol.requests.steps import SignalJob
 
 SCANCEL = (
-    Option("account", "A"),
+    Option("account", "A", note="selects by the note of sbatch --account, not by queue"),
     flag("batch", "b", note="with --signal: sends the signal only to the batch script"),
     Option("clusters", "M", note="only the value phalanx is accepted: there is one cluster"),
     ignored("ctld", note="the head always sends the signal", takes_value=False),

@@ -36,7 +36,7 @@ from phalanx.model.rows.work import JobInfo
 from phalanx.runtime.os.accounts import user_name
 
 SQUEUE = (
-    Option("account", "A"),
+    Option("account", "A", note="selects by the note of sbatch --account, not by queue"),
     flag("all", "a", note="the default: jobs of all partitions are listed"),
     flag("array", "r"),
     flag("array-unique", note="another name of --array"),

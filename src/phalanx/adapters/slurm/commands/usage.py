@@ -41,7 +41,8 @@ _MORE = {
         "Subcommands:",
         "  show KIND [NAME]...  (kinds: config, daemons, hostnames, hostlist, hostlistsorted, job, "
         "licenses, node, partition, reservation, step, topology)",
-        "  hold | uhold | release | suspend | resume | requeue JOB...",
+        "  hold | uhold | release | suspend | resume | requeue JOB...  (suspend ends the job's "
+        "members, and resume starts them again from the beginning)",
         "  update JobId=JOB | NodeName=NODE | PartitionName=QUEUE | ReservationName=NAME "
         "FIELD=VALUE...",
         "  create ReservationName=NAME FIELD=VALUE...",
