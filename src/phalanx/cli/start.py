@@ -100,9 +100,9 @@ def start(
             help="Limit after which the head counts a silent node as dead, as NAME=NUMBER: "
             "misses=5 (number of missing reports), period_s=3 (seconds between two reports), "
             "joining_s=5 (more seconds for a node that has just joined), reconnect_s=2 (seconds "
-            "after the connection of a node has ended), restart_s=60 (the same for a node that "
-            "runs commands of jobs) or restored_s=30 (more seconds after a restart of the "
-            "head). These numbers are the defaults. May be repeated.",
+            "after the connection of a node has ended), restart_s=60 (instead of reconnect_s, "
+            "for a node that runs commands of jobs) or restored_s=30 (more seconds after a "
+            "restart of the head). These numbers are the defaults. May be repeated.",
         ),
     ] = None,
     num_cpus: Annotated[
