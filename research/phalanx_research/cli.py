@@ -54,8 +54,8 @@ def simulate(
     arrival: Annotated[
         Arrival,
         Option(
-            help="Order in which work arrives. `order`: pods arrive one after another and never "
-            "end. `time`: jobs arrive and end at the times in the trace."
+            help="Arrival of the work. `order`: pods arrive one after another and never end. "
+            "`time`: jobs arrive at the times in the trace, and end after their run times."
         ),
     ] = Arrival.order,
     rules: Annotated[

@@ -216,7 +216,9 @@ TRIED: dict[str, list[Limit]] = {
     ],
     "model.jobs.spec.MAX_REPLICAS": [
         Limit(
-            lambda n: Job("true", members=n), "members={value}: it is at most {limit}", way="Job"
+            lambda n: Job("true", members=n),
+            "members={value}: it must be at most {limit}",
+            way="Job",
         ),
         Limit(lambda n: GangOptions(members=n), "size is at most {limit}, not {value}", way="gang"),
         Limit(_replicas, "replicas must be at most {limit}, not {value}", way="manifest"),
@@ -266,7 +268,9 @@ TRIED: dict[str, list[Limit]] = {
     ],
     "model.options.LARGEST_NUMBER": [
         Limit(
-            lambda n: Job("true", priority=n), "priority={value}: it is at most {limit}", way="Job"
+            lambda n: Job("true", priority=n),
+            "priority={value}: it must be at most {limit}",
+            way="Job",
         ),
         Limit(lambda n: check_task_options({"priority": n}), "priority.*{limit}", way="task"),
         Limit(_weight, "a weight must be at most {limit}, not {value}", way="weight"),
@@ -298,7 +302,9 @@ TRIED: dict[str, list[Limit]] = {
         )
     ],
     "model.jobs.timing.LONGEST_S": [
-        Limit(lambda n: Job("true", time_limit_s=n), "time_limit_s={value}: it is .* to {limit}"),
+        Limit(
+            lambda n: Job("true", time_limit_s=n), "time_limit_s={value}: it must be .* to {limit}"
+        ),
         Limit(lambda n: Job("true", time=f"{n:.0f}s"), "more than 0 and at most {limit} s"),
     ],
 }

@@ -38,7 +38,7 @@ def test_every_option_has_its_row(title: str) -> None:
     for one in LISTS[title]:
         short = f", `-{one.short}`" if one.short else ""
         word = "refused" if one.refused else "different" if one.note else "same"
-        word = "no effect" if one.is_idle else word
+        word = "no effect" if one.is_ignored else word
         assert f"| `--{one.long}`{short} | {word} | {one.refused or one.note} |" in section
 
 

@@ -123,7 +123,12 @@ WRONG_JOBS = [
     ("1,1,500,1,bert,1\n2,1,400,1,bert,1\n", MURI, 3, "time runs backwards"),
     ("1,0,500,1,bert,1\n", MURI, 2, "needs a GPU"),
     ("a,5,1,0,0\nb,4,1,0,0\n", PLAIN, 3, "time runs backwards"),
-    ("a,5,1,soon\n", "name,submit_s,duration_s,movable\n", 2, "movable: it is 'true' or the time"),
+    (
+        "a,5,1,soon\n",
+        "name,submit_s,duration_s,movable\n",
+        2,
+        "movable: it must be 'true' or the time",
+    ),
 ]
 
 

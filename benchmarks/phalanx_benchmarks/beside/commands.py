@@ -1,4 +1,4 @@
-"""Compares the output of shell lines on both sides."""
+"""Compares the output of shell lines between a Slurm cluster and a Phalanx cluster."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _NAMES = [
     (re.compile(r"\b202[0-9]-[0-9]{2}-[0-9]{2}T[0-9:]{8}"), "TIME"),
     (re.compile(r"/tmp/bc-[a-z0-9_]+"), "HERE"),
 ]
-"""The texts that always differ between the sides: names of hosts and of the partition, moments, and
-directories.
+"""The texts that always differ between the clusters: names of hosts and of the partition, moments,
+and directories.
 """
 
 
@@ -37,7 +37,7 @@ def compare(
     cases: Sequence[Case],
     directories: Mapping[str, Path] | None = None,
 ) -> Iterator[Row]:
-    """Yield a row for each case. Both sides run a case's line at the same time.
+    """Yield a row for each case. Both clusters run a case's line at the same time.
 
     `directories`: the directory that {NAME} stands for in lines, by name.
     """

@@ -76,8 +76,8 @@ def _gpushare(
 def _gpuspec(
     jobs: Sequence[TraceJob], nodes: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Draw pods one by one, and make them name GPU types that could host them, until enough GPUs
-    have a type.
+    """Draw pods one by one, and give each pod GPU types that could host it. Stop when the pods that
+    name a type request this fraction of the GPUs.
     """
     made, wanted, typed = list(jobs), share * _milli(jobs), 0
     for index in draws.permutation(len(made)):

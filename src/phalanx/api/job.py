@@ -407,7 +407,7 @@ class Job:
         try:
             check_task_options({k: v for k, v in self._amounts().items() if v is not None})
             if (allowed := amount_fault("GPU", self.num_gpus)) is not None:
-                raise ValueError(f"num_gpus={self.num_gpus!r}: it is {allowed}.")
+                raise ValueError(f"num_gpus={self.num_gpus!r}: it must be {allowed}.")
             required_resources(self._amounts(), default_cpus=1)
         except (ValueError, TypeError) as error:
             raise type(error)(f"Job: {error}") from None

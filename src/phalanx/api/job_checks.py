@@ -17,12 +17,12 @@ from phalanx.model.options import LARGEST_AMOUNT, LARGEST_NUMBER, names_variable
 
 def refused(name: str, value: Any, allowed: str) -> ValueError:
     """Return the error for a field whose value is not allowed."""
-    return ValueError(f"Job: {name}={value!r}: it is {allowed}.")
+    return ValueError(f"Job: {name}={value!r}: it must be {allowed}.")
 
 
 def wrong_type(name: str, value: Any, allowed: str) -> TypeError:
     """Return the error for a field whose value has a wrong type."""
-    return TypeError(f"Job: {name}={value!r}: it is {allowed}.")
+    return TypeError(f"Job: {name}={value!r}: it must be {allowed}.")
 
 
 def check_whole(name: str, value: Any, minimum: float = -math.inf) -> None:

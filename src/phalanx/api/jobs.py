@@ -253,7 +253,9 @@ def _awaited(after: str | JobHandle | Iterable[JobHandle]) -> str:
     handles = [after] if isinstance(after, JobHandle) else list(after)
     for handle in handles:
         if not isinstance(handle, JobHandle):
-            raise TypeError(f"submit: after={handle!r}: it is a text like afterok:prep, or handles")
+            raise TypeError(
+                f"submit: after={handle!r}: it must be a text like afterok:prep, or handles"
+            )
     return ",".join(f"afterok:{handle.uid}" for handle in handles)
 
 

@@ -44,11 +44,13 @@ def cycles(
 ) -> None:
     """List the last cycles with their times and their numbers of gangs.
 
-    TOOK is the time of the whole cycle, and ACTIONS has the time of each action.
-    WAITED counts the gangs that waited when the cycle began. PLACED counts gangs
-    that got places, EVICTED gangs that lost their places, PROMISED gangs that were
-    promised room, and LEFT gangs that still waited afterwards. Successive cycles
-    that decided nothing share a row.
+    TOOK is the time of the whole cycle, and READ the time in which the cycle
+    updated its copy of the cluster's state. ACTIONS has the time of each action.
+    WAITED, PLACED, EVICTED, PROMISED and LEFT are numbers of gangs. WAITED: gangs
+    that waited when the cycle began. PLACED: gangs that got places. EVICTED:
+    gangs that lost their places. PROMISED: gangs that were promised places.
+    LEFT: gangs that still waited afterwards. Successive cycles that decided
+    nothing share a row.
     """
     found = ask(address, ListCycles())[-last:]
     if json:
@@ -71,12 +73,11 @@ def cycle(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Show what one cycle decided for each gang, and how its decisions differ from those of the
-    cycle before.
+    """Show what one cycle decided for each gang, and what changed since the cycle before.
 
     The first 32 placed gangs are shown with the chosen node and its scores. A
-    gang that still waits is shown with the plugin that refused it, or with its
-    present reason.
+    gang that still waits is shown with the plugin that refused it, or with the
+    reason why it waits now.
 
     `phalanx snapshot -o FILE` writes the scheduler's present state to a file.
     `phalanx replay FILE` runs a cycle on that file, and `phalanx explain FILE`

@@ -52,7 +52,9 @@ def explain(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Explain why a job, gang or actor waits, and which changes would let it start."""
+    """Explain why a job, gang, flow, cron job or actor waits, and which changes would let it
+    start.
+    """
     from phalanx.cli.snapshots import explain_file
     from phalanx.protocol.requests.actors import ExplainActor
     from phalanx.protocol.requests.gangs import Explain

@@ -22,10 +22,11 @@ FORMAT = "phalanx-health/1"
 
 
 def health_(address: Address = None, json: Json = False) -> None:
-    """Show whether the head works well: lag of its loop, store, cycles, scheduler configuration,
-    versions, lost nodes and defects.
+    """Show whether the head works well.
 
-    Exit 1: something is bad.
+    The rows show the lag of the head's event loop, the store, the cycles, the
+    scheduler's configuration (rules), the versions, lost nodes, and defects
+    (internal errors). Exit 1: a row has the state `bad`.
     """
     from phalanx import __version__
 

@@ -95,6 +95,8 @@ def history(
             "-o",
             show_default=False,
             help=f"Columns to show, separated by commas, or `all`: {', '.join(view.HISTORY)}. "
+            "cpu-p95: the number of CPUs in use, 95th percentile. mem-max: the largest memory in "
+            "use. gpu-idle: the time during which GPUs were idle, summed over GPUs. "
             f"Default: {view.USUAL.replace(',', ', ')}.",
         ),
     ] = view.USUAL,

@@ -58,8 +58,7 @@ def signal(
         bool,
         Option(
             "--command",
-            help="Send the signal only to the members' own commands: the "
-            "shell or script that the job runs.",
+            help="Send the signal only to the members' commands, also if they are shells.",
         ),
     ] = False,
     everything: Annotated[
@@ -73,9 +72,9 @@ def signal(
 ) -> None:
     """Send a signal to the members of a running job.
 
-    By default, the processes that a member's shell has started get the signal,
-    but not the shell itself. In a member with steps (srun, `phalanx step`), the
-    signal goes only to the steps.
+    By default, all processes of a member get the signal, except the member's
+    command if the command is a shell. In a member with steps (srun, `phalanx
+    step`), only the processes of the steps get the signal.
     """
     from phalanx.api.signals import signal_number
 

@@ -127,8 +127,8 @@ def jobs(
     """List jobs, oldest first, or the array tasks of one array.
 
     Finished jobs are listed for an hour. --all and --state also list jobs that
-    finished earlier and that the head still keeps. `phalanx history` lists all
-    finished jobs.
+    finished earlier, while the head keeps them. `phalanx history` also lists
+    older jobs.
     """
     if name is not None and (queue is not None or state is not None):
         fail("NAME cannot be combined with --queue or --state.", USAGE)

@@ -51,7 +51,7 @@ def provision(
         Option("--dry-run", help="Print which machines would be started or ended now, and exit."),
     ] = False,
     every: Annotated[
-        str, Option(help="Time between two looks at the cluster, such as 10s or 1m.")
+        str, Option(help="Time between two looks at the cluster: 10s, 1m or 1 (minute).")
     ] = "10s",
     address: Address = None,
 ) -> None:

@@ -86,7 +86,7 @@ IdleGpus = Annotated[
     Option(
         help="Rule for jobs whose GPUs are idle: 'below 5% for 30m' warns of a job if each of "
         "its GPUs was used below 5% for 30 minutes; 'below 5% for 30m, end' also ends the "
-        "job. `none` is no rule. A new queue has the rule of its parent."
+        "job. With `none`, the queue has no rule. A new queue has the rule of its parent."
     ),
 ]
 Submit = Annotated[

@@ -59,7 +59,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "dashboard": Entry("dashboard:dashboard", "Serve the web page of a cluster."),
         "flows": Entry("jobs:flows", "List flows and the states of their jobs."),
         "crons": Entry("jobs:crons", "List cron jobs."),
-        "history": Entry("history:history", "List finished jobs and what they used."),
+        "history": Entry("history:history", "List finished attempts of jobs and what they used."),
         "efficiency": Entry(
             "history:efficiency_", "Show how well a finished job used its resources."
         ),
@@ -100,7 +100,9 @@ PANELS: dict[str, dict[str, Entry]] = {
         "nodes": Entry("cluster:nodes", "List nodes."),
         "devices": Entry("devices:devices", "List GPUs with their health, use and holders."),
         "hypernodes": Entry("jobs:hypernodes", "List the network topology of the nodes."),
-        "drain": Entry("cluster:drain", "Empty a node: now, by a deadline, or at a planned time."),
+        "drain": Entry(
+            "cluster:drain", "Keep new work away from a node, and end its work at a deadline."
+        ),
         "undrain": Entry("cluster:undrain", "Let a drained node take work again."),
         "cordon": Entry("cordons:cordon", "Keep new work away from a node or a GPU."),
         "uncordon": Entry("cordons:uncordon", "Let a node or a GPU take new work again."),

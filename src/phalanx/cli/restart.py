@@ -15,10 +15,10 @@ _LOOK_EVERY_S = 0.1
 
 
 def restart() -> None:
-    """Restart the processes of this machine's nodes. The commands of jobs go on running.
+    """Restart the processes of this machine's nodes, while the commands of jobs go on running.
 
-    Afterwards the processes run the release that is installed now. Tasks, actors
-    and programs on the nodes end. Exit 1: a node did not join again.
+    Tasks, actors and drivers on the nodes end. Afterwards the nodes run the
+    installed release of Phalanx. Exit 1: a node did not join again.
     """
     before = {one.pid: one.node_id for _, one in local_daemons() if one.kind == "node"}
     if not before:

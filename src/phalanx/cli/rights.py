@@ -88,7 +88,11 @@ def audit(
 
 
 def roles(address: Address = None, json: Json = False) -> None:
-    """List the users who were given a role. All other users have the role `user`."""
+    """List the users who were given a role.
+
+    Root and the account of the head are admins. All other users without a row
+    have the role `user`.
+    """
     rows = ask(address, ListRoles())
     if json:
         echo(rows_json(rows))

@@ -108,9 +108,9 @@ def run(
             rich_help_panel=panels.TIME,
             help="Warning signal that members get before the limit of --time and at "
             "preemption, as [B:]NAME\\[@SECONDS]. USR1@300 sends SIGUSR1 300 seconds before "
-            "the limit. As with `phalanx signal`, the processes that a member's shell has "
-            "started get the signal, but not the shell itself; with B:, only the shell gets "
-            "it.",
+            "the limit. By default, all processes of a member get the signal, except the "
+            "member's command if the command is a shell. With B:, only the command gets the "
+            "signal.",
         ),
     ] = None,
     requeue: Annotated[

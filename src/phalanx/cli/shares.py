@@ -58,8 +58,9 @@ def set_shares(
     users: Annotated[
         list[str],
         Argument(
-            help="Shares as USER=N, such as alice=3. USER= resets the user to the "
-            "default, one share."
+            metavar="USER=N...",
+            help="Name of a user and the user's new number of shares, such as alice=3. USER= "
+            "resets the user to the default, one share.",
         ),
     ],
     address: Address = None,

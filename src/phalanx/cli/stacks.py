@@ -24,7 +24,8 @@ def stack(
         list[int] | None, Argument(help="Process ids of drivers and workers to show. Default: all.")
     ] = None,
     node: Annotated[
-        str | None, Option(help="Id of a node: show only the processes of this node.")
+        str | None,
+        Option(help="Whole id of a node (not its name): show only the processes of this node."),
     ] = None,
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,

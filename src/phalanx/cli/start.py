@@ -90,7 +90,7 @@ def start(
             rich_help_panel=panels.HEAD,
             help="Limit of the job history, as NAME=NUMBER: days=90 (days for which records are "
             "kept), records=1000000 (number of records kept) or sum_days=365 (days for which "
-            "hourly sums are kept). May be repeated.",
+            "hourly sums of usage are kept). May be repeated.",
         ),
     ] = None,
     limit: Annotated[
@@ -99,9 +99,10 @@ def start(
             rich_help_panel=panels.HEAD,
             help="Limit after which the head counts a silent node as dead, as NAME=NUMBER: "
             "misses=5 (number of missing reports), period_s=3 (seconds between two reports), "
-            "joining_s=5, reconnect_s=2, restart_s=60 or restored_s=30 (all in seconds). "
-            "These numbers are the defaults; docs/howto/cluster.md explains the names. May be "
-            "repeated.",
+            "joining_s=5 (more seconds for a node that has just joined), reconnect_s=2 (seconds "
+            "after the connection of a node has ended), restart_s=60 (instead of reconnect_s, "
+            "for a node that runs commands of jobs) or restored_s=30 (more seconds after a "
+            "restart of the head). These numbers are the defaults. May be repeated.",
         ),
     ] = None,
     num_cpus: Annotated[
@@ -220,8 +221,8 @@ def start(
         Option(
             min=0,
             rich_help_panel=panels.NODE,
-            help="Number of requests for workers (leases) that wait on this node while it is "
-            "full. The node hands further requests on to other nodes. Default: 0.",
+            help="Largest number of requests for workers (leases) that may wait on this node. The "
+            "node passes further requests on to other nodes. Default: 0.",
         ),
     ] = None,
     patience: Annotated[
@@ -274,7 +275,7 @@ def start(
             rich_help_panel=panels.NODE,
             help="Run each job under the account of its submitter. The program "
             "phalanx-launch, which has root's rights, must be installed (`phalanx install "
-            "--system --launch`); see docs/howto/people.md.",
+            "--system --launch --apply`); see docs/howto/people.md.",
         ),
     ] = False,
     insecure: Annotated[

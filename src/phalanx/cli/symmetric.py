@@ -16,8 +16,8 @@ def symmetric_run(
     object_store_memory: Annotated[
         str,
         Option(
-            help="Size of each member's object store (shared memory), such as 2GB. Default: 30% of "
-            "the node's free memory, divided among its members."
+            help="Size of each member's object store (shared memory), such as 2GiB or 2e9 (bytes). "
+            "Default: 30% of the node's free memory, divided among its members."
         ),
     ] = "",
 ) -> None:

@@ -49,7 +49,9 @@ def create(
     ] = "",
     expires: Annotated[
         str,
-        Option(help="Time after which the token is invalid, such as 90d. Default: never."),
+        Option(
+            help="Time after which the token is invalid: 90d, 12h or 30 (minutes). Default: never."
+        ),
     ] = "",
     file: File = "",
     address: Address = None,

@@ -59,7 +59,7 @@ def top(
         ),
     ] = 2.0,
 ) -> None:
-    """Watch nodes and their GPUs, queues, running jobs, and waiting jobs and why they wait.
+    """Watch nodes, GPUs, queues and jobs, with the reasons why jobs wait.
 
     Keys: q quits, Tab chooses a table, j and k or arrows scroll it, space updates
     now, p pauses.

@@ -93,7 +93,7 @@ class Packages:
 
     def _put(self, asker: Asker[int], request: PutPackage) -> int:
         if not _SHA256.fullmatch(request.sha256):
-            raise ValueError(f"{request.sha256[:80]!r} is no SHA-256: it has 64 hex digits")
+            raise ValueError(f"{request.sha256[:80]!r} is no SHA-256: a SHA-256 has 64 hex digits")
         if not 0 < request.size <= MOST_BYTES:
             raise ValueError(f"a package has at most {size(MOST_BYTES)}, not {size(request.size)}")
         have = self._files.length(request.sha256)

@@ -146,8 +146,8 @@ def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
 
 
 def object_faults(kind: str, spec: Spec) -> list[str]:
-    """Return the reasons why a manifest with this object would be refused. The object itself may
-    come from elsewhere.
+    """Return the reasons why a manifest with this object would be refused. Programs
+    submit objects that were not read from a manifest.
     """
     namespace = getattr(spec, "namespace", "")
     fault = object_fault(kind, spec.name, namespace)

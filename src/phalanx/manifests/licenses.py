@@ -62,7 +62,7 @@ def read_licenses_field(at: Fields) -> Licenses:
 
 def license_faults(licenses: Licenses) -> list[Fault]:
     """Return the faults of a spec's licenses. Licenses that were read from a manifest have none,
-    but a spec may come from elsewhere.
+    but programs submit specs, too.
     """
     reasons = _faults(licenses)
     return [Fault(("spec", "licenses"), "licenses_invalid", f"licenses: {r}") for r in reasons]

@@ -211,7 +211,8 @@ def image_named(name: str, options: tuple[str, ...] = (), *, is_optional: bool) 
     """Return the environment of an image. Raises ValueError for a text that names no image."""
     if not name or name.startswith("-") or any(c.isspace() or not c.isprintable() for c in name):
         raise ValueError(
-            f"{name!r} is no image: it is a name such as docker.io/library/python:3.12, or a file"
+            f"{name!r} is no image: an image is a name such as docker.io/library/python:3.12, or "
+            "a file"
         )
     return Environment(tool=IMAGE, named=name, options=options, is_optional=is_optional)
 

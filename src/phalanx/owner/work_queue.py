@@ -119,8 +119,8 @@ class WorkQueue(Generic[W, B]):
         return first.records()[0] if isinstance(first, Burst) else first
 
     def put_back(self, entries: Iterable[W | B]) -> None:
-        """Add entries at the end of the queue: records, and bursts to which no calls are added any
-        more.
+        """Add records and bursts that were taken before, at the end of the queue. The bursts take
+        no more calls.
         """
         for entry in entries:
             self._entries.append(entry)

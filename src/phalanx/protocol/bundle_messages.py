@@ -300,8 +300,8 @@ class EndMember(msgspec.Struct, array_like=True, tag=102):
 class WarnMember(msgspec.Struct, array_like=True, tag=115):
     """Head to node: send this signal to the commands of a member whose time is nearly over.
 
-    Each attempt gets the signal once. If a command is a shell, only the processes that the shell
-    has started get the signal; with `only_shell`, only the shell gets it.
+    Each attempt gets the signal once. A command and all processes that it started get the signal,
+    except a command that is a shell. With `only_shell`, only the command gets the signal.
     """
 
     group: GangId
@@ -315,7 +315,7 @@ Receivers = Literal["started", "command", "all"]
 """The processes that get a signal.
 
 For a command, `all` is the command and all processes that it has started; `command` is the command
-alone; `started` is all these processes except for the command if it is a shell. For a member with
+alone; `started` is all these processes, except a command that is a shell. For a member with
 steps, `started` is all its steps, `command` its commands, and `all` both. For a member without
 steps, the words apply to its commands.
 """

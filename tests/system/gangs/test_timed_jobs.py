@@ -103,14 +103,14 @@ def test_what_waits_past_its_deadline_says_so_and_ends(machine, room):
     ("options", "error", "said"),
     [
         ({"time": "soon"}, ValueError, "Job: time='soon': a length of time is"),
-        ({"time": 60}, TypeError, "Job: time=60: it is a text like 2h30m, or a timedelta"),
+        ({"time": 60}, TypeError, "Job: time=60: it must be a text like 2h30m, or a timedelta"),
         ({"time": timedelta(0)}, ValueError, "more than 0"),
-        ({"begin": 5}, TypeError, "Job: begin=5: it is a text like now[+]1h, or a datetime"),
+        ({"begin": 5}, TypeError, "Job: begin=5: it must be a text like now[+]1h, or a datetime"),
         ({"deadline": "25:00"}, ValueError, "Job: deadline='25:00': a moment is"),
         ({"signal": "KILL@5"}, ValueError, "Job: signal='KILL@5': a signal before the end"),
         ({"requeue": {"reasons": ["x"]}}, ValueError, "'x' is not one of timeout, preempted, node"),
-        ({"requeue": 3}, TypeError, "Job: requeue=3: it is a mapping"),
-        ({"hold": 1}, TypeError, "Job: hold=1: it is True or False"),
+        ({"requeue": 3}, TypeError, "Job: requeue=3: it must be a mapping"),
+        ({"hold": 1}, TypeError, "Job: hold=1: it must be True or False"),
     ],
 )
 def test_what_is_no_time_is_refused_with_its_field(options, error, said):

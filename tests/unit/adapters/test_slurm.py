@@ -129,7 +129,7 @@ def test_every_option_is_taken_or_refused_with_a_reason(known) -> None:
     letters = [one.short for one in known if one.short]
     assert len(set(letters)) == len(letters)
     for one in known:
-        word = [f"--{one.long}=1" if one.takes else f"--{one.long}"]
+        word = [f"--{one.long}=1" if one.takes_value else f"--{one.long}"]
         if one.refused:
             with pytest.raises(OptionError, match=f"--{one.long} is not supported: "):
                 read_options("x", known, word)

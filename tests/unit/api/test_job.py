@@ -14,10 +14,20 @@ from phalanx import Job
 from phalanx.manifests.check import object_faults
 
 REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = {
-    "no command": (("",), {}, ValueError, "command='': it is a text for a shell or a list"),
-    "no words": (([],), {}, ValueError, r"command=\[\]: it is a text for a shell or a list"),
-    "no member": (("true",), {"members": 0}, ValueError, "members=0: it is a whole number of at l"),
-    "half a member": (("true",), {"members": 1.5}, TypeError, "members=1.5: it is a whole number"),
+    "no command": (("",), {}, ValueError, "command='': it must be a text for a shell or a list"),
+    "no words": (([],), {}, ValueError, r"command=\[\]: it must be a text for a shell or a list"),
+    "no member": (
+        ("true",),
+        {"members": 0},
+        ValueError,
+        "members=0: it must be a whole number of at l",
+    ),
+    "half a member": (
+        ("true",),
+        {"members": 1.5},
+        TypeError,
+        "members=1.5: it must be a whole number",
+    ),
     "too few": (("true",), {"members": 2, "min_members": 3}, ValueError, "at most members=2"),
     "no name": (
         ("true",),
@@ -29,14 +39,19 @@ REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]]
     "a priority in words": (("true",), {"priority": "high"}, TypeError, "priority='high'"),
     "an endless grace": (("true",), {"grace_s": float("inf")}, ValueError, "grace_s=inf"),
     "a negative limit": (("true",), {"time_limit_s": -1}, ValueError, "time_limit_s=-1"),
-    "a list of variables": (("true",), {"env": ["A=1"]}, TypeError, "env=.*: it is a mapping"),
+    "a list of variables": (("true",), {"env": ["A=1"]}, TypeError, "env=.*: it must be a mapping"),
     "half a GPU too many": (("true",), {"num_gpus": 1.5}, ValueError, "Job: .*num_gpus"),
-    "no program": ((["", "a"],), {}, ValueError, r"command=\['', 'a'\]: it is a text for a shell"),
+    "no program": (
+        (["", "a"],),
+        {},
+        ValueError,
+        r"command=\['', 'a'\]: it must be a text for a shell",
+    ),
     "no time at all": (
         ("true",),
         {"time_limit_s": 0},
         ValueError,
-        "time_limit_s=0: it is a number",
+        "time_limit_s=0: it must be a number",
     ),
     "less memory than it holds": (
         ("true",),
@@ -57,7 +72,12 @@ REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]]
         ValueError,
         "signal='USR1@9999999999': signal must be one of",
     ),
-    "saves at no time": (("true",), {"movable": "yes"}, ValueError, "movable='yes': it is 'true'"),
+    "saves at no time": (
+        ("true",),
+        {"movable": "yes"},
+        ValueError,
+        "movable='yes': it must be 'true'",
+    ),
     "a reservation of two lines": (
         ("true",),
         {"reservation": "a\nb"},

@@ -32,7 +32,7 @@ class RaysDialect:
     name = "ray"
     hidden_methods = frozenset({"gang"})
     not_running = "Ray has not been started yet. Call ray.init() first."
-    labels_of_system = ("kubernetes.io/",)
+    left_out_labels = ("kubernetes.io/",)
     backend_of_joblib = "ray"
     limits_gpu_memory = False  # in Ray a share of a GPU only counts
 

@@ -15,13 +15,13 @@ import msgspec
 
 
 class Option(msgspec.Struct, frozen=True):
-    """One option. `refused`: the reason why it is refused; "": it is accepted. `note`: the way in
-    which it differs from Slurm.
+    """One option. `refused`: the reason why the option is refused; "" if it is accepted. `note`:
+    the difference from Slurm.
     """
 
     long: str
     short: str = ""
-    takes: bool = True
+    takes_value: bool = True
     refused: str = ""
     note: str = ""
     says: bool = False
@@ -30,7 +30,7 @@ class Option(msgspec.Struct, frozen=True):
     """
     is_optional: bool = False
     """Whether the value may be left out. A given value is part of the same word as the option."""
-    is_idle: bool = False
+    is_ignored: bool = False
     """Whether the option has no effect. The note then says why ignoring the option does no harm."""
     also: str = ""
     """A second letter of the option."""
@@ -50,9 +50,9 @@ def maybe(long: str, short: str = "", refused: str = "", note: str = "") -> Opti
     return Option(long, short, True, refused, note, is_optional=True)
 
 
-def idle(long: str, short: str = "", note: str = "", takes: bool = True) -> Option:
+def ignored(long: str, short: str = "", note: str = "", takes_value: bool = True) -> Option:
     """Return an option that is accepted and has no effect."""
-    return Option(long, short, takes, note=note, is_idle=True)
+    return Option(long, short, takes_value, note=note, is_ignored=True)
 
 
 _PARTS = "Phalanx counts CPUs, not sockets, cores or threads"
@@ -60,45 +60,45 @@ _NOT_HERE = "Phalanx has no such function"
 _HINT = "Phalanx has no such preference"
 _ABSENT: Final = (
     *(Option(name, refused=_PARTS) for name in ("gpus-per-socket", "thread-spec", "mincpus")),
-    *(idle(name, note=_PARTS) for name in (
+    *(ignored(name, note=_PARTS) for name in (
         "cores-per-socket", "sockets-per-node", "threads-per-core", "ntasks-per-core",
         "ntasks-per-socket", "hint",
     )),
-    idle("mem-bind", note="tasks are not bound to memory"),
+    ignored("mem-bind", note="tasks are not bound to memory"),
     Option("core-spec", "S", refused=_PARTS),
-    idle("extra-node-info", "B", _PARTS),
+    ignored("extra-node-info", "B", _PARTS),
     maybe("immediate", "I", refused="a job waits until there is room; `timeout` can end the wait"),
     Option("tres-per-task", refused="use --cpus-per-task and --gpus-per-task"),
     Option("nodefile", "F", refused="use --nodelist"),
-    idle("prefer", note=_HINT),
-    idle("switches", note="Phalanx places jobs by networkTopology of a manifest"),
+    ignored("prefer", note=_HINT),
+    ignored("switches", note="a job's network domain is set by networkTopology in its manifest"),
     Option("tmp", refused="disks are not counted"),
     Option("uid", refused="a job cannot choose the account that it runs as"),
     Option("gid", refused="a job cannot choose the account that it runs as"),
     Option("container", refused="commands run directly on nodes, without containers"),
-    idle("acctg-freq", note="each node decides when to measure resource use"),
+    ignored("acctg-freq", note="each node decides when to measure resource use"),
     *(Option(name, refused=_NOT_HERE) for name in ("bb", "bbf", "cluster-constraint")),
-    *(idle(name, note="jobs do not set the clock speed of CPUs or GPUs") for name in (
+    *(ignored(name, note="jobs do not set the clock speed of CPUs or GPUs") for name in (
         "cpu-freq", "gpu-freq", "power",
     )),
-    idle("delay-boot", note="nodes are not booted for jobs"),
-    idle("gres-flags", note=_PARTS),
-    idle("mcs-label", note="there are no security labels"),
-    idle("network", note=_HINT),
-    idle("profile", note="each node decides when to measure resource use"),
+    ignored("delay-boot", note="nodes are not booted for jobs"),
+    ignored("gres-flags", note=_PARTS),
+    ignored("mcs-label", note="there are no security labels"),
+    ignored("network", note=_HINT),
+    ignored("profile", note="each node decides when to measure resource use"),
     Option(
         "propagate", note="jobs have the limits (ulimit) of the node's daemon", is_optional=True,
-        is_idle=True,
+        is_ignored=True,
     ),
     flag("reboot", refused=_NOT_HERE),
-    *(idle(name, note=_HINT, takes=False) for name in ("spread-job", "use-min-nodes")),
+    *(ignored(name, note=_HINT, takes_value=False) for name in ("spread-job", "use-min-nodes")),
     Option(
         "no-kill", "k", note="a job that loses a node always ends; unless --no-requeue is "
             "given, it then waits and runs again",
-        is_optional=True, is_idle=True,
+        is_optional=True, is_ignored=True,
     ),
-    idle("gpu-bind", note="a task sees all devices that its job or step holds on the node"),
-    idle("wait-all-nodes", note="members always start together"),
+    ignored("gpu-bind", note="a task sees all devices that its job or step holds on the node"),
+    ignored("wait-all-nodes", note="members always start together"),
 )  # fmt: skip
 """The options of Slurm that have no equivalent here, but that scripts may use."""
 
@@ -114,15 +114,15 @@ RESOURCES: Final = (
         note="labels of nodes, NAME or NAME=VALUE, joined by & (and) or by a vertical bar "
         "(or); counts and brackets are refused",
     ),
-    idle("contiguous", note=_HINT, takes=False),
+    ignored("contiguous", note=_HINT, takes_value=False),
     Option("cpus-per-gpu"),
     Option("cpus-per-task", "c"),
     Option("deadline"),
     Option(
         "dependency",
         "d",
-        note="with singleton, jobs of the same name run one at a time; the named jobs cannot "
-        "be single array tasks",
+        note="a dependency names whole jobs, not array tasks; with singleton, jobs of the same "
+        "name run one after another",
     ),
     Option("exclude", "x", note="nodes that the job avoids, by host name or address"),
     maybe(
@@ -172,7 +172,9 @@ RESOURCES: Final = (
     Option("ntasks-per-gpu"),
     Option("ntasks-per-node"),
     flag("overcommit", "O", note="the tasks of a node share the CPUs of one task"),
-    idle("oversubscribe", "s", "jobs never share the resources that they hold", takes=False),
+    ignored(
+        "oversubscribe", "s", "jobs never share the resources that they hold", takes_value=False
+    ),
     Option("partition", "p", note="the job waits in one queue: the first name of a list"),
     Option("priority"),
     Option("qos", "q", note="only a note that squeue and sacct show; it sets no limits"),
@@ -180,8 +182,8 @@ RESOURCES: Final = (
     Option("reservation", note="name of one reservation; a list is refused"),
     Option("signal", note="[B:]NAME[@SECONDS]; the signal is sent at most 1 s late"),
     Option("time", "t", note="the limit is exact to the second; Slurm rounds it up to minutes"),
-    idle("time-min", note="the time limit is always the value of --time"),
-    idle("verbose", "v", "`phalanx explain JOB` tells why a job waits", takes=False),
+    ignored("time-min", note="the time limit is always the value of --time"),
+    ignored("verbose", "v", "`phalanx explain JOB` tells why a job waits", takes_value=False),
     Option("wckey", note="only a note that squeue and sacct show"),
     flag("help", "h"),
     flag("usage"),
@@ -199,7 +201,7 @@ BATCH: Final = (
     Option("distribution", "m", note="only block is accepted: tasks are placed in blocks"),
     Option("error", "e"),
     Option("export-file", refused="use --export"),
-    idle("ignore-pbs", note="#PBS lines are never read", takes=False),
+    ignored("ignore-pbs", note="#PBS lines are never read", takes_value=False),
     Option("input", "i"),
     Option(
         "kill-on-invalid-dep",
@@ -222,44 +224,44 @@ BATCH: Final = (
 )
 STEP: Final = (
     *RESOURCES,
-    idle(
+    ignored(
         "accel-bind",
         note="a task sees all devices that its job or step holds on the node",
     ),
     maybe("bcast", refused="nodes find programs in their own directories"),
-    idle("bcast-exclude", note="nothing is copied"),
-    Option("compress", note="nothing is copied", is_optional=True, is_idle=True),
-    idle("disable-status", "X", "Ctrl-C ends the tasks", takes=False),
-    idle("cpu-bind", note="tasks are not bound to CPUs"),
+    ignored("bcast-exclude", note="nothing is copied"),
+    Option("compress", note="nothing is copied", is_optional=True, is_ignored=True),
+    ignored("disable-status", "X", "Ctrl-C ends the tasks", takes_value=False),
+    ignored("cpu-bind", note="tasks are not bound to CPUs"),
     Option("distribution", "m", note="only block is accepted: tasks are placed in blocks"),
     Option("epilog", refused="run the program at the end of your command"),
     Option("error", "e"),
-    idle("exact", note="steps share the resources of their job", takes=False),
+    ignored("exact", note="steps share the resources of their job", takes_value=False),
     Option("het-group", refused="jobs have one group of nodes"),
     Option("input", "i", note="VALUE: all, none, the number of a task, or a file"),
     Option("jobid", note="id of a running job; srun may be called outside the job"),
     maybe("kill-on-bad-exit", "K", note="VALUE: 0 (the default) or 1"),
     flag("label", "l"),
-    Option("mpi", note="with several tasks only none is accepted, because PMI is not supported"),
-    idle("msg-timeout", note="srun sends no messages that could time out"),
+    Option("mpi", note="for several tasks only the value none is accepted: there is no PMI"),
+    ignored("msg-timeout", note="srun sends no messages that could time out"),
     flag("multi-prog"),
     flag("no-allocate", "Z", refused="tasks run only inside jobs"),
     Option("open-mode"),
     Option("output", "o"),
-    idle("overlap", note="steps always share the resources of their job", takes=False),
-    idle("preserve-env", "E", "the job's variables are always set", takes=False),
+    ignored("overlap", note="steps always share the resources of their job", takes_value=False),
+    ignored("preserve-env", "E", "the job's variables are always set", takes_value=False),
     Option("prolog", refused="run the program at the beginning of your command"),
     flag("pty"),
-    idle("quit-on-interrupt", note="Ctrl-C ends the tasks", takes=False),
+    ignored("quit-on-interrupt", note="Ctrl-C ends the tasks", takes_value=False),
     Option("relative", "r"),
     maybe("resv-ports", refused="a manifest's plugins choose ports"),
-    Option("send-libs", note="nothing is copied", is_optional=True, is_idle=True),
-    idle("slurmd-debug", note="a node's log level is set when it starts"),
+    Option("send-libs", note="nothing is copied", is_optional=True, is_ignored=True),
+    ignored("slurmd-debug", note="a node's log level is set when it starts"),
     Option("task-epilog", refused="run the program at the end of your command"),
     Option("task-prolog", refused="run the program at the beginning of your command"),
     flag("test-only"),
-    idle("threads", "T", "connections are opened one after another"),
-    idle("unbuffered", "u", "output is never buffered", takes=False),
+    ignored("threads", "T", "connections are opened one after another"),
+    ignored("unbuffered", "u", "output is never buffered", takes_value=False),
     Option(
         "wait",
         "W",
@@ -270,12 +272,12 @@ STEP: Final = (
 )
 ALLOCATION: Final = (
     *RESOURCES,
-    idle("bell", note="salloc never rings a bell", takes=False),
+    ignored("bell", note="salloc never rings a bell", takes_value=False),
     Option(
         "kill-command", "K", note="the command gets SIGHUP when its job ends", is_optional=True,
-        is_idle=True,
+        is_ignored=True,
     ),
-    idle("no-bell", note="salloc never rings a bell", takes=False),
+    ignored("no-bell", note="salloc never rings a bell", takes_value=False),
     flag("no-shell", refused="use sbatch --wrap 'sleep ...' instead"),
     maybe("x11", refused="no display is forwarded"),
 )  # fmt: skip
@@ -338,7 +340,7 @@ def from_environment(
         option = options.get(names.get(word) or _NAMED.get(word, ""))
         if option is None or option.refused:
             continue
-        if option.takes:
+        if option.takes_value:
             found[option.long] = value
         elif value.lower() not in ("0", "no", "false"):
             found[option.long] = ""

@@ -46,7 +46,7 @@ def _shorts(
         if option is None:
             raise OptionError(f"{command}: option -{letter} not recognized")
         value = None
-        if option.takes and letters:
+        if option.takes_value and letters:
             value, letters = letters, ""
         _put(command, found, option, f"-{letter}", value, left)
 
@@ -74,10 +74,10 @@ def _put(
 ) -> None:
     if option.refused:
         raise OptionError(f"{command}: {written} is not supported: {option.refused}.")
-    if option.takes and value is None and not option.is_optional:
+    if option.takes_value and value is None and not option.is_optional:
         if not left:
             raise OptionError(f"{command}: option {written} requires argument")
         value = left.pop(0)
-    elif not option.takes and value is not None:
+    elif not option.takes_value and value is not None:
         raise OptionError(f"{command}: option {written} must not have an argument")
     found[option.long] = value or ""

@@ -60,8 +60,8 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     signal: int = 0
     """The signal that ended the member; 0 if no signal did, or if unknown."""
     asked_s: float = 0.0
-    """The time on the gangs' clock at which the member was requested, which is never after its
-    start.
+    """The value of the gang's clock (see `head.jobs.run_clock`) when the head requested the
+    member's last attempt, which never starts before that value.
     """
     crashes: int = 0
     """How often in a row the member crashed soon after its start (see `head.jobs.resting`)."""

@@ -47,9 +47,8 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class WarningSignal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A signal that members get `before_s` seconds before the end.
 
-    If a command is a shell, all processes that it started get the signal, but not the shell itself.
-    With `only_shell`, only the shell gets it. A command that is not a shell gets the signal
-    together with all processes that it started.
+    A member's command and all processes that it started get the signal, except a command that is a
+    shell. With `only_shell`, only the command gets the signal.
     """
 
     name: str

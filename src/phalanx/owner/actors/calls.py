@@ -301,7 +301,7 @@ class Calls:
             self.unavailable.add(call, actor.reason)
 
     def ended_under(self, call: PendingCall, actor: ActorClient) -> None:
-        """Warn that an actor has repeatedly ended under a call: at 3, 6, 12, 24 … ends."""
+        """Warn when an actor has ended 3, 6, 12, 24 … times while this call ran."""
         power = actor.ends // ENDS_TO_GO_ALONE
         if not power or actor.ends % ENDS_TO_GO_ALONE or power & (power - 1):
             return

@@ -78,6 +78,7 @@ def read_fingerprint(text: str) -> str:
     digits = text.strip().upper().removeprefix("SHA256").replace(":", "").lower()
     if len(digits) != 64 or set(digits) - set("0123456789abcdef"):
         raise ValueError(
-            f"{text!r} is not a fingerprint: it has 64 hexadecimal digits, such as SHA256:ab:cd:…"
+            f"{text!r} is not a fingerprint. A fingerprint has 64 hexadecimal digits, such as "
+            "SHA256:ab:cd:…"
         )
     return digits

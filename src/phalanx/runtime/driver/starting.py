@@ -122,7 +122,7 @@ def _start_options(options: EngineOptions) -> StartOptions:
     )
     own_labels = here.labels
     if (spoken := dialect.current()) is not None:
-        left_out = spoken.labels_of_system
+        left_out = spoken.left_out_labels
         own_labels = {k: v for k, v in own_labels.items() if not k.startswith(left_out)}
     return StartOptions(
         resources=here.resources,

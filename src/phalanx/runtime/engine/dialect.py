@@ -26,8 +26,10 @@ class Dialect(Protocol):
     """Methods of Phalanx's classes that the other system lacks. `dir` leaves them out."""
     not_running: str
     """The message of the error for a call before `init`. Programs look for its words."""
-    labels_of_system: tuple[str, ...]
-    """Prefixes of labels that a node does not get automatically."""
+    left_out_labels: tuple[str, ...]
+    """Prefixes of labels. Under this dialect, a node does not get the automatic labels that begin
+    with one of them.
+    """
     limits_gpu_memory: bool
     """Whether work with a share of a GPU (`num_gpus` below 1) may use only that share of its
     memory.

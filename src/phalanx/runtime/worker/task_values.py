@@ -107,7 +107,7 @@ class TaskValues:
         if payload.refs:
             with self._lock:
                 refs = self._task_references.adopt(payload.refs, context)
-        return self._values.read_payload(payload, None, refs)
+        return self._values.read_payload(payload, inner=refs)
 
     def constructor_arguments(self, creation: Creation, context: TaskContext) -> tuple[Any, Any]:
         """Return (args, kwargs) of an actor's constructor.

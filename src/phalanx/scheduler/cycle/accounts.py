@@ -39,19 +39,19 @@ def queue_accounts(cluster: Cluster) -> dict[int, QueueAccount]:
     """Return the account of every queue that has a job."""
     accounts = {q: QueueAccount(cluster.dims) for q in dict.fromkeys(x.queue for x in cluster.jobs)}
     waiting: dict[int, list[Counts]] = {}
-    unlike: dict[int, Counts] = {}
-    """By queue: the amounts held by those jobs that are entered one by one."""
+    held_singly: dict[int, Counts] = {}
+    """By queue: the amounts held by the jobs whose amounts `enter` adds job by job."""
     for job in cluster.jobs:
         pending = job.counts[j.PENDING]
         if job.min_resources is not None or 0 < pending < len(job.tasks):
             enter(cluster, accounts[job.queue], job)
-            unlike[job.queue] = unlike.get(job.queue, 0) + job.held
+            held_singly[job.queue] = held_singly.get(job.queue, 0) + job.held
         elif pending:
             waiting.setdefault(job.queue, []).append(job.total_request)
     for queue, account in accounts.items():
         if queue in waiting:
             account.request.add(_amount(np.sum(waiting[queue], axis=0)))
-        held = _amount(cluster.held_in_queue[queue] - unlike.get(queue, 0))
+        held = _amount(cluster.held_in_queue[queue] - held_singly.get(queue, 0))
         account.allocated.add(held)
         account.request.add(held)
         account.elastic.add(held)

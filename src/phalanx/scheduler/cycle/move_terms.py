@@ -46,7 +46,10 @@ def terms_fault(annotations: Iterable[tuple[str, str]]) -> tuple[str, str] | Non
     """Return the first invalid annotation, with the allowed values; None if all are valid."""
     for name, text in annotations:
         if name == MOVABLE and text != SAVES_NOTHING and seconds(text) is None:
-            return name, f"it is 'true' or the time between two saves, such as '10m', not {text!r}"
+            return (
+                name,
+                f"it must be 'true' or the time between two saves, such as '10m', not {text!r}",
+            )
         if name == RESTART and seconds(text) is None:
-            return name, f"it is a duration such as '30s', not {text!r}"
+            return name, f"it must be a duration such as '30s', not {text!r}"
     return None

@@ -109,7 +109,7 @@ class GpuSharing:
         """
         self._place_of[tasks] = np.where(leaves, -1, np.arange(len(tasks)) - starts[nodes])
         first, self._group_of = equal_nodes(
-            kind_of, self._counts, _triples(of_class, on_card, leaves), starts
+            kind_of, self._counts, _holding_kinds(of_class, on_card, leaves), starts
         )
         self._takens: list[list[Taken]] = []
         """For each group of equal nodes: the cards of each task, at the task's index in
@@ -318,9 +318,9 @@ def _renumbered(nodes: Counts, cards: Counts) -> Counts:
     return found
 
 
-def _triples(of_class: Counts, on_card: Counts, leaves: Flags) -> Counts:
-    """Return one number for each combination of a class, a card, and whether the task leaves; the
-    same for equal combinations.
+def _holding_kinds(of_class: Counts, on_card: Counts, leaves: Flags) -> Counts:
+    """Return a number for each task. Two tasks have equal numbers if they have the same class, hold
+    the same card, and both leave or both stay.
     """
     if not leaves.any() and (not len(on_card) or on_card.max() < 0):
         return of_class

@@ -96,6 +96,6 @@ def test_a_job_that_ends_when_it_is_preempted_does_not_move():
 
 def test_an_unknown_time_between_saves_is_refused():
     world = World()
-    with pytest.raises(JobCommandError, match=r"phalanx/movable: it is 'true' or the time"):
+    with pytest.raises(JobCommandError, match=r"phalanx/movable: it must be 'true' or the time"):
         job(world, "s", 1, annotations=((MOVABLE, "now and then"),))
     assert world.scheduler.registry.gangs == {}

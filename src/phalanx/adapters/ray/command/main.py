@@ -406,7 +406,10 @@ def _listed(columns: list[str], rows: list[dict[str, Any]]) -> str:
 
 def install(
     directory: Annotated[
-        Path, typer.Argument(help="Directory to install into; it must be on your PATH.")
+        Path,
+        typer.Argument(
+            metavar="DIRECTORY", help="Directory to install into; it must be on your PATH."
+        ),
     ],
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite an existing `ray` that is not Phalanx's.")

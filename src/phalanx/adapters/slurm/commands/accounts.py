@@ -12,7 +12,7 @@ from phalanx.adapters.slurm.accounting_columns import SACCTMGR_FIELDS
 from phalanx.adapters.slurm.commands.shares import open_queues
 from phalanx.adapters.slurm.commands.usage import address, read, refuse
 from phalanx.adapters.slurm.marks import CLUSTER
-from phalanx.adapters.slurm.options import Option, OptionError, flag, idle
+from phalanx.adapters.slurm.options import Option, OptionError, flag, ignored
 from phalanx.cli.reach import ask
 from phalanx.cli.table import say
 from phalanx.protocol.requests.cluster import GetStatus
@@ -20,15 +20,15 @@ from phalanx.protocol.requests.cluster import GetStatus
 SACCTMGR = (
     flag("associations", "s"),
     flag("help", "h"),
-    idle("immediate", "i", "sacctmgr changes nothing", takes=False),
+    ignored("immediate", "i", "sacctmgr changes nothing", takes_value=False),
     flag("noheader", "n"),
     flag("parsable", "p"),
     flag("parsable2", "P"),
-    idle("quiet", "Q", "messages are always brief", takes=False),
+    ignored("quiet", "Q", "messages are always brief", takes_value=False),
     Option("json", refused="use --parsable2"),
-    idle("readonly", "r", "sacctmgr changes nothing", takes=False),
+    ignored("readonly", "r", "sacctmgr changes nothing", takes_value=False),
     flag("usage"),
-    idle("verbose", "v", "messages are always brief", takes=False),
+    ignored("verbose", "v", "messages are always brief", takes_value=False),
     flag("version", "V"),
 )
 _USUAL = {

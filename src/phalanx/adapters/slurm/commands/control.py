@@ -24,7 +24,7 @@ from phalanx.adapters.slurm.commands.step_rows import by_job, running_steps, ste
 from phalanx.adapters.slurm.commands.usage import address, read, refuse
 from phalanx.adapters.slurm.commands.users import fields_of
 from phalanx.adapters.slurm.marks import CLUSTER, NOTE, check_words
-from phalanx.adapters.slurm.options import Option, flag, idle, parts
+from phalanx.adapters.slurm.options import Option, flag, ignored, parts
 from phalanx.adapters.slurm.times import slurm_length
 from phalanx.cli.ending import Ended
 from phalanx.cli.reach import FAILED, ask
@@ -45,18 +45,18 @@ SCONTROL = (
     Option("cluster", note="only the value phalanx is accepted: there is one cluster"),
     Option("clusters", "M", note="only the value phalanx is accepted: there is one cluster"),
     flag("details", "d"),
-    idle("federation", "F", "there is one cluster", takes=False),
-    idle("future", note="there are no future nodes", takes=False),
+    ignored("federation", "F", "there is one cluster", takes_value=False),
+    ignored("future", note="there are no future nodes", takes_value=False),
     flag("help", "h"),
-    idle("hide", note="no partition is hidden", takes=False),
+    ignored("hide", note="no partition is hidden", takes_value=False),
     flag("json", refused="use squeue --json for jobs, sinfo --json for nodes"),
-    idle("local", note="there is one cluster", takes=False),
+    ignored("local", note="there is one cluster", takes_value=False),
     flag("oneliner", "o"),
     flag("quiet", "Q"),
-    idle("sibling", note="there is one cluster", takes=False),
+    ignored("sibling", note="there is one cluster", takes_value=False),
     Option("uid", "u", refused="requests are always made as the user who runs scontrol"),
     flag("usage"),
-    idle("verbose", "v", "errors are always printed", takes=False),
+    ignored("verbose", "v", "errors are always printed", takes_value=False),
     flag("version", "V"),
 )
 _SHOWN = (

@@ -24,7 +24,7 @@ from phalanx.adapters.slurm.commands.rows import (
 from phalanx.adapters.slurm.commands.step_rows import step_row, steps_of
 from phalanx.adapters.slurm.commands.usage import read, refuse
 from phalanx.adapters.slurm.marks import CLUSTER, NOTE, check_words
-from phalanx.adapters.slurm.options import Option, OptionError, flag, idle
+from phalanx.adapters.slurm.options import Option, OptionError, flag, ignored
 from phalanx.adapters.slurm.sizes import in_units
 from phalanx.adapters.slurm.states import states_named
 from phalanx.adapters.slurm.times import slurm_moment
@@ -35,8 +35,8 @@ from phalanx.model.rows.work import JobInfo
 from phalanx.model.steps import Step
 
 SACCT = (
-    Option("accounts", "A"),
-    idle("allclusters", "L", "there is one cluster", takes=False),
+    Option("accounts", "A", note="selects by the note of sbatch --account, not by queue"),
+    ignored("allclusters", "L", "there is one cluster", takes_value=False),
     flag(
         "allocations",
         "X",
@@ -53,10 +53,12 @@ SACCT = (
     flag("completion", "c", refused="there is one history of jobs"),
     Option("constraints", "C"),
     Option("delimiter"),
-    idle("duplicates", "D", "a job has one row, whatever its number of attempts", takes=False),
+    ignored(
+        "duplicates", "D", "a job has one row, whatever its number of attempts", takes_value=False
+    ),
     Option("endtime", "E"),
     flag("env-vars", refused="use `phalanx job`"),
-    idle("federation", note="there is one cluster", takes=False),
+    ignored("federation", note="there is one cluster", takes_value=False),
     Option("file", "f", refused="the head keeps the history"),
     Option("flags", "F", refused="the scheduler that chose a place is not recorded"),
     Option("format", "o"),
@@ -64,7 +66,7 @@ SACCT = (
     flag("help", "h"),
     Option("jobs", "j"),
     flag("json"),
-    idle("local", note="there is one cluster", takes=False),
+    ignored("local", note="there is one cluster", takes_value=False),
     Option("name"),
     Option("ncpus", "I"),
     Option("nnodes", "i"),
@@ -88,14 +90,14 @@ SACCT = (
     flag("truncate", "T"),
     Option("units", note="applies only to ReqMem, MaxRSS, AveRSS and the memory of TRES"),
     flag("usage"),
-    idle("use-local-uid", note="users are always those of this machine", takes=False),
+    ignored("use-local-uid", note="users are always those of this machine", takes_value=False),
     Option("user", "u"),
     Option("uid", note="another name of --user"),
-    idle("verbose", "v", "errors are always printed", takes=False),
+    ignored("verbose", "v", "errors are always printed", takes_value=False),
     flag("version", "V"),
     Option("wckeys", "W"),
     Option(
-        "whole-hetjob", note="jobs have one group of nodes", is_optional=True, is_idle=True
+        "whole-hetjob", note="jobs have one group of nodes", is_optional=True, is_ignored=True
     ),
     flag("yaml", refused="use --json"),
     flag("long", "l"),

@@ -14,7 +14,7 @@ from phalanx.adapters.slurm.commands.rows import Shown, jobs_wanted, user_of
 from phalanx.adapters.slurm.commands.usage import address, read, refuse, words_of
 from phalanx.adapters.slurm.commands.users import account_of, user_names
 from phalanx.adapters.slurm.marks import NOTE, check_words
-from phalanx.adapters.slurm.options import Option, flag, from_environment, idle, parts
+from phalanx.adapters.slurm.options import Option, flag, from_environment, ignored, parts
 from phalanx.adapters.slurm.request import BATCH
 from phalanx.adapters.slurm.states import states_named
 from phalanx.api.signals import signal_number
@@ -27,10 +27,10 @@ from phalanx.protocol.requests.jobs import CommandJob
 from phalanx.protocol.requests.steps import SignalJob
 
 SCANCEL = (
-    Option("account", "A"),
+    Option("account", "A", note="selects by the note of sbatch --account, not by queue"),
     flag("batch", "b", note="with --signal: sends the signal only to the batch script"),
     Option("clusters", "M", note="only the value phalanx is accepted: there is one cluster"),
-    idle("ctld", note="the head always sends the signal", takes=False),
+    ignored("ctld", note="the head always sends the signal", takes_value=False),
     flag(
         "full",
         "f",
@@ -38,7 +38,7 @@ SCANCEL = (
         "job without steps, to all processes of the script",
     ),
     flag("help"),
-    idle("hurry", "H", "a cancelled job copies no files", takes=False),
+    ignored("hurry", "H", "a cancelled job copies no files", takes_value=False),
     flag("interactive", "i", refused="scancel asks no questions"),
     Option("jobname", "n"),
     Option("name", note="another name of --jobname"),
@@ -48,7 +48,7 @@ SCANCEL = (
     Option("qos", "q"),
     flag("quiet", "Q"),
     Option("reservation", "R"),
-    idle("sibling", note="there is one cluster"),
+    ignored("sibling", note="there is one cluster"),
     Option(
         "signal",
         "s",

@@ -17,7 +17,7 @@ from phalanx.protocol.requests.queues import ListQueues
 from phalanx.protocol.requests.shares import GetShares
 
 SSHARE = (
-    Option("accounts", "A", note="names of queues, which are the accounts"),
+    Option("accounts", "A", note="names of queues: sshare lists the queues as accounts"),
     flag("all", "a", note="lists all users, as sshare also does without --users"),
     flag("Users", "U", note="lists, for each queue, only the user who runs sshare"),
     Option("clusters", "M", refused="there is one cluster"),
@@ -25,7 +25,7 @@ SSHARE = (
     flag("help"),
     flag("json"),
     flag("long", "l"),
-    Option("noheader", "n", takes=False, note="-h is another name of this option", also="h"),
+    Option("noheader", "n", takes_value=False, note="-h is another name of this option", also="h"),
     flag("parsable", "p"),
     flag("parsable2", "P"),
     Option("partition", refused="accounts are the queues: use --accounts"),

@@ -22,7 +22,7 @@ from phalanx.adapters.slurm.commands.usage import (
 )
 from phalanx.adapters.slurm.marks import check_words
 from phalanx.adapters.slurm.node_columns import SINFO_LETTERS, SINFO_NAMES
-from phalanx.adapters.slurm.options import Option, OptionError, flag, from_environment, idle
+from phalanx.adapters.slurm.options import Option, OptionError, flag, from_environment, ignored
 from phalanx.adapters.slurm.sorting import sorted_rows
 from phalanx.adapters.slurm.states import elapsed
 from phalanx.cli.reach import ask
@@ -38,17 +38,17 @@ SINFO = (
     Option("clusters", "M", note="only the value phalanx is accepted: there is one cluster"),
     flag("dead", "d"),
     flag("exact", "e", note="nodes share a row only if they have the same amounts of resources"),
-    idle("federation", note="there is one cluster", takes=False),
+    ignored("federation", note="there is one cluster", takes_value=False),
     Option("format", "o"),
     Option("Format", "O"),
     flag("help"),
-    idle("hide", note="no partition is hidden", takes=False),
+    ignored("hide", note="no partition is hidden", takes_value=False),
     Option("iterate", "i"),
     flag("json"),
     flag("long", "l"),
     flag("list-reasons", "R"),
-    idle("local", note="there is one cluster", takes=False),
-    idle("noconvert", note="sizes are always in MiB", takes=False),
+    ignored("local", note="there is one cluster", takes_value=False),
+    ignored("noconvert", note="sizes are always in MiB", takes_value=False),
     flag("Node", "N"),
     flag("noheader", "h"),
     Option("nodes", "n"),
@@ -59,7 +59,7 @@ SINFO = (
     flag("summarize", "s"),
     Option("states", "t"),
     flag("usage"),
-    idle("verbose", "v", "errors are always printed", takes=False),
+    ignored("verbose", "v", "errors are always printed", takes_value=False),
     flag("version", "V"),
     flag("yaml", refused="use --json"),
 )

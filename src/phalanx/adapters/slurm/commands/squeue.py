@@ -19,7 +19,7 @@ from phalanx.adapters.slurm.commands.rows import (
 from phalanx.adapters.slurm.commands.usage import complain, read, refuse, words_of
 from phalanx.adapters.slurm.commands.users import user_names
 from phalanx.adapters.slurm.marks import NOTE, check_words
-from phalanx.adapters.slurm.options import Option, flag, from_environment, idle, maybe, parts
+from phalanx.adapters.slurm.options import Option, flag, from_environment, ignored, maybe, parts
 from phalanx.adapters.slurm.queue_columns import (
     SQUEUE_LETTERS,
     SQUEUE_NAMES,
@@ -36,39 +36,39 @@ from phalanx.model.rows.work import JobInfo
 from phalanx.runtime.os.accounts import user_name
 
 SQUEUE = (
-    Option("account", "A"),
+    Option("account", "A", note="selects by the note of sbatch --account, not by queue"),
     flag("all", "a", note="the default: jobs of all partitions are listed"),
     flag("array", "r"),
     flag("array-unique", note="another name of --array"),
     Option("clusters", "M", note="only the value phalanx is accepted: there is one cluster"),
-    idle("federation", note="there is one cluster", takes=False),
+    ignored("federation", note="there is one cluster", takes_value=False),
     Option("format", "o"),
     Option("Format", "O"),
     flag("help"),
-    idle("hide", note="no partition is hidden", takes=False),
+    ignored("hide", note="no partition is hidden", takes_value=False),
     Option("iterate", "i"),
     Option("jobs", "j"),
     flag("json"),
     Option("licenses", "L"),
-    idle("local", note="there is one cluster", takes=False),
+    ignored("local", note="there is one cluster", takes_value=False),
     flag("long", "l"),
     flag("me"),
     Option("name", "n"),
-    idle("noconvert", note="sizes are always in MiB", takes=False),
+    ignored("noconvert", note="sizes are always in MiB", takes_value=False),
     flag("noheader", "h"),
     Option("partition", "p"),
-    idle("priority", "P", "each job has one partition", takes=False),
+    ignored("priority", "P", "each job has one partition", takes_value=False),
     Option("nodelist", "w"),
     Option("qos", "q"),
     Option("reservation", "R"),
-    idle("sibling", note="there is one cluster", takes=False),
+    ignored("sibling", note="there is one cluster", takes_value=False),
     Option("sort", "S", note="letters of --format, with - for descending order; default: P,t,-p"),
     flag("start"),
     Option("states", "t"),
     maybe("steps", "s", note="lists running steps; a value selects the steps of these jobs"),
     flag("usage"),
     Option("user", "u"),
-    idle("verbose", "v", "errors are always printed", takes=False),
+    ignored("verbose", "v", "errors are always printed", takes_value=False),
     flag("version", "V"),
     flag("yaml", refused="use --json"),
 )

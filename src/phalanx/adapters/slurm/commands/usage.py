@@ -41,7 +41,8 @@ _MORE = {
         "Subcommands:",
         "  show KIND [NAME]...  (kinds: config, daemons, hostnames, hostlist, hostlistsorted, job, "
         "licenses, node, partition, reservation, step, topology)",
-        "  hold | uhold | release | suspend | resume | requeue JOB...",
+        "  hold | uhold | release | suspend | resume | requeue JOB...  (suspend ends the job's "
+        "members, and resume starts them again from the beginning)",
         "  update JobId=JOB | NodeName=NODE | PartitionName=QUEUE | ReservationName=NAME "
         "FIELD=VALUE...",
         "  create ReservationName=NAME FIELD=VALUE...",
@@ -115,8 +116,8 @@ def _help(command: str, known: Sequence[Option]) -> str:
     for one in known:
         if not one.refused:
             short = f"-{one.short}, " if one.short else "    "
-            value = ("[=VALUE]" if one.is_optional else "=VALUE") if one.takes else ""
-            note = f"ignored: {one.note}" if one.is_idle or one.says else one.note
+            value = ("[=VALUE]" if one.is_optional else "=VALUE") if one.takes_value else ""
+            note = f"ignored: {one.note}" if one.is_ignored or one.says else one.note
             lines.append(f"  {short}--{one.long}{value}" + (f"  ({note})" if note else ""))
     refused = ", ".join(f"--{one.long}" for one in known if one.refused)
     lines.append(f"Refused options (giving one prints the reason): {refused}")
