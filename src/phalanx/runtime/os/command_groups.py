@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import re
 import select
@@ -149,8 +150,9 @@ class Cgroups:
         if limits.memory_bytes and _write(f"{path}/memory.max", str(limits.memory_bytes)):
             _write(f"{path}/memory.oom.group", "1")
             _write(f"{path}/memory.swap.max", "0")
-        _write(f"{path}/pids.max", str(most_processes()))
-        if limits.cpus:
+        if "pids" in self._held:
+            _write(f"{path}/pids.max", str(most_processes()))
+        if limits.cpus and "cpu" in self._held:
             _write(f"{path}/cpu.weight", str(cpu_weight(limits.cpus)))
         return Cgroup(path, limits.memory_bytes)
 
@@ -207,8 +209,15 @@ class Cgroup:
 
     def _is_deleted(self) -> bool:
         """Delete the group. Returns whether that succeeded: only an empty group can be deleted."""
-        if not os.path.isdir(self._path):
+        try:
+            os.rmdir(self._path)
+        except FileNotFoundError:
             return True
+        except OSError:
+            return self._is_deleted_with_groups_below()
+        return True
+
+    def _is_deleted_with_groups_below(self) -> bool:
         for path in (*_groups_below(self._path), self._path):
             try:
                 os.rmdir(path)
@@ -298,6 +307,7 @@ def writable_group(root: str | os.PathLike[str] = "/") -> str | None:
     return directory if is_ours else None
 
 
+@functools.cache
 def most_processes() -> int:
     """Return the largest number of processes and threads of a command on this machine."""
     try:
