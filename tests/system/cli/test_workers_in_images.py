@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from tests.polling import eventually
+from tests.system.cli.conftest import Machine
 from tests.system.cli.podman import Podman, why_none
+from tests.system.people.test_login import Laptop
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_none()), reason=why_none())]
 BEGIN = """
@@ -219,4 +221,41 @@ sys.stdin.read()
     driver.kill()
     driver.communicate()
     eventually(lambda: not Path(f"/proc/{pid}").exists(), "the end of the worker")
+    eventually(lambda: podman.containers() == [], "the end of all containers")
+
+
+def test_the_work_of_a_laptop_runs_in_an_image(podman):
+    """A program without a node names an image of the cluster's node."""
+    machine, laptop = Machine(), Laptop()
+    machine.env["PATH"] = f"{podman.bin}:{machine.env['PATH']}"
+    machine.env["PHALANX_CONTAINER_TOOL"] = "podman"
+    try:
+        address = machine.start_head("--num-cpus", "4")
+        token = machine.done("token", "create", "ana").strip()
+        said = laptop.typed(token, "login", address, "--name", "lab")
+        assert said.returncode == 0, said.stderr
+        shown = laptop.python(
+            """
+import os
+import phalanx
+phalanx.init("phalanx://lab", runtime_env={"image_uri": "localhost/python:1"})
+
+@phalanx.remote
+def f():
+    import of_the_image
+    return of_the_image.WORD
+
+@phalanx.remote
+class Counter:
+    def look(self):
+        return os.path.exists("/in-the-image")
+
+print(phalanx.get(f.remote()), phalanx.get(Counter.remote().look.remote()))
+"""
+        )
+        assert shown.returncode == 0, shown.stderr
+        assert "image True" in shown.stdout
+    finally:
+        laptop.end()
+        machine.end()
     eventually(lambda: podman.containers() == [], "the end of all containers")
