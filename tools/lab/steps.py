@@ -74,8 +74,8 @@ def begin(lab: Lab, wheel: str) -> None:
         "In this tutorial an administrator sets up a cluster on six machines, two people use it, "
         "the software is replaced while they work, the machine of the head is lost for good, and a "
         "machine comes from a cloud when work waits for it. Everything on this page was printed by "
-        "`make lab`, which does all of this with network namespaces on one machine (root only) and "
-        "checks each step."
+        "`make lab`, which goes through all steps with network namespaces on one machine (root "
+        "only) and checks each step."
     )
     page.say(
         "The machines have an account `phalanx`, which runs the cluster, and the accounts `alice` "
@@ -85,14 +85,14 @@ def begin(lab: Lab, wheel: str) -> None:
     )
     page.part("One file for all machines")
     page.say(
-        "The administrator describes the cluster in a file, on any machine that reaches the others "
-        "by ssh:"
+        "The administrator describes the cluster in a file, on any machine that reaches all other "
+        "machines by ssh:"
     )
     lab.file("lab.toml", cluster_file(lab, "before", wheel, "alpha", "beta"))
     page.say(
         "The lab has no network to the world, so pip takes the packages from a directory, and ssh "
-        "takes a key from the current directory. Usually your configuration of ssh and "
-        '`package = "phalanx[cluster,redis]==0.2.0"` say all of this. '
+        "takes a key from the current directory. With access to the world, your configuration of "
+        'ssh and `package = "phalanx[cluster,redis]==0.2.0"` usually replace both settings. '
         "[A cluster on many machines](../howto/machines.md) has all keys of the file."
     )
     page.part("Set up")
@@ -137,8 +137,8 @@ def share(lab: Lab) -> None:
     said = lab.on("alpha", "alice", each, shown=False)
     check(said.count("done") == TASKS, said)
     page.say(
-        "Alice reads the outputs of the array now, such as `phalanx logs 'sweep[7]'`. The output "
-        "of a job that has ended is lost when a node on which no command runs starts again."
+        "Alice reads the outputs of the array now, for example with `phalanx logs 'sweep[7]'`. When "
+        "a node on which no command runs starts again, the output of ended jobs there is lost."
     )
 
 
@@ -151,7 +151,7 @@ def upgrade(lab: Lab) -> str:
     """Replace the software, and return the host of the head."""
     page = lab.page
     page.part("Upgrade while they work")
-    page.say("The file names the new software, and `--upgrade` replaces the old one:")
+    page.say("The file names the new software, and `--upgrade` replaces the old software:")
     (new,) = (lab.here / "after").glob("*.whl")
     attempts = attempts_of(lab, "alpha")
     lab.file("lab.toml", cluster_file(lab, "after", new.name, "alpha", "beta"), shown=False)
@@ -165,8 +165,8 @@ def upgrade(lab: Lab) -> str:
     check(attempts_of(lab, head) == attempts, "no member of a running job began again")
     page.say(
         "While the head's process was started again, the standby became the head, so the two "
-        f"have changed places: `{head}` serves now. The jobs ran on, and no member of theirs was "
-        "started again:"
+        f"have changed places: `{head}` serves now. The jobs ran on, and none of their members "
+        "was started again:"
     )
     lab.on(head, "alice", "phalanx job train")
     return head
