@@ -19,6 +19,7 @@ from tests.system.cli.conftest import COMMAND, PATIENCE_S
 
 from phalanx.runtime.launch import program
 from phalanx.runtime.launch.program import trusted_end
+from phalanx.runtime.os.command_groups import writable_group
 
 OWN_MACHINE = os.path.join(os.path.dirname(__file__), "own_machine.py")
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
@@ -193,7 +194,17 @@ class SystemMachine:
             for pid in processes_of(uid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+        for uid in ACCOUNTS.values():
+            remove_groups(uid)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def remove_groups(uid: int) -> None:
+    """Remove the control groups of an account, which stay if root's program is killed."""
+    for above, names, _ in os.walk(f"{writable_group()}/account-{uid}", topdown=False):
+        for path in (*(os.path.join(above, name) for name in names), above):
+            with contextlib.suppress(OSError):  # a process that was killed just now is in it
+                os.rmdir(path)
 
 
 Machine = TypeVar("Machine", bound=SystemMachine)
