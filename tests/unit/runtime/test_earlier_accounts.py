@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import subprocess
@@ -51,6 +52,7 @@ class Server:
         self.kept = str(directory / "kept")
         os.mkdir(self.kept)
         self.log = str(directory / "log")
+        self.begun: list[int] = []
         listener, self.door = account_doors.listen(self.kept, UID)
         self.node = self.connect()
         fd = listener.fileno()
@@ -67,6 +69,7 @@ class Server:
         self.node.send(RunCommand(process, argv, {}, "/", self.log, 0, is_kept=is_kept))
         began = self.heard(Began)
         assert began.process == process
+        self.begun.append(began.pid)
         return began.pid
 
     def heard(self, kind: type[T]) -> T:
@@ -87,6 +90,9 @@ class Server:
         return bool(found.commands.ended)
 
     def end(self) -> None:
+        for pid in self.begun:  # nobody guards them
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, 9)
         self.process.kill()
         self.process.wait()
         self.door.close()
