@@ -21,7 +21,8 @@ from phalanx.runtime.head import signing
 from phalanx.runtime.head.signing import SignedGrants
 from phalanx.runtime.launch import program
 from phalanx.runtime.launch.program import Options, RefusedError
-from phalanx.runtime.os import account_doors
+from phalanx.runtime.node import account_shares
+from phalanx.runtime.os import account_doors, command_groups
 
 VECTORS = [
     (
@@ -230,6 +231,13 @@ def test_a_door_of_another_kind_is_refused(tmp_path: Path) -> None:
         assert data == b"grant" and len(sockets) == 2
         for one in sockets:
             one.close()
+
+
+def test_the_program_and_the_node_mean_the_same_groups() -> None:
+    """The program imports nothing of Phalanx, so it has these names itself."""
+    assert program.DAEMONS == command_groups.DAEMONS
+    assert program.MOST_PROCESSES == command_groups.MOST_PROCESSES
+    assert program.GROUPS_FILE == account_shares.GROUPS_FILE
 
 
 def group_files(group: Path, *names: str) -> None:
