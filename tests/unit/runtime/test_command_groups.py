@@ -128,7 +128,7 @@ def test_groups_are_made_below_this_processs_own(tmp_path):
     found = groups.find(b"\1\2", 100)
     assert found is not None
     assert groups.find(b"\1\3", 100) is None
-    assert (here / "cgroup.subtree_control").read_text().startswith("+cpu")
+    assert (here / "cgroup.subtree_control").read_text().startswith("+memory +pids +cpu")
     assert groups.make(b"\1\2", Limits(100)) is None
 
 

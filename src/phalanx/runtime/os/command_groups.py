@@ -129,7 +129,10 @@ class Cgroups:
         for left in _groups_in(directory):
             owner = _OWNED.fullmatch(left)
             if owner is None or started_at(int(owner[1])) != owner[2]:
-                Cgroup(f"{directory}/{left}", 0).delete()
+                with contextlib.suppress(OSError):
+                    os.rmdir(f"{directory}/{left}")
+        if _is_busy(directory):
+            _move_daemons(directory)
         self._held = _hand_on(directory)
 
     def way(self) -> str:
@@ -195,28 +198,26 @@ class Cgroup:
         """End all processes in the group, and delete the group once it is empty. Returns whether it
         is deleted.
         """
-        if self.delete():
+        if self._is_deleted():
             return True
         if not _write(f"{self._path}/cgroup.kill", "1"):  # a kernel before 5.14
             for pid in self.processes():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         self._wait_until_empty()
-        return self.delete()
+        return self._is_deleted()
 
-    def delete(self) -> bool:
+    def _is_deleted(self) -> bool:
         """Delete the group. Returns whether that succeeded: only an empty group can be deleted."""
         try:
             os.rmdir(self._path)
         except FileNotFoundError:
             return True
         except OSError:
-            return self._delete_with_groups_below()
+            return self._is_deleted_with_groups_below()
         return True
 
-    def _delete_with_groups_below(self) -> bool:
-        if _fields(f"{self._path}/cgroup.events").get("populated", 1):
-            return False
+    def _is_deleted_with_groups_below(self) -> bool:
         for path in (*_groups_below(self._path), self._path):
             try:
                 os.rmdir(path)
@@ -321,17 +322,24 @@ def cpu_weight(cpus: float) -> int:
     return min(max(round(cpus * _WEIGHT_OF_CPU), 1), _MOST_WEIGHT)
 
 
-def _hand_on(directory: str, *, may_move: bool = True) -> tuple[str, ...]:
-    """Let the kernel limit the groups below a group. Returns the kinds of limits that it holds.
-
-    The kernel refuses this while processes are in the group itself, so daemons there move first.
-    """
+def _hand_on(directory: str) -> tuple[str, ...]:
+    """Let the kernel limit the groups below a group. Returns the kinds of limits that it holds."""
     control = f"{directory}/cgroup.subtree_control"
-    refused = {one: _refusal(control, f"+{one}") for one in CONTROLLERS}
-    if may_move and errno.EBUSY in refused.values():
-        _move_daemons(directory)
-        return _hand_on(directory, may_move=False)
-    return tuple(one for one, error in refused.items() if not error)
+    if _write(control, " ".join(f"+{one}" for one in CONTROLLERS)):
+        return CONTROLLERS
+    return tuple(one for one in CONTROLLERS if _write(control, f"+{one}"))
+
+
+def _is_busy(directory: str) -> bool:
+    """Whether the kernel would limit the groups below a group if no process were in the group."""
+    for one in CONTROLLERS:
+        try:
+            with open(f"{directory}/cgroup.subtree_control", "w") as file:
+                file.write(f"+{one}")
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return True
+    return False
 
 
 def _move_daemons(directory: str) -> None:
@@ -353,24 +361,17 @@ def _is_daemon(pid: int) -> bool:
 
 def _write(path: str, text: str) -> bool:
     """Write to a file of the kernel. Returns whether the kernel accepted the text."""
-    return not _refusal(path, text)
-
-
-def _refusal(path: str, text: str) -> int:
-    """Write to a file of the kernel. Returns the number of the error; 0 if the kernel accepted the
-    text.
-    """
     try:
         fd = os.open(path, os.O_WRONLY)
-    except OSError as error:
-        return error.errno or errno.EIO
+    except OSError:
+        return False
     try:
         os.write(fd, text.encode())
-    except OSError as error:
-        return error.errno or errno.EIO
+    except OSError:
+        return False
     finally:
         os.close(fd)
-    return 0
+    return True
 
 
 def _fields(path: str) -> dict[str, int]:
