@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from phalanx.model.ids import BundleId
 from phalanx.node.leases.model import Demand, DemandKey
 from phalanx.node.options import SpillOptions
+from phalanx.node.spread_turns import SpreadTurns
 from phalanx.scheduler.devices.ports import RandomSource
 from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.placement.cluster_nodes import ClusterNodes, NodeRow
@@ -29,7 +30,6 @@ from phalanx.scheduler.placement.outcome import Outcome, Placed
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 from phalanx.scheduler.placement.request_class import Request
 from phalanx.scheduler.placement.selector.tried import TriedPlaces
-from phalanx.scheduler.placement.spread import Spread
 from phalanx.scheduler.placement.strategy import Asking, Strategy
 from phalanx.scheduler.placement.terms import terms_of
 
@@ -92,7 +92,7 @@ class Spillback:
         self._is_mine = is_mine
         self._nodes_of = nodes_of
         self.use(options.placement)
-        self._spread: dict[DemandKey, Strategy] = {}
+        self._turns: dict[DemandKey, SpreadTurns] = {}
         self._asked: dict[DemandKey, dict[str, int]] = {}
         self._seen: dict[tuple[str, DemandKey], int] = {}
 
@@ -260,7 +260,7 @@ class Spillback:
         lent = [node_id for node_id, mine in self._seen if mine == key]
         for node_id in lent:
             del self._seen[node_id, key]
-        self._spread.pop(key, None)
+        self._turns.pop(key, None)
         if self._tried is not None:
             self._tried.forget(key)
         for node_id in sorted({*lent, *self._asked.pop(key, {})}):
@@ -292,8 +292,8 @@ class Spillback:
             self.withdraw(key)
         for entry in [e for e in self._seen if e[1][0] == owner]:
             del self._seen[entry]
-        for key in [k for k in self._spread if k[0] == owner]:
-            del self._spread[key]
+        for key in [k for k in self._turns if k[0] == owner]:
+            del self._turns[key]
 
     def _targets(
         self,
@@ -308,7 +308,8 @@ class Spillback:
         must_plan = self._is_planned(demand.strategy)
         strategy: Strategy = terms.affinity or self._default
         if terms.affinity is None and demand.strategy.get("name") == "SPREAD":
-            strategy = self._spread.setdefault(key, Spread())
+            strategy = turns = self._turns.setdefault(key, SpreadTurns())
+            turns.begin({**self._asked.get(key, {}), self._me: demand.here})
         asking = self._asking(demand, avoid_local=not must_plan)
         first = self._asked_first(demand, terms.request, count, now)
         targets: dict[str, int] = {demand.strategy["near"]: first} if first else {}

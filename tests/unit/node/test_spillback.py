@@ -196,6 +196,36 @@ def test_spread_takes_turns_and_counts_this_node():
     assert {wanted.here, *asked.values()} <= {1, 2}
 
 
+def test_a_slow_node_keeps_its_turns():
+    node = Node(row("me", free=8), row("a", free=8), row("b", free=8))
+    wanted = demand(12, strategy={"name": "SPREAD"})
+    assert (node.plan(wanted), wanted.here) == ({"a": 4, "b": 4}, 4)
+    wanted.count, wanted.here = 8, 0  # this node has started four workers at once
+    assert (node.plan(wanted), wanted.here) == ({"a": 4, "b": 4}, 0)
+    node.spilling.granted("a", wanted.owner, 1, wanted.hold)
+    wanted.count = 7
+    told = {"a": 4, "b": 4}  # "a" knows what it gave, and is told nothing new
+    assert (node.plan(wanted), wanted.here) == (told, 0)
+
+
+def test_a_full_node_loses_its_turns():
+    node = Node(row("me", free=0), row("a", free=4), row("b", free=4))
+    wanted = demand(4, strategy={"name": "SPREAD"})
+    assert node.plan(wanted) == {"a": 2, "b": 2}
+    node.spilling.put(row("b", free=1))
+    assert node.plan(wanted) == {"a": 3, "b": 1}
+    node.spilling.remove("b")
+    assert node.plan(wanted)["a"] == 4
+
+
+def test_fewer_tasks_take_turns_from_the_nodes_with_most():
+    node = Node(row("me", free=0), row("a", free=4), row("b", free=4))
+    wanted = demand(5, strategy={"name": "SPREAD"})
+    assert sorted(node.plan(wanted).values()) == [2, 3]
+    wanted.count = 2
+    assert node.plan(wanted) == {"a": 1, "b": 1}
+
+
 def test_what_a_node_has_lent_is_taken_there_before_it_says_so():
     node = Node(ME, row("a", free=1))
     node.spilling.granted("a", b"me:driver", 1, demand(1).hold)
