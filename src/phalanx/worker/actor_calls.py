@@ -1,6 +1,7 @@
 """The calls of a worker's actor: those that run, wait or are cancelled.
 
-A call belongs to a concurrency group, and a limited number of calls of each group run at once.
+A call belongs to a concurrency group. The number of calls of a group that run at the same time is
+limited.
 Calls that have to wait begin in the order in which they came.
 """
 

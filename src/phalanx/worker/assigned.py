@@ -40,7 +40,7 @@ class Connection(Protocol):
         ...
 
     def send(self, message: Message) -> None:
-        """Send a message at once."""
+        """Send a message now, and not with the next flush."""
         ...
 
 
@@ -48,15 +48,17 @@ NO_INPUTS: list[Payload] = []
 
 
 class PlainTask(Task, array_like=True, tag=3, gc=False):
-    """A task of a message with many tasks. Its arguments are plain values, which are unpickled
-    already.
+    """A task that came in a message with many tasks. Its arguments are plain values, which are
+    unpickled already.
     """
 
     plain: tuple[Any, ...] = ()
 
 
 class PlainCall(Call, array_like=True, tag=4, gc=False):
-    """A call of a message with many calls. Its arguments are plain values, as in PlainTask."""
+    """A call that came in a message with many calls. Its arguments are plain values, as in
+    PlainTask.
+    """
 
     plain: tuple[Any, ...] = ()
 

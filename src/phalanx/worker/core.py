@@ -53,7 +53,7 @@ class Node(Protocol):
         ...
 
     def send(self, message: Message) -> None:
-        """Send a message at once."""
+        """Send a message now, and not with the next flush."""
         ...
 
 
@@ -240,7 +240,9 @@ class WorkerCore:
             self._effects.progress(context)
 
     def stop(self, reason: str) -> None:
-        """End the process: at once or, if it is an actor, after the calls that it has received."""
+        """End the process: an actor after the calls that it has received, any other worker after
+        the task that it runs.
+        """
         self.stopping = reason or "stopped"
         if self.actor is not None:
             self.actor.drain()
@@ -293,8 +295,8 @@ class WorkerCore:
         self.tasks.return_all()
 
     def block(self) -> None:
-        """Release the resources that the worker keeps from others, because its task will wait for
-        long.
+        """Return the tasks that have not begun, because the running task will wait for long. Tell
+        the node that other work can use its CPUs.
         """
         self.tasks.return_all()
         self._blocked += 1

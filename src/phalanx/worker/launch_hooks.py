@@ -22,7 +22,9 @@ of_actors: list[Hook] = []
 def launches(
     hooks: list[Hook], what: Any, resources: Mapping[str, float], strategy: Mapping[str, Any]
 ) -> None:
-    """Call the hooks, because a function or class will be started with this strategy."""
+    """Call the hooks for a function or class that will be started in a placement group. Do nothing
+    if `strategy` names no group.
+    """
     group = strategy.get("group")
     if group:
         for hook in hooks:

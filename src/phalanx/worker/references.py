@@ -29,7 +29,7 @@ class References(Protocol):
         ...
 
     def lend_to(self, refs: Sequence[ObjectRef[Any]], borrower: bytes) -> None:
-        """Register `borrower` at once for the references in a value that it will keep."""
+        """Register `borrower` now as a borrower of the references in a value that it will keep."""
         ...
 
 

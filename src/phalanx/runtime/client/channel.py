@@ -22,11 +22,11 @@ from phalanx.protocol.resumable import ResumableStream
 from phalanx.runtime.os.own_time import own_time
 
 BEAT_S = 3.0
-"""Seconds of silence after which a side sends a report, so that the other side sees it alive."""
+"""Seconds without sending after which a side sends a report, as a sign of life."""
 SILENT_S = 15.0
-"""Seconds of silence of the other side after which a socket counts as broken."""
+"""Seconds without a byte from the other side after which a socket counts as broken."""
 KEPT_BYTES = 64 << 20
-"""The number of unconfirmed bytes above which a sender that may wait is made to wait."""
+"""The number of unconfirmed bytes above which `send` waits, if its caller allows a wait."""
 _READ_BYTES = 1 << 18
 _READS = 16
 """The largest number of reads in a row. The limit lets sending go on while much data arrives."""
@@ -122,7 +122,7 @@ class Channel:
     # ---- serving -----------------------------------------------------------------------------
 
     def serve(self, sock: socket.socket) -> None:
-        """Send and receive over a socket until it breaks, is dropped, or the channel is closed.
+        """Send and receive over a socket until it breaks or is dropped, or the channel is closed.
         Closes the socket. Raises ProtocolError for bytes that are no packets.
         """
         try:
@@ -169,8 +169,8 @@ class Channel:
             return self._stream.has_unsent
 
     def _next_frame(self, is_beat_due: bool) -> bytes:
-        """Return the next packets as bytes; b"" if no packet is due. `is_beat_due`: whether to
-        return a sign of life if no packet is due.
+        """Return the packets that are due, as one frame. If none is due, return b"" or, with
+        `is_beat_due`, a report as a sign of life.
         """
         packets = []
         size = 0
@@ -228,7 +228,9 @@ def read_frame(sock: socket.socket, limit: int, decode: Callable[[Any], list[Any
 
 
 def exactly(sock: socket.socket, size: int) -> bytes:
-    """Return the next bytes of a blocking socket. Raises OSError, and EOFError at its end."""
+    """Return the next `size` bytes of a blocking socket. Raises OSError, and EOFError at the end
+    of the stream.
+    """
     data = bytearray()
     while len(data) < size:
         part = sock.recv(size - len(data))

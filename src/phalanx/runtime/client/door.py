@@ -59,8 +59,10 @@ class Door:
         threading.Thread(target=self._accept, name="client door", daemon=True).start()
 
     def serve(self, first_s: float, again_s: float) -> None:
-        """Serve one connection of the client after another. Returns when the channel is closed, or
-        no client has come for `first_s` seconds or, after the first, for `again_s` seconds.
+        """Serve one connection of the client after another, until the channel is closed.
+
+        Returns earlier if the first connection does not come within `first_s` seconds, or a later
+        one within `again_s` seconds.
         """
         patience_s = first_s
         while (come := self._wait(patience_s)) is not None:
@@ -78,7 +80,7 @@ class Door:
                 client.close()
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Accept no more connections."""
         with contextlib.suppress(OSError):
             os.unlink(self._path)
         self._listening.close()
@@ -104,7 +106,7 @@ class Door:
             threading.Thread(target=self._greet, args=(sock,), daemon=True).start()
 
     def _greet(self, sock: socket.socket) -> None:
-        """Check a client, and accept its connection in place of its earlier one."""
+        """Check a client. If it is the right one, use its connection in place of an earlier one."""
         client: socket.socket | None = None
         try:
             sock.settimeout(_GREETING_S)

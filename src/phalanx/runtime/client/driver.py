@@ -53,7 +53,7 @@ class ClientDriver:
 
     def __init__(self, settings: DriverSettings, session: Session, door: str = "") -> None:
         """`session`: the session of the driver's node. `door`: the path of the socket for the
-        client; "" for a path in this session.
+        client; "" for a path in `session`.
         """
         self._settings = settings
         self._due: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -182,7 +182,7 @@ class ClientDriver:
             self._send(m.Answer(token, result, error))
 
     def _apart(self, token: int, work: Callable[[], msgspec.Raw]) -> None:
-        """Do work that may wait, on a thread of its own."""
+        """Do, in a thread of its own, work that may wait. Send the client the result."""
         threading.Thread(target=self._answer, args=(token, work), daemon=True).start()
 
     def _create(self, message: m.CreateActor) -> None:

@@ -1,8 +1,8 @@
 """The engine of a program that has no node: its work belongs to a driver process on the cluster.
 
-It is the engine of the runtime (`runtime.driver.engine`), except that the owner is in another
-process. It reads options, pickles functions and arguments, and names tasks and objects. The driver
-does the rest, as it does for its own work.
+It is the engine of the runtime (`runtime.driver.engine`), except that the owner is in the driver's
+process. The engine reads options, pickles functions and arguments, and names tasks and objects. The
+driver does the rest, as it does for its own work.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class ClientRuntime:
         return bool(self.conversation.lost_because)
 
     def flush(self) -> None:
-        """Do nothing: messages are sent at once."""
+        """Do nothing: no message of a client waits for a flush."""
 
     def leave(self) -> None:
         """Remove this client from the process."""
@@ -189,7 +189,7 @@ class ClientEngine(RuntimeEngine):
         runtime.open()
 
     def hear(self, output: Output) -> None:
-        """Show the output of workers, and warnings."""
+        """Show, through `output`, what workers print, and warnings."""
         heard = self._conversation.heard
         heard[m.Printed] = lambda message: output.log(message.line)
         heard[m.Warned] = lambda message: output.warn(message.text)
@@ -234,7 +234,7 @@ class ClientEngine(RuntimeEngine):
         return bool(msgspec.msgpack.decode(answer))
 
     def kill(self, actor: EmbeddedHandle[Any], no_restart: bool) -> None:
-        """End an actor at once."""
+        """End an actor without waiting for its calls."""
         id_bytes = actor._client.actor
         self._conversation.ask(lambda token: m.KillNow(token, id_bytes, no_restart)).result()
 

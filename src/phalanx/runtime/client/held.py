@@ -15,11 +15,11 @@ from phalanx.protocol.messages import Payload, Value
 
 
 class HeldReferences:
-    """References by their names, each with the number of times that the client got the name or made
-    it.
+    """References by their names. Counts, for each name, how often the client has received it or
+    made it.
 
-    When the client has dropped its last reference, it reports how many times it had the name. If
-    the numbers differ, the name is on its way to the client, and the object is kept.
+    When the client has dropped all its references with a name, it reports its own count. If the
+    driver's count is larger, the name is on its way to the client again, and the object is kept.
     """
 
     def __init__(self, references: References, lock: AbstractContextManager[Any]) -> None:
@@ -31,14 +31,16 @@ class HeldReferences:
         """The streams that the client reads, by the numbers of their tasks."""
 
     def hold(self, ref: ObjectRef[Any]) -> None:
-        """Count one more name of this reference at the client."""
+        """Count that the client receives or makes the name of this reference one more time."""
         with self._lock:
             name = (ref._owner, ref._number)
             _, count = self._held.get(name, (ref, 0))
             self._held[name] = ref, count + 1
 
     def drop(self, owner: bytes, number: int, count: int) -> None:
-        """Forget a reference, unless its name is on its way to the client again."""
+        """Forget a reference, unless its name is on its way to the client again. `count`: how often
+        the client had the name.
+        """
         with self._lock:
             ref, had = self._held.get((owner, number), (None, 0))
             if ref is not None and had > count:
@@ -58,7 +60,7 @@ class HeldReferences:
             return self._references.adopt(owner, number)
 
     def leaving(self, names: Iterable[Name]) -> list[ObjectRef[Any]]:
-        """Return the references that the client has put into a value that leaves this process."""
+        """Return the references with these names, which are in a value that leaves this process."""
         refs = [self.of(name) for name in names]
         with self._lock:
             for ref in refs:

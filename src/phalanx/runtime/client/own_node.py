@@ -1,5 +1,5 @@
-"""Finds the node that has started this process, for a process that is a command of a job. The
-node's directories and name are in the process's environment.
+"""Finds the node that has started this process, if the process is a command of a job. The node's
+directories and name are in the process's environment.
 """
 
 from __future__ import annotations

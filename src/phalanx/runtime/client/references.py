@@ -70,7 +70,7 @@ class ClientReferences:
         return ref
 
     def came(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return the only reference for a name that the driver has sent."""
+        """Return this process's one reference for a name that the driver has sent."""
         with self._lock:
             ref = self._known.get((owner, number))
             if ref is None:
@@ -103,7 +103,7 @@ class ClientReferences:
     # ---- RefHooks ----------------------------------------------------------------------------
 
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return the only reference for a name that the program had kept as bytes."""
+        """Return this process's one reference for a name that the program had kept as bytes."""
         with self._lock:
             ref = self._known.get((owner, number))
             if ref is None:
@@ -213,7 +213,7 @@ class ClientReferences:
             )
 
     def left_streams(self) -> list[Any]:
-        """Return the messages about streams that nobody reads any further."""
+        """Return the messages that tell the driver which streams nobody reads any more."""
         found: list[Any] = []
         for _ in range(len(self.abandoned)):
             stream = self.abandoned.popleft()

@@ -1,4 +1,4 @@
-"""Requests of a client to the head and to its driver's node, which the driver passes on."""
+"""Requests of a client to the head and to the driver's node. The driver passes them on."""
 
 from __future__ import annotations
 

@@ -52,13 +52,13 @@ class Submitting:
     # ---- tasks -------------------------------------------------------------------------------
 
     def define_function(self, message: DefineFunction) -> None:
-        """Keep a function."""
+        """Store a function for the templates that refer to it."""
         self._functions[message.key] = FunctionRecord(
             message.key, message.name, message.pickle, message.max_calls
         )
 
     def define_template(self, message: DefineTemplate) -> None:
-        """Keep a function's options."""
+        """Store a function with its options, for the tasks that refer to this template."""
         scheduling = message.scheduling
         self._templates[message.number] = Template(
             function=self._functions[message.function],
@@ -161,8 +161,8 @@ class Submitting:
         return stream
 
     def create(self, message: CreateActor) -> KnownActor:
-        """Create an actor. With a token, wait until the actor's name is registered. Raises
-        ActorAlreadyExistsError.
+        """Create an actor. If the message has a token, wait until the actor's name is registered.
+        Raises ActorAlreadyExistsError.
         """
         spec, creation, runtime = message.spec, message.creation, self._runtime
         registration = self._owner.actors
@@ -200,7 +200,7 @@ class Submitting:
         return known
 
     def _failed(self, number: int, returns: int, error: PhalanxError) -> Stream | None:
-        """Complete the results of work that cannot be submitted with an error."""
+        """Complete the results of work that cannot be submitted: each of them is this error."""
         value = failures.failed(error)
         refs = self._results(number, returns)
         stream = Stream(self._me) if returns == -1 else None
@@ -261,7 +261,7 @@ class Submitting:
         return [make_ref(self._me, (number << INDEX_BITS) + i) for i in range(1, count + 1)]
 
     def _keep(self, refs: Any, stream: Stream | None) -> None:
-        """Keep results for the client, which has chosen their names."""
+        """Hold results for the client, which has chosen their names."""
         for ref in refs:
             self._held.hold(ref)
         if stream is not None and stream.completion is not None:

@@ -75,8 +75,8 @@ class ClientWaiting:
         )
 
     def _answer(self, expected: Expected, timeout_s: float | None) -> msgspec.Raw:
-        """Return the driver's answer, which comes after `timeout_s` seconds at the latest, unless
-        the connection is lost. Raises GetTimeoutError.
+        """Return the driver's answer. The driver answers after `timeout_s` seconds at the latest;
+        if no answer has come some seconds later, GetTimeoutError is raised.
         """
         try:
             return expected.result(None if timeout_s is None else timeout_s + _LATE_S)

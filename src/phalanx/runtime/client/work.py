@@ -1,6 +1,7 @@
 """The client's side of tasks, calls, actors and values: it names them and sends them to its driver.
 
-The classes here have the methods of the owner's machines that a driver's engine calls.
+A driver's engine calls the machines of an owner. A client's engine calls the classes here instead,
+so these have the same methods.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The program of a worker in an image. The Python of the image runs this file.
 
-The file imports nothing of Phalanx before the node's packages are found, which the container has in
-directories of their own. Phalanx and what it needs come from the node, so that node and worker are
-of one version. All other modules come from the image, and from the node only where the image lacks
-them.
+The container has the node's packages in directories of their own. The file imports nothing of
+Phalanx before it has added these directories to the path. Phalanx and the packages that it needs
+come from the node, so that node and worker have one version. Any other module comes from the image,
+or from the node if the image lacks it.
 """
 
 from __future__ import annotations
@@ -96,11 +96,11 @@ def _use_version(wanted: str) -> None:
 
 
 def _stand_as_init() -> None:
-    """Continue in a child of this process, which is the first one of its container.
+    """Fork a child that becomes the worker. This process stays the first one of the container.
 
     The kernel keeps most signals from the first process, and the first process must wait for the
-    orphans of the container. It ends with the worker's exit code, to which it adds 128 for a
-    signal.
+    orphans of the container. When the worker ends, this process ends with the worker's exit code,
+    or with 128 plus the number of the worker's signal. Only the child returns from this function.
     """
     worker = os.fork()
     while worker:

@@ -29,8 +29,8 @@ def name_of(pid: int) -> str:
 
 @contextlib.contextmanager
 def noted(name: str, tool: str) -> Iterator[None]:
-    """Note the name of a container in a file until the block ends. The tool at this path makes the
-    container.
+    """Note the name of a container in a file until the block ends. `tool`: the path of the tool
+    that makes the container.
     """
     os.makedirs(_directory(), mode=0o700, exist_ok=True)
     path = os.path.join(_directory(), name)

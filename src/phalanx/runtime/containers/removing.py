@@ -1,5 +1,6 @@
-"""Removes the containers of workers that were killed, in a process of its own: the tool may take a
-second for each, for which its fork server must not wait.
+"""Removes the containers of workers that were killed, in a process of its own.
+
+The tool may take a second for each container, and the fork server must not wait that long.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ class Removal:
         self._is_due = False
 
     def want(self) -> None:
-        """Remove leftovers soon."""
+        """Request that `look` starts the process."""
         self._is_due = True
 
     def look(self) -> None:
-        """Start the process if it is needed. Nothing happens while an earlier one runs."""
+        """Start the process if `want` was called. Do nothing while an earlier process runs."""
         if self._process is not None and self._process.poll() is None:
             return
         self._process = None

@@ -1,4 +1,4 @@
-"""The request for a command in a container, without the words of a tool."""
+"""The request for a command in a container. It is the same for all tools."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ContainerRequest(NamedTuple):
     tool.
     """
     init: str = ""
-    """The program that podman makes the first process of the container, which passes signals on; ""
+    """The program that podman starts as the first process of the container, to pass signals on; ""
     for none.
     """
 

@@ -49,7 +49,9 @@ def names_of(given: Sequence[str], variables: Mapping[str, str]) -> tuple[str, .
 
 
 def gpus_of(variables: Mapping[str, str], *, has_nvidia: bool, has_amd: bool) -> Gpus:
-    """Return the GPUs that the variables of a member show, if the machine has GPUs."""
+    """Return the GPUs that the variables of a member show. GPUs of a make that the machine lacks
+    are left out.
+    """
     shown = [one.strip() for one in variables.get(VISIBLE["GPU"], "").split(",") if one.strip()]
     return Gpus(
         nvidia=tuple(shown) if has_nvidia else (),

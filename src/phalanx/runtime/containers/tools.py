@@ -1,8 +1,8 @@
 """The command lines of the tools that run containers.
 
-Each function is pure. It returns the words of the tool for a request, and the variables that the
-tool itself needs. Values of variables are never among the words, which all users of the machine can
-see.
+Each function is pure. It returns the words of a command line for a request, and the variables that
+the tool itself needs. All users of the machine can see the words, so these never contain the value
+of a variable.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _NUMBERS = re.compile(r"\d+\Z")
 
 
 class Line(NamedTuple):
-    """The words of a tool's command line, and the variables that the tool needs besides those of
-    its process.
+    """The words of a tool's command line, and the variables that the tool gets in addition to
+    those of the process that starts it.
     """
 
     argv: list[str]
@@ -45,7 +45,7 @@ class Line(NamedTuple):
 
 
 class MountError(ValueError):
-    """A directory has a name that a tool cannot mount."""
+    """Raised if a tool cannot mount a directory because of the directory's name."""
 
 
 def line_for(tool: str, path: str, request: ContainerRequest, values: Mapping[str, str]) -> Line:
@@ -60,8 +60,8 @@ def line_for(tool: str, path: str, request: ContainerRequest, values: Mapping[st
 
 
 def reference(tool: str, image: str) -> str:
-    """Return the name of an image in the form of a tool. A name without a registry means an image
-    of Docker Hub, whatever the tool.
+    """Return the name of an image in the form that a tool reads. A name without a registry means
+    an image of Docker Hub, whatever the tool.
     """
     if is_file(image):
         return image

@@ -42,7 +42,7 @@ _NO_DOCKER = (
     "Tasks and actors run in images by podman, apptainer or enroot"
 )
 _CDI = ("/etc/cdi", "/var/run/cdi")
-"""The directories with the descriptions of devices that podman reads."""
+"""The directories in which podman looks for the descriptions of devices."""
 _TAIL_LINES = 20
 _SETTLE_S = 1.0
 """Seconds that the tool has to remove the container after the worker's end."""
@@ -58,8 +58,8 @@ _PASSED_ON = (
 def packages_of(path: Sequence[str], own: str) -> tuple[tuple[str, str], ...]:
     """Return the directories of the node's packages, as (path, path in the container).
 
-    `path`: the directories in which the node's Python looks for modules. `own`: the one of these
-    that has Phalanx, which comes first.
+    `path`: the directories in which the node's Python looks for modules. `own`: the directory that
+    has Phalanx. It comes first in the result.
     """
     found = [own, *(one for one in own_paths(path) if one != own)]
     return tuple((one, f"{PACKAGES}/{number}") for number, one in enumerate(found))
@@ -70,7 +70,7 @@ def request_for(
 ) -> ContainerRequest:
     """Return the request for a worker in a container.
 
-    `mounts`: directories that the worker needs. `directory`: that of the driver.
+    `mounts`: directories that the worker needs. `directory`: the driver's working directory.
     """
     program = os.path.abspath(in_image.__file__)
     own = program.removesuffix(f"/{in_image.__name__.replace('.', '/')}.py")
@@ -94,7 +94,7 @@ def request_for(
 
 
 def _has_nvidia() -> bool:
-    """Whether a container can have the GPUs of NVIDIA: podman needs a description of them."""
+    """Whether a container can have NVIDIA's GPUs. With podman, this needs a description of them."""
     tool = find_tool()
     needs = tool is not None and tool.name == PODMAN
     return os.path.exists("/dev/nvidiactl") and (not needs or any(map(os.path.isdir, _CDI)))
@@ -147,7 +147,7 @@ def run_worker(
 
 
 class _Started:
-    """The tool with its container, and the worker in it."""
+    """A started tool, its container, and the worker in the container."""
 
     def __init__(self, tool: Tool, line: Line) -> None:
         lives, self._lifeline = os.pipe()
@@ -167,8 +167,8 @@ class _Started:
         self._tool = os.pidfd_open(self._pid)
 
     def failure(self) -> str:
-        """Wait until the worker has begun. Returns the last lines that were printed if the tool has
-        ended before that; "" if the worker has begun.
+        """Wait until the worker has begun, and return "". If the tool ends before that, return the
+        last lines that it has printed.
         """
         waiting = select.poll()
         waiting.register(self._begun, select.POLLIN)
@@ -215,7 +215,9 @@ class _Started:
 
 
 def _become(tool: Tool, line: Line, said: int, passed: Sequence[int]) -> NoReturn:
-    """Be the tool, which passes these descriptors on to the container."""
+    """Replace this process by the tool, which gets the descriptors `passed` for the container, and
+    writes its output to the descriptor `said`.
+    """
     try:
         # Copies far above the numbers that are replaced, so that none is closed too early.
         above = [fcntl.fcntl(one, fcntl.F_DUPFD, _FIRST_FREE) for one in (said, *passed)]

@@ -31,7 +31,8 @@ class Watched(NamedTuple):
 
 
 def stay(daemons: Sequence[Daemon]) -> Daemon | None:
-    """Wait for a signal to end, or for the end of a daemon. Then end all daemons.
+    """Wait for a signal that asks this process to end, or for the end of a daemon. Then end all
+    daemons.
 
     They are ended in the reverse order of `daemons`. Returns the daemon that ended of its own
     accord; None after a signal.
@@ -80,7 +81,7 @@ def notify(news: str) -> None:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[int]:
-    """Yield a descriptor that becomes readable when a signal to end arrives."""
+    """Yield a descriptor that becomes readable when a signal asks this process to end."""
     end, write = os.pipe()
     os.set_blocking(write, False)
     before = signal.set_wakeup_fd(write)

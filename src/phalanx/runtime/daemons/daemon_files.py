@@ -18,12 +18,12 @@ OF_PROGRAM = "pid:"
 
 
 OF_SOCKET = "unix:"
-"""The prefix of the address of a head that is named by the directory of its socket for other
-users.
+"""The prefix of an address that names a head by a directory. The directory has the head's socket
+for other users.
 """
 OF_CLIENT = "phalanx://"
-"""The prefix of the address of a cluster on which a client's driver is to run. Commands read it as
-the address without the prefix.
+"""The prefix of the address of a cluster on which a client's driver is to run. Commands ignore the
+prefix.
 """
 STANDBY = "standby"
 """The kind of a head's process that waits until no other head holds the store."""
@@ -81,8 +81,8 @@ def announce(session: Session, ready_fd: int, what: Announcement | Failure) -> N
 
 
 def announced(directory: str) -> Announcement | None:
-    """Return the daemon, living or dead, whose session is in this directory; None if the directory
-    has no session.
+    """Return the daemon, living or dead, whose session is in this directory; None if no daemon has
+    announced itself there.
     """
     try:
         with open(os.path.join(directory, _NAME)) as file:

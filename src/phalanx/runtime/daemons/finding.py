@@ -90,8 +90,8 @@ def _only_standby(one: Announcement) -> str:
 
 
 def _of_others(address: str | None) -> Found:
-    """Return the heads of other users on this machine, or a remote head, if this user's file has a
-    personal token.
+    """Return the heads of other users on this machine. If there is none, but an address is given
+    and this user's file has a personal token, return the remote head at the address.
     """
     # Imported here because most commands ask a daemon of their own user.
     from phalanx.runtime.daemons.personal_token import own_token
@@ -113,8 +113,8 @@ def remote_head(address: str, login: str = "") -> tuple[Session, Announcement]:
 
 
 def _shared(address: str) -> Found:
-    """Return the head with this socket, which may belong to any user. Raises NoClusterError if
-    there is none.
+    """Return the head at this address, `unix:DIRECTORY`. The head may belong to any user. Raises
+    NoClusterError if there is none.
     """
     from phalanx.runtime.daemons.shared_sockets import shared_heads
 

@@ -34,8 +34,8 @@ def numeric_address(text: str) -> str:
 
 
 def numeric_addresses(text: str) -> tuple[str, ...]:
-    """Return the addresses of a head and its standbys, which are separated by commas, as
-    `numeric_address` does.
+    """Return the addresses in `text`, each with its host's name resolved. In `text`, commas
+    separate the address of a head from those of its standbys. Raises as `numeric_address` does.
     """
     return tuple(dict.fromkeys(numeric_address(one.strip()) for one in text.split(",")))
 

@@ -1,8 +1,8 @@
 """The logins of this user: heads on other machines, each with its address, a token and the
 certificate that the head must show.
 
-They are in one file of mode 0600 below the user's configuration directory, which
-`phalanx login` writes. One login is the current one.
+They are in one file of mode 0600, which `phalanx login` writes below the user's configuration
+directory. One login is the current one.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Logins(msgspec.Struct, frozen=True, kw_only=True):
     """All logins of this user."""
 
     current: str = ""
-    """The name of the login that is used without an address; "" for none."""
+    """The name of the login that is used if no address is given; "" for none."""
     logins: tuple[Login, ...] = ()
 
     def named(self, name: str) -> Login | None:

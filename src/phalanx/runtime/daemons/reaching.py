@@ -1,4 +1,4 @@
-"""Connects a command on this machine with one process of the cluster, which is named by its id."""
+"""Connects a command on this machine with the process of the cluster that has a given id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REACH_S = 20.0
 
 
 def reach_streams(address: str | None, process: bytes) -> Connection:
-    """Return a connection to the process that carries a program's streams (`stream_messages`).
+    """Return a connection to `process`, for messages about a program's streams (`stream_messages`).
 
     A connection to a process on this machine is direct. Any other connection goes through the gate
     of a node that runs here. Raises ConnectionError, and the errors of `find_daemons`.

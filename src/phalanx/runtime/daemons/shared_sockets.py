@@ -2,9 +2,9 @@
 
 The head makes ROOT/PORT/s/control. ROOT is the directory in PHALANX_SHARED_DIR, if that is set.
 Otherwise it is /run/phalanx for a head that root has started. For any other head, it is a directory
-of the head's user below /tmp. Commands find the sockets below /run/phalanx and PHALANX_SHARED_DIR
-without an address. Any other socket must be named as `unix:ROOT/PORT`: anybody may make directories
-in /tmp, so a head there is trusted only if its user is named.
+of the head's user below /tmp. A command that is given no address finds the sockets below
+/run/phalanx and PHALANX_SHARED_DIR. Any other socket must be named as `unix:ROOT/PORT`: anybody may
+make directories in /tmp, so a head there is trusted only if its user is named.
 """
 
 from __future__ import annotations

@@ -125,8 +125,8 @@ class Daemon:
         self.log_path = _log_of(session)
 
     def kill(self) -> None:
-        """Kill the daemon at once with all processes that it has started, as a power failure of the
-        machine would. Only commands that continue without their node stay.
+        """Kill the daemon and all processes that it has started, except for commands that continue
+        without their node. As in a power failure, no process can finish its work.
         """
         _kill(self.process.pid)
         self.process.wait()

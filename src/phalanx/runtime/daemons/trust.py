@@ -46,7 +46,8 @@ class Trust(NamedTuple):
         return context
 
     def binding(self, certificate: bytes, where: str) -> bytes:
-        """Return the channel binding of the certificate in DER that a head has shown.
+        """Return the channel binding of a certificate. `certificate`: what the head at the address
+        `where` has shown, in DER.
 
         Raises AuthenticationError if the certificate is not the pinned one.
         """

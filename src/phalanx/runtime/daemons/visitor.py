@@ -31,7 +31,7 @@ VISITORS_REQUEST_BYTES = STRANGERS_FRAME_BYTES - 100
 
 
 def ask_daemon(session: Session, daemon: Announcement, request: Request[R], timeout_s: float) -> R:
-    """Return a head's answer to one request. The request goes to the head itself or to a node.
+    """Return a head's answer to one request. `daemon` is the head, or a node that asks the head.
 
     Raises ConnectionError if the daemon has ended, TimeoutError if it does not answer, and any
     error with which the head answers.

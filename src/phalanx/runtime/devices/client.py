@@ -34,7 +34,8 @@ class DeviceProcess:
         ended: Callable[[str], None],
     ) -> None:
         """`source`: the path of a file that is read in place of the driver; "" for NVIDIA's driver.
-        `seen` and `ended` are called in the loop's thread.
+        In the loop's thread, `seen` is called with each reading, or with the reason why it failed,
+        and `ended` with how the process ended.
         """
         self._source = source
         self._loop = loop

@@ -61,7 +61,7 @@ class NvmlReader:
         self._events = self._listen()
 
     def _find_whole(self, count: int, visible: str | None) -> None:
-        """Use the GPUs that are not split."""
+        """Find the visible GPUs among the machine's `count` GPUs, none of which is split."""
         nvml = self._nvml
         handles = [self._or_none(nvml.nvmlDeviceGetHandleByIndex, at) for at in range(count)]
         uuids = [

@@ -21,8 +21,8 @@ from phalanx.runtime.os.process_names import READER, name_process
 from phalanx.runtime.os.process_tree import end_with_parent
 
 ASKED_WITHIN_S = 0.25
-"""The longest time, in seconds, for which a call of the driver waits. So requests for a reading are
-noticed in time.
+"""The longest time, in seconds, for which one call waits for a critical error. Between two calls,
+the process notices that the node asks for a reading.
 """
 
 
@@ -59,7 +59,7 @@ def main(source: str, every_s: float) -> None:
 
 
 def _wait(reader: DeviceReader, every_s: float, soon: list[int]) -> None:
-    """Wait until the next reading is due, an error is critical, or the node asks for a reading."""
+    """Wait until a reading is due, a critical error comes, or the node asks for a reading."""
     end = time.monotonic() + every_s
     while not soon and (left_s := end - time.monotonic()) > 0:
         if reader.wait(min(left_s, ASKED_WITHIN_S)):

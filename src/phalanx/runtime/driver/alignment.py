@@ -7,13 +7,13 @@ from __future__ import annotations
 import ctypes
 
 ALIGN_BYTES = 64
-"""The alignment in bytes, as in files of shared memory: a cache line, which is also the widest
-vector.
+"""The alignment in bytes, which files of shared memory have, too. A cache line and the widest
+vector have this size.
 """
 
 ALIGN_FROM_BYTES = 4096
-"""The size in bytes from which a buffer is moved to be aligned. A smaller buffer is never mapped,
-and a copy would cost more than it saves.
+"""The size in bytes from which a buffer is copied to an aligned place. For a smaller buffer, the
+copy would cost more than the alignment saves.
 """
 
 

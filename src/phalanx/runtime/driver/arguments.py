@@ -1,4 +1,4 @@
-"""Packs the arguments of remote calls. References are kept apart."""
+"""Packs the arguments of remote calls. References are packed separately from values."""
 
 from __future__ import annotations
 

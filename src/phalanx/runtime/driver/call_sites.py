@@ -31,8 +31,8 @@ def are_recorded() -> bool:
 
 
 def place_of(how: str) -> str:
-    """Return the current place in the program's code, and the kind of call that the program makes
-    there.
+    """Return, as text, the current place in the program's code. `how`: the kind of call that the
+    program makes there.
     """
     frame: Any = sys._getframe(1)
     places = [f"({how})"]
@@ -53,8 +53,8 @@ class CallSites:
         self._sites: WeakKeyDictionary[ObjectRef[Any], str] = WeakKeyDictionary()
 
     def note(self, refs: Sequence[ObjectRef[Any]], how: str) -> None:
-        """Record that the program makes these objects at its current place, by a call of this
-        kind.
+        """Record that the program makes these objects at its current place. `how`: the kind of the
+        call that makes them.
         """
         site = place_of(how)
         for ref in refs:

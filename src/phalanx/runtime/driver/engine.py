@@ -200,7 +200,7 @@ class RuntimeEngine:
         )
 
     def stop(self) -> None:
-        """End the job, and the node if it was started here. Wait until both are gone."""
+        """End the job. If the node was started here, end it, too, and wait until it is gone."""
         runtime = self.runtime
         forget_process(runtime.process_id)
         interrupts.unguard()
@@ -332,7 +332,7 @@ class RuntimeEngine:
         return self._actors.get(name, namespace)
 
     def kill(self, actor: EmbeddedHandle[Any], no_restart: bool) -> None:
-        """End an actor at once."""
+        """End an actor without waiting for its calls."""
         client = actor._client
         if no_restart:
             with self.runtime.lock:  # calls of this process fail from now on
@@ -488,7 +488,7 @@ class RuntimeEngine:
         return self.runtime.caller.handle_of(actor, shape, None)
 
     def runtime_context(self) -> RuntimeContext:
-        """Return where the calling code runs."""
+        """Return facts about the place where the calling code runs."""
         runtime = self.runtime
         return RuntimeContext(runtime.process_id, runtime.session, self.job, self, self._actor)
 
@@ -509,8 +509,8 @@ class RuntimeEngine:
         return self.ask(QueryState(query))
 
     def cluster_events(self) -> list[dict[str, Any]]:
-        """Return the events that nodes, and processes that own tasks, have recorded about each
-        other.
+        """Return the events that nodes and owners of tasks have recorded about each other, and the
+        finished tasks of this process that ran on other nodes.
         """
         self.runtime.owner.report_events()
         found = self.ask(ListClusterEvents())

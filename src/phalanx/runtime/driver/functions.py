@@ -101,7 +101,7 @@ class BoundFunction:
         return None if returns == 0 else list(refs)
 
     def _in_group(self, group: GroupId) -> Template:
-        """Return the template for calls by tasks that pass their placement group on."""
+        """Return the template for calls by a task of `group` that passes its placement group on."""
         found = self._captured.get(group)
         if found is None:
             found = self._submitter.template(self._definition, self._options, group)
@@ -124,7 +124,7 @@ class Submitter:
         kick: Callable[[], None],
         flush: Callable[[], None],
     ) -> None:
-        """`kick` makes posted messages leave soon, and `flush` sends them at once."""
+        """`kick` makes a thread send posted messages soon; `flush` sends them itself."""
         self.me = me
         self.lock = lock
         self.tasks = tasks
@@ -161,8 +161,8 @@ class Submitter:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> list[ObjectRef[Any] | list[ObjectRef[Any]]]:
-        """Submit a gang of tasks in its group. Returns a reference, or a list of references, for
-        each member.
+        """Submit a gang of tasks in the bundles of `group`. Returns a reference, or a list of
+        references, for each member.
         """
         template = self.template(definition, options)
         payload, inputs, pins = pack_arguments(self.pack, definition.name, args, kwargs)

@@ -125,7 +125,7 @@ class EmbeddedMethod(ActorMethod):
         return _rebuild_method, (handle, self._name, self._options)
 
     def _settle(self) -> CallOptions:
-        """Return the options that all calls of the method share."""
+        """Return the options of the calls of this method, from the method and its class."""
         shape, whole, options = self._shape, self._whole, self._options or {}
         returns = options.get("num_returns")
         retries = shape.max_task_retries
@@ -146,8 +146,8 @@ class EmbeddedMethod(ActorMethod):
 
 
 class DecoratedMethod(EmbeddedMethod):
-    """A method whose class wraps the method's `remote`. The wrapper takes and returns (args,
-    kwargs).
+    """A method whose class wraps the method's `remote`. The wrapper takes a function of (args,
+    kwargs), and returns another one.
     """
 
     __slots__ = ()
@@ -254,8 +254,8 @@ class Caller:
 
 
 class _Process:
-    """The object in which handles find the caller of their process. It is set while a session is
-    up.
+    """Holds this process's Caller, through which handles call methods. `caller` is None while the
+    process has no session.
     """
 
     caller: Caller | None = None

@@ -110,8 +110,8 @@ def end_by_exit() -> None:
 
 
 def end_by_signal() -> None:
-    """Give SIGTERM its default effect again, if `end_by_exit` has changed it. This program is no
-    longer a driver, or is a child of one.
+    """Give SIGTERM its default effect again, if `end_by_exit` has changed it. A program that is no
+    longer a driver calls this, and so does a forked child of a driver.
     """
     if (
         _handler_of(signal.SIGTERM) is _on_termination

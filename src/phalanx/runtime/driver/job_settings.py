@@ -54,7 +54,7 @@ class JobSettings:
         """The runtime environment that new work inherits."""
         self._known: set[bytes] = set()
         self._images: set[bytes] = set()
-        """The names of the known environments that have an image."""
+        """The keys of the known environments that have an image."""
         self._uploads: Uploads | None = None
 
     def set_environment(self, environment: Mapping[str, Any]) -> None:
@@ -95,8 +95,8 @@ class JobSettings:
         return self._uploads.uploaded(environment)
 
     def environment_key(self, environment: dict[str, Any]) -> bytes:
-        """Define a runtime environment at the node. Returns the short name that the node gives
-        it.
+        """Define a runtime environment at the node. Returns its key: a hash of its contents, by
+        which work names it.
         """
         text = json.dumps(environment, sort_keys=True)
         key = hashlib.sha256(text.encode()).digest()[:12]
@@ -113,7 +113,7 @@ class JobSettings:
         return key
 
     def has_image(self, key: bytes) -> bool:
-        """Whether the runtime environment with this name has an image."""
+        """Whether the runtime environment with this key has an image."""
         return key in self._images
 
     def _note_image(self, key: bytes, software: Environment) -> None:
@@ -139,8 +139,8 @@ def _say(text: str) -> None:
 def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
     """Return a runtime environment whose paths have the same meaning wherever they are read.
 
-    Workers read the paths after they have changed into one of the directories. The files that pip
-    and uv name are read here. Raises ValueError for a path that does not exist.
+    Workers read the paths after they have entered their working directory. The files that pip and
+    uv name are read here. Raises ValueError for a path that does not exist.
     """
     found = dict(environment)
     if (software := environment_of(found)) is not None:

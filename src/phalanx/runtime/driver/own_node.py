@@ -76,7 +76,7 @@ class OwnNode:
         self.socket = ours
 
     def kill(self) -> None:
-        """End, at once, a node that cannot be used. All its files are removed."""
+        """Kill a node that cannot be used, and remove all its files."""
         self._process.kill()
         self._process.wait()
         sessions.remove(self.session)
@@ -109,8 +109,8 @@ class OwnNode:
 
 
 def _is_below(directory: str) -> bool:
-    """Whether this program's current directory is in the given one, even if the node has removed it
-    by now.
+    """Whether this program's current directory is below the given one. The current directory may
+    have been removed by now.
     """
     here = os.readlink("/proc/self/cwd")
     return here.startswith(os.path.join(os.path.realpath(directory), ""))

@@ -2,7 +2,7 @@
 
 A thread that waits for a value leads itself (`wait`), so that an answer costs no thread switch. A
 background thread leads if no other thread has led for a while, so that messages are handled while
-the program computes. It yields to a waiting thread at once.
+the program computes. As soon as another thread waits, that thread leads instead.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONG_NAP_S = 2.0
 _ACCEPT_AGAIN_S = 0.05
 _IDLE_S = 1.0
 _PAUSE_S = 0.1
-"""Seconds of rest after an internal error, because the error may occur again at once."""
+"""Seconds for which the leader pauses after an internal error, which may occur again and again."""
 
 interruptible(AdaptiveSpin.poll)
 
@@ -51,7 +51,7 @@ class Waiter:
         self.event: threading.Event | None = None
 
     def notify(self, failed: bool = False) -> None:
-        """Count one of the awaited objects as ready."""
+        """Count one of the awaited objects as ready. `failed`: whether its value is an error."""
         self.needed -= 1
         if self.needed <= 0 or (failed and self.fail_fast):
             self.done = True
@@ -223,8 +223,8 @@ class Reactor:
             self.handle(connection, messages)
 
     def _register_again(self, connection: Connection) -> None:
-        """Register a descriptor again, because it has a new socket. The first registration ended
-        with the old socket.
+        """Register the connection's descriptor again, because it now belongs to a new socket. The
+        first registration ended with the old socket.
         """
         connection.is_switched = False
         with contextlib.suppress(FileExistsError):
@@ -391,7 +391,7 @@ class Reactor:
                 return
 
     def wake(self) -> None:
-        """Make the leader look for work again."""
+        """End the leader's poll, so that it looks for work again."""
         with contextlib.suppress(BlockingIOError, OSError):
             os.write(self._wake_write, b"\x01\0\0\0\0\0\0\0")
 
@@ -434,7 +434,7 @@ class Reactor:
             os.close(fd)
 
     def kick(self) -> None:
-        """Make sure that some thread soon sends a message that was posted."""
+        """Make sure that some thread soon sends the messages that were posted."""
         leader = self._leader
         if leader is None:
             if self._resting_long:

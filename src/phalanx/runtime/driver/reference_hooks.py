@@ -72,7 +72,7 @@ class ReferenceHooks:
     # ---- RefHooks ----------------------------------------------------------------------------
 
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return the only ObjectRef that this process has for an object."""
+        """Return this process's one ObjectRef for an object. It is made if there is none."""
         with self._lock:
             return self._references.adopt(owner, number)
 

@@ -1,4 +1,4 @@
-"""Requests to the node whose answers a thread waits for."""
+"""Requests to the node, and threads that wait for the answers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One process of a session, driver or worker: an owner over sockets and shared memory.
+"""The runtime of one process, a driver or a worker: its owner, with sockets and shared memory.
 
-This module composes the parts, and turns what the reactor reports into events of the owner.
+This module builds the parts, and turns what the reactor reports into events of the owner.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def _print_error(text: str) -> None:
 
 
 def _report_to(show: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a function that shows unread failures; it shows nothing if Ray's variable forbids
-    that.
+    """Return the function that gets the text of each failure that nobody has read. It calls `show`,
+    unless Ray's variable is set.
     """
 
     def report(text: str) -> None:
@@ -299,8 +299,8 @@ class Runtime:
         return next_s
 
     def flush(self) -> None:
-        """Send everything that was posted: tasks that may be sent in advance, releases,
-        messages.
+        """Send waiting tasks and calls, late results and all posted messages. Release dropped
+        objects.
         """
         if any(self.owner.unsent):
             with self.lock:

@@ -170,7 +170,7 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
     own.
 
     A concrete `address` is used as it is. `pid:PID` is the runtime that the program with this
-    process id has started for itself, and that ends with it. "local" starts a runtime.
+    process id has started for itself. "local" starts a runtime.
 
     None and "auto" try, in this order: PHALANX_ADDRESS, the address that the program's dialect
     finds in the environment, and the cluster that was started last on this machine. If none of
@@ -296,7 +296,7 @@ def _exported(hook: Callable[[], None]) -> bytes:
 def _allow_files() -> None:
     """Raise the limit of open files to the largest value that this user may set.
 
-    Each worker needs one file of the driver, one of the node and three of the fork server; shells
+    For each worker, the driver and the node hold one file open, and the fork server three. Shells
     often start with a limit of 256 or 1024.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

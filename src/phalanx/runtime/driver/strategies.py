@@ -1,5 +1,6 @@
-"""Encodes the options that decide where work runs, and under which name, in the form that the node
-reads.
+"""Encodes the options that decide on which node, and in which environment, work runs.
+
+The result has the form that the node reads.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from phalanx.scheduler.placement.labels import NODE_LABEL, parse_selector
 from phalanx.worker.context import placing_lease
 
 _HAS_TOOL = (TOOL_LABEL, "In", list(TOOLS_FOR_WORKERS))
-"""The condition on the nodes of work that runs in an image."""
+"""The condition that a node must meet to run work in an image."""
 
 
 @runtime_checkable

@@ -37,7 +37,7 @@ class SocketTransport:
             return None
 
     def watch(self, connection: transport.Connection) -> None:
-        """Pass on the messages of a connection from now on."""
+        """Read from a connection from now on, and pass its messages on."""
         assert isinstance(connection, Connection)
         self._reactor.add(connection)
 
@@ -82,5 +82,5 @@ class NodeConnection:
         self._outbox.post(self.connection, message)
 
     def send(self, message: Message) -> None:
-        """Send a message at once."""
+        """Send a message now, and not with the next flush."""
         self.connection.send(message)

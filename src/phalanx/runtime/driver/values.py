@@ -204,7 +204,7 @@ class Values:
         """Copy the file to this node and map it.
 
         The node keeps the copy until this process reports that it has mapped the copy or does not
-        want it, so the report is sent at once.
+        want it. So the report is sent without waiting for a flush.
         """
         while True:
             try:
@@ -233,7 +233,7 @@ class Values:
             ) from None
 
     def _share_mapping(self, ref: ObjectRef[Any], payload: Value, mapping: mmap) -> mmap:
-        """Return the mapping that all threads use which read the object at the same time."""
+        """Return one mapping for all threads that read the object at the same time."""
         with self._lock:
             if ref._value is not payload:
                 return mapping

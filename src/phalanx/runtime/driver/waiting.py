@@ -81,7 +81,7 @@ class Waiting:
         self._tasks = tasks
         self._values = values
         self.running: WaitingTask | None = None
-        """The task that waits. It is set in workers."""
+        """The interface to the task that the calling thread runs; None in drivers."""
 
     # ---- get ---------------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class Waiting:
         return [refs[i] for i in ready], [r for i, r in enumerate(refs) if i not in chosen]
 
     def _bring(self, refs: list[ObjectRef[Any]], count: int, deadline: float | None) -> list[int]:
-        """Copy objects that are ready on other nodes to this node, until `count` objects are here.
+        """Copy to this node objects that other nodes have, until `count` of `refs` are here.
 
         Returns the positions of the objects that are here. Waits until `deadline` on the monotonic
         clock; 0 means no wait.

@@ -1,8 +1,8 @@
 """The entry points by which installed packages extend the core: engines, dialects, commands.
 
-The core names no adapter. An adapter of this distribution, or of another one, is a line in a table
-of its `pyproject.toml`. This distribution's own table is read first, because reading the tables of
-all installed distributions takes ten times as long.
+The core names no adapter. An adapter is a line in a table of a distribution's `pyproject.toml`. The
+table of this distribution is read first, because reading the tables of all installed distributions
+takes ten times as long.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class Engine(Protocol):
         ...
 
     def stop(self) -> None:
-        """End the job, and the node if it was started here. Wait until both are gone."""
+        """End the job. If the node was started here, end it, too, and wait until it is gone."""
         ...
 
     def facts(self) -> dict[str, Any]:
@@ -201,7 +201,7 @@ class Engine(Protocol):
         ...
 
     def kill(self, actor: Any, no_restart: bool) -> None:
-        """End an actor at once."""
+        """End an actor without waiting for its calls."""
         ...
 
     def exit_actor(self) -> None:
@@ -288,7 +288,7 @@ class Engine(Protocol):
     def why_pending(self, what: Any) -> Request[Explanation] | None:
         """Return the request that asks why a reference's task, or an actor, waits.
 
-        None if no process knows, or if the task has ended.
+        None if no process knows why, or if the task has ended.
         """
         ...
 
@@ -317,11 +317,11 @@ class Engine(Protocol):
         ...
 
     def runtime_context(self) -> Any:
-        """Return where the calling code runs, for `phalanx.get_runtime_context`."""
+        """Return facts about the place where the calling code runs (`get_runtime_context`)."""
         ...
 
     def gpu_ids(self) -> list[Any]:
-        """Return the numbers of the GPUs that the calling task or actor may use."""
+        """Return the GPUs that the calling task or actor may use, as numbers or UUIDs."""
         ...
 
     def timeline(self) -> list[dict[str, Any]]:

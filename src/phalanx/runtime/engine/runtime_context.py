@@ -32,7 +32,7 @@ def visible_ids(resource: str, devices: Mapping[str, Sequence[int]]) -> list[int
     The names are the entries of the variable that shows devices to programs, which may be UUIDs;
     without that variable, they are numbers. One of Ray's variables can forbid the runtime to change
     the variable of devices. The variable of devices then lists all devices of the node, and the
-    names are positions in this list.
+    names are the entries for the devices of the work.
     """
     numbers = list(devices.get(resource, ()))
     variable = VISIBLE.get(resource, "")

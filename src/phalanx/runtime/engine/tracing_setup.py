@@ -38,7 +38,7 @@ class TracingUnavailableError(PhalanxError, ImportError):
 
 
 def wanted(asked: bool | Setup) -> tuple[bool, Setup]:
-    """Return whether to trace, and how tracing is set up. For the setting None, PHALANX_TRACING
+    """Return whether to trace, and how tracing is set up. If `asked` is None, PHALANX_TRACING
     decides.
 
     Raises TypeError for any value except True, False, MODULE:FUNCTION and a function.

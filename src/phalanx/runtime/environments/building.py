@@ -89,8 +89,8 @@ def _is_here(module: str) -> bool:
 
 
 def _make_python(place: str, has_pip: bool) -> None:
-    """Make a virtual environment. Packages of this Python are found after those of the
-    environment.
+    """Make a virtual environment. Its Python looks for a package in the environment first, and
+    then among the packages of this Python.
     """
     venv.EnvBuilder(symlinks=True, with_pip=not has_pip, clear=False).create(place)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"

@@ -24,8 +24,8 @@ MOST_BYTES = 50 << 30
 LEAST_FREE_BYTES = 2 << 30
 """The number of bytes that the cache tries to leave free in its file system."""
 GRACE_S = 600.0
-"""Seconds after its last use for which an environment is never removed. A gang may begin to use the
-environment when all of its nodes have prepared it.
+"""Seconds after its last use for which an environment is never removed. A gang that has prepared an
+environment on one node begins to use it only when all its nodes have prepared it.
 """
 _SIZE = "size"
 _STAT_BLOCK = 512
@@ -43,8 +43,8 @@ class Entry(NamedTuple):
 def chosen(entries: list[Entry], now: float, *, most_bytes: int, missing_bytes: int) -> list[Entry]:
     """Return the environments to remove, those that were used longest ago first.
 
-    The remaining environments take at most `most_bytes`, and the removal frees at least
-    `missing_bytes`.
+    Enough are chosen that the others take at most `most_bytes` and that at least `missing_bytes`
+    become free, if environments that were not used for GRACE_S suffice for that.
     """
     total, freed, found = sum(one.bytes for one in entries), 0, []
     for entry in sorted(entries, key=lambda one: (one.used, one.key)):
@@ -138,7 +138,7 @@ class Cache:
         return found
 
     def make_room(self) -> None:
-        """Remove unused environments until the cache is within its limits."""
+        """Remove unused environments, as far as possible until the cache is within its limits."""
         disk = os.statvfs(self._root)
         missing = self._least_free_bytes - disk.f_bavail * disk.f_frsize
         found = chosen(

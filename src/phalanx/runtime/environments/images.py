@@ -25,8 +25,8 @@ _SIF, _SQUASHED = "image.sif", "image.sqsh"
 
 
 def steps_of(tool: Tool, image: str, place: str) -> list[Step]:
-    """Return the commands that fetch an image, which go into the directory `place` if the tool has
-    no store of its own. Raises ToolNotFoundError.
+    """Return the commands that fetch an image. If the tool has no store of its own, the image goes
+    into the directory `place`. Raises ToolNotFoundError.
     """
     if tool.name in KEEPING and is_file(image):
         raise ToolNotFoundError(
@@ -48,7 +48,7 @@ def steps_of(tool: Tool, image: str, place: str) -> list[Step]:
 
 
 def prepare_files(tool: Tool, place: str) -> None:
-    """Write the files beside an image that its tool needs."""
+    """Write the files that the tool needs beside an image."""
     if tool.name == ENROOT:
         with open(os.path.join(place, RC), "w", encoding="utf-8") as file:
             file.write(RC_TEXT)

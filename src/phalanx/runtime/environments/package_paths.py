@@ -13,7 +13,7 @@ from phalanx.runtime.environments.place import environments_directory
 
 
 def local_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a runtime environment with paths of this node in place of packages."""
+    """Return a runtime environment with paths of this node in place of the URIs of packages."""
     found = dict(environment)
     if found.get("working_dir"):
         found["working_dir"] = _path(found["working_dir"], is_module=False)
@@ -31,8 +31,8 @@ def _path(given: str, *, is_module: bool) -> str:
 
 
 def is_directory_of(directory: str, given: str | None) -> bool:
-    """Whether a directory belongs to a job on this node whose packages include this working
-    directory.
+    """Whether a job on this node has unpacked the working directory `given`, the URI of a package,
+    into `directory`.
     """
     package = read_uri(given)
     if package is None or not package.name:

@@ -15,7 +15,9 @@ from phalanx.model.packages import MOST_BYTES
 from phalanx.model.readable import size
 
 IGNORE_FILES = (".gitignore", ".rayignore", ".phalanxignore")
-"""Files in a directory with patterns of the paths that are left out; the last one decides."""
+"""Files in a directory with patterns of the paths that are left out. If they contradict each other,
+the one that comes last here decides.
+"""
 ALWAYS_LEFT_OUT = (".git", ".venv", "venv", "__pycache__")
 LARGE_BYTES = 10 << 20
 """Bytes of a file above which a note names it, as in Ray."""
@@ -48,7 +50,7 @@ class Packed:
         self.files = files
 
     def large(self) -> list[str]:
-        """Return the names and sizes of the largest files, if these are large."""
+        """Return the names and sizes of the largest files among those of at least LARGE_BYTES."""
         found = [(length, name) for name, length in self.files if length >= LARGE_BYTES]
         return [f"{name} ({size(length)})" for length, name in sorted(found, reverse=True)[:_SHOWN]]
 
@@ -106,8 +108,8 @@ def name_in_package(path: str) -> str:
 
 
 def _root(path: str) -> Path:
-    """Return the resolved path, but keep its last name as the caller gave it, even if it names a
-    link.
+    """Return the absolute path, in which `~` stands for the home directory. Links are not
+    followed, so the last name is the one that the caller gave.
     """
     return Path(os.path.abspath(os.path.expanduser(path)))
 

@@ -32,7 +32,7 @@ def prepare(directory: str, environment: Environment) -> None:
 
 
 def main() -> int:
-    """Prepare a member or a worker. Returns the exit code.
+    """Prepare what a member or a worker needs. Returns the exit code.
 
     The arguments are the directory of environments, and the file that describes the preparation.
     "-" in place of the file means that standard input describes an environment. Packages are beside

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 def own_paths(path: Iterable[str]) -> list[str]:
-    """Return the directories of the path of modules that do not belong to Python's own library."""
+    """Return the directories in `path`, such as sys.path, outside Python's own library."""
     library = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
     found = []
     for one in path:

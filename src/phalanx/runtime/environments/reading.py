@@ -40,7 +40,7 @@ def environment_of(runtime_env: Mapping[str, Any]) -> Environment | None:
 
 
 def path_of(module: Any) -> str:
-    """Return the path of a module of `py_modules`, which is a path or the module itself."""
+    """Return the path of an entry of `py_modules`: a path, or the module itself."""
     if not isinstance(module, ModuleType):
         return str(module)
     return str(next(iter(getattr(module, "__path__", ())), None) or module.__file__)

@@ -13,8 +13,8 @@ from phalanx.model.environments import CONDA_FILE, LOCK, REQUIREMENTS, Environme
 FILES = "files"
 """The directory of an environment with the tool's files."""
 CONDA = "conda"
-"""The directory, within an environment, that conda makes, or the link to one that conda has made
-before.
+"""The directory, within an environment, that conda makes; or a link to a directory that conda had
+made before.
 """
 
 
@@ -28,7 +28,7 @@ class Step(NamedTuple):
     argv: list[str]
     variables: Mapping[str, str]
     unless: tuple[str, ...] = ()
-    """A command after whose success this step is not necessary."""
+    """A command that is run first. If it succeeds, this step is left out. Empty for none."""
 
 
 def steps(

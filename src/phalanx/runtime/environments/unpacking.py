@@ -25,8 +25,8 @@ class UnpackError(Exception):
 
 
 def unpack_all(packages: Sequence[Package], files: str, home: str, mark: str) -> None:
-    """Unpack the packages in the directory `files` to a place below `home`, unless that was done
-    already.
+    """Unpack the packages in the directory `files`: the working directory into `home`, and each
+    module into a directory below `home`. Do nothing if that was done already.
 
     `mark` represents the packages in the file that records what was unpacked. Raises UnpackError
     and OSError.

@@ -1,7 +1,7 @@
 """Transfers of objects: the request `GET name offset length`, and the answer, a header and the
 bytes.
 
-Both messages have a fixed size. A connection carries one request after another.
+Requests and headers have fixed sizes. A connection carries one request after another.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Connects clients on other machines with their drivers, at the head's gateway.
 
 The head permits each connection beforehand (`Admit`). A client names the socket of its driver in 16
-bytes. The gateway dials the node of the driver as another node would, answers with one byte, a
-`Status`, and carries the bytes between both. The driver does not know the tokens of people, so the
-gateway checks the client's token. The head's permission is for this token.
+bytes. The gateway dials the driver's node as another node would, answers with one byte, a `Status`,
+and then carries the bytes between client and driver. The driver does not know the tokens of people,
+so the gateway checks the client's token. The head's permission is for this token.
 
 The job of a driver may have made a cluster of its own. Then the permission has the token of that
 cluster, and the gateway dials the head of that cluster, beside which the driver waits.
@@ -44,7 +44,7 @@ class Clients:
         self._connected: set[tuple[str, Link]] = set()
 
     def admit(self, permission: Admit) -> None:
-        """Let a token reach a driver once."""
+        """Let the holder of a token connect to a driver one time."""
         key = (permission.token, permission.target)
         self._admitted.pop(key, None)
         self._admitted[key] = (permission, self._loop.time() + _VALID_S)
@@ -52,7 +52,7 @@ class Clients:
             del self._admitted[next(iter(self._admitted))]
 
     async def connect(self, link: Link, token: str, handshake: GatewaysHandshake) -> None:
-        """Connect a client that has proved this token with the driver that it names."""
+        """Connect a client with the driver that the client names. The client has proved `token`."""
         await link.send(handshake.verdict(Status.OK))
         target = await asyncio.wait_for(link.receive(TARGET_BYTES), _NAMING_S)
         permission, until = self._admitted.pop((token, target), (None, 0.0))

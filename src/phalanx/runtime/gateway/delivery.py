@@ -63,7 +63,7 @@ class Delivery:
                 socket.send_fds(process, [handed], [end.fileno()])
 
     def is_here(self, target: bytes) -> bool:
-        """Whether the target belongs to a node for which this gateway stands."""
+        """Whether the target belongs to a node for which this gateway works."""
         return target[:PREFIX_BYTES] in self._prefixes
 
     async def _connect(self, target: bytes) -> socket.socket:

@@ -228,17 +228,15 @@ def shown(address: tuple[str, int]) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an IP address belongs to this machine itself, so that the traffic leaves it on no
-    wire.
-    """
+    """Whether traffic to an IP address never leaves this machine."""
     address = ipaddress.ip_address(host.split("%", maxsplit=1)[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return (mapped or address).is_loopback
 
 
 def keep_alive(sock: socket.socket) -> None:
-    """Make a socket send small messages at once, and end within half a minute after the other
-    machine is gone.
+    """Make a socket send small messages without delay, and end within half a minute after the
+    other machine is gone.
     """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

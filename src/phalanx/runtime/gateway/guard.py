@@ -31,7 +31,7 @@ class Guard:
         self._unreported: dict[str, int] = {}
 
     def failed(self, address: str) -> None:
-        """Count a connection from an address that did not authenticate."""
+        """Count a connection that did not authenticate, for the address from which it came."""
         if address in self._unreported or len(self._unreported) < _ADDRESSES:
             self._unreported[address] = self._unreported.get(address, 0) + 1
 

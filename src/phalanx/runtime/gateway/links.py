@@ -66,7 +66,7 @@ class Link:
         return b"" if server_side else tls.getpeercert(binary_form=True) or b""
 
     def end_writing(self) -> None:
-        """End the stream for the other side, which can still send."""
+        """End the stream to the other side. The other side can still send."""
         with contextlib.suppress(OSError):
             # SSLSocket's own shutdown would end reading too.
             socket.socket.shutdown(self.sock, socket.SHUT_WR)

@@ -1,4 +1,4 @@
-"""The files of objects as the gateway opens them. No name leads out of their directories."""
+"""The files of objects as the gateway opens them. No name can lead out of the directories."""
 
 from __future__ import annotations
 

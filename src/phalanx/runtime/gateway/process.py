@@ -108,7 +108,7 @@ class OwnTimeLoop(asyncio.SelectorEventLoop):
     """An event loop whose timers for handshakes and dials follow the process's own time.
 
     This time stands still while the process is stopped. So an answer that came meanwhile is not
-    late. `_report` reads the time each second, which is how a pause is noticed.
+    late. The clock notices a stop by the gap between two readings; `_report` reads it each second.
     """
 
     def time(self) -> float:

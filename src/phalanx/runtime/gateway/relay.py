@@ -24,15 +24,17 @@ class Relays:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def check(self, link: Link, always: bool = False) -> None:
-        """Raise DialError if `link` needs a relay (or `always`) and no more relays are allowed."""
+        """Raise DialError if `link` uses TLS, so that it needs a relay, and no more are allowed.
+        `always`: whether a link without TLS needs one, too.
+        """
         if (link.is_tls or always) and len(self._tasks) >= _AT_ONCE:
             raise DialError(
                 Status.BUSY, f"this node relays {_AT_ONCE} encrypted connections, its limit"
             )
 
     def open_end(self, link: Link) -> socket.socket:
-        """Return the socket for a process. The caller closes its own copy once the socket is passed
-        on.
+        """Return the socket of `link`, or one end of a new relay, to be passed to a process. The
+        caller closes its own copy after that.
         """
         if not link.is_tls:
             return link.detach()
@@ -49,7 +51,9 @@ class Relays:
 
 
 async def _relay(first: Link, second: Link) -> None:
-    """Carry bytes both ways until both sides have ended. At most one piece is held for each way."""
+    """Carry bytes in both directions until both sides have ended. Each direction holds at most
+    one piece.
+    """
     ways = [
         asyncio.ensure_future(_carry(first, second)),
         asyncio.ensure_future(_carry(second, first)),

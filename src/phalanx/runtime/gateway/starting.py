@@ -1,5 +1,5 @@
-"""Starts a gateway, which is forked from the process that it serves. If it is killed, another one
-is started.
+"""Starts the gateway of a node or head. The node or head forks its first gateway. If a gateway is
+killed, another one is started, as a program of its own.
 """
 
 from __future__ import annotations

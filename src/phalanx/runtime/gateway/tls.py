@@ -86,7 +86,7 @@ def dialling_context() -> ssl.SSLContext:
 
 
 def fingerprint(certificate: bytes) -> bytes:
-    """Return the channel binding of a certificate in DER."""
+    """Return the channel binding of `certificate`, which is in DER: its SHA-256."""
     return hashlib.sha256(certificate).digest()
 
 

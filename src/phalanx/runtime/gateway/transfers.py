@@ -126,7 +126,7 @@ class Transfers:
         self._warm.release(name)
 
     def cancel(self, name: str) -> None:
-        """Make a transfer fail. If it has ended, nothing is done."""
+        """Make the transfer of an object fail, unless it has ended."""
         with self._lock:
             transfer = self._transfers.get(name)
         if transfer is not None:

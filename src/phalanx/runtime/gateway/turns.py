@@ -45,8 +45,8 @@ class Turns(Generic[_One]):
         return self._count
 
     def arrives(self, address: str, one: _One) -> _One | None:
-        """Add a connection that waits. If too many wait, the address with the most waiting
-        connections loses the one that has waited longest; it is removed and returned.
+        """Add a connection that waits. If too many wait, remove and return the connection that has
+        waited longest at the address with the most waiting connections.
         """
         self._waiting.setdefault(address, deque()).append(one)
         self._count += 1
@@ -85,11 +85,11 @@ class Turns(Generic[_One]):
             del self._begun[address]
 
     def overdue(self, now: float) -> list[_One]:
-        """Return handshakes that have taken long and must end: at most one for each connection that
-        waits for its place.
+        """Return handshakes that have taken long and must end: at most as many as connections wait
+        for their places.
 
-        They belong to addresses that have reached their limit and, if the limit for all is reached,
-        also to the address with the most handshakes.
+        They belong to addresses that have reached their limit. If the limit over all addresses is
+        reached, the address with the most handshakes is added.
         """
         if not self._count:
             return []

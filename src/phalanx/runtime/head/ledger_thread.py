@@ -27,8 +27,8 @@ from phalanx.storage.ledger import HistoryLimits, SqliteLedger
 
 BATCH_ROWS = 1_000
 GATHER_S = 0.1
-"""Seconds for which records are collected before they are written together. One record alone costs
-as much as ten.
+"""Seconds for which records are collected before they are written together. To write one
+record costs as much as to write ten.
 """
 AGAIN_S = 5.0
 """Seconds between a failed write and the next attempt."""
@@ -77,11 +77,11 @@ class LedgerThread:
                 self._begin()
 
     def attempts(self, query: AttemptQuery, answered: Answered[AttemptPage]) -> None:
-        """Look up attempts, the latest end first."""
+        """Look up attempts, those that ended last first. `answered` gets the result."""
         self._ask(lambda ledger: ledger.attempts(query), answered)
 
     def usage(self, query: UsageQuery, answered: Answered[list[UsageRow]]) -> None:
-        """Look up sums of what jobs used."""
+        """Look up sums of what jobs used. `answered` gets the result."""
         self._ask(lambda ledger: ledger.usage(query), answered)
 
     def _ask(self, look: Callable[[SqliteLedger], Any], answered: Answered[Any]) -> None:

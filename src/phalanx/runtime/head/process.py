@@ -166,7 +166,7 @@ class HeadProcess:
             self._stop()
 
     def serve(self) -> None:
-        """Run until a stop is requested, or the gateway has ended."""
+        """Run until a stop is requested, or until something fails without which no head can run."""
         self._loop.serve()
         if self._shared is not None:
             self._shared.close()
@@ -183,7 +183,7 @@ class HeadProcess:
         self._control.meter.observe("phalanx_store_commit_seconds", seconds)
 
     def _look(self, meter: Meter) -> None:
-        """Set the numbers in the meter that only this process knows."""
+        """Set those numbers in the meter that only this process knows."""
         # this connection is the gateway's
         visitors = self._loop.connection_count - len(self._nodes) - 1
         meter.set("phalanx_connections", len(self._nodes), "node")
@@ -354,7 +354,9 @@ class HeadProcess:
 
 
 def packages_path(config: HeadConfig) -> str:
-    """Return the directory of the packages of jobs, which lies beside the head's history."""
+    """Return the directory of the packages of jobs, which is beside the head's history. Without a
+    file for the history, it is in the session's directory.
+    """
     if not config.history:
         return os.path.join(config.session.directory, "packages")
     return f"{config.history.removesuffix('.history')}.packages"

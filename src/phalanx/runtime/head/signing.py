@@ -33,7 +33,9 @@ _VERSION = 1
 
 
 class SignedGrants:
-    """Signs that a member may run under the account of its owner: once, on one node, and soon."""
+    """Signs that a member may run under the account of its owner: one time, on one node, and within
+    VALID_S seconds.
+    """
 
     def __init__(self, directory: str, clock: Callable[[], float] = time.time) -> None:
         """`directory` contains the key, which the first head makes. Raises OSError, ValueError, and
@@ -45,7 +47,9 @@ class SignedGrants:
     def grant(
         self, user: str, job: JobId, attempt: int, node: str, devices: Sequence[int]
     ) -> Grant:
-        """Return the grant. Raises an error with the reason if no grant can be given."""
+        """Return a grant. If this work may not run as the user, the grant has no signature, and its
+        `refusal` gives the reason.
+        """
         try:
             uid = pwd.getpwnam(user).pw_uid
         except (KeyError, ValueError):

@@ -1,7 +1,7 @@
 """Imports the code that the first gang or job needs, before it is needed.
 
-All of it takes a quarter of a second, which should delay neither a start nor a job. So it is
-imported while there is nothing else to do, in parts that take little time each.
+The imports take a quarter of a second, which should delay neither the head's start nor a job. So
+they run while there is nothing else to do, in parts that take little time each.
 """
 
 from __future__ import annotations

@@ -312,8 +312,8 @@ def handle(connection: socket.socket, options: Options) -> None:
 
 
 def become(account: pwd.struct_passwd, groups: list[int], guard: int) -> None:
-    """Become an account for good: first its groups, then gid, then uid. End if any right of root is
-    left.
+    """Become an account for good: first its groups, then gid, then uid. If any right of root is
+    left, end this process.
     """
     uid, gid = account.pw_uid, account.pw_gid
     os.setsid()
@@ -495,8 +495,8 @@ def find_groups(given: str) -> str:
     none. `given`: root's choice, or "" for the group of this process. Raises PermissionError if
     an account other than root can change the group.
 
-    The kernel limits groups only below a group without processes, so its processes move into a
-    group below it.
+    The kernel limits groups only below a group without processes. So the processes of the returned
+    group are moved into a group below it.
     """
     groups = given or own_group()
     if not os.path.isdir(groups):

@@ -50,10 +50,10 @@ def way_of_accounts(launch: str) -> str:
 def shared_out(
     cpus: Sequence[int], held: Mapping[int, float], own: Mapping[int, Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Return the CPUs that each account has for itself: as many as the whole CPUs that it holds.
+    """Return the CPUs that each account has for itself: one for each whole CPU that it holds.
 
     `cpus`: the CPUs of the machine. `held`: the number of CPUs that each account holds. `own`: the
-    CPUs that each has now, which it keeps as far as it still holds as many.
+    CPUs that each account has for itself now. It keeps these, unless it holds fewer CPUs by now.
     """
     wanted = {uid: int(amount + _ROUNDING) for uid, amount in held.items()}
     found = {uid: list(own.get(uid, ()))[:count] for uid, count in wanted.items()}
@@ -100,8 +100,8 @@ class AccountShares:
         self.set()
 
     def take_over(self, uid: int, processes: set[bytes]) -> None:
-        """Count the commands that the node's earlier process has begun. The weight that it has set
-        says how many CPUs they hold together.
+        """Count the commands that the node's earlier process has begun. The weight of the account's
+        group, which that process has set, shows how many CPUs all these commands hold.
         """
         with contextlib.suppress(OSError, ValueError), open(self._path(uid, "cpu.weight")) as file:
             self._commands[uid] = {_EARLIER: int(file.read()) / cpu_weight(1.0)}

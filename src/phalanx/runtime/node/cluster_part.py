@@ -39,7 +39,7 @@ from phalanx.runtime.os.helpers import WAS_KILLED, Deaths
 from phalanx.runtime.os.own_time import own_time
 
 LEAVE_S = 1.0
-"""Seconds for which an ending node waits until its goodbye is sent."""
+"""Seconds for which an ending node waits until its last message to the head is sent."""
 _HEAD = CONTROL[:PREFIX_BYTES].hex()
 """The head's name among the addresses of nodes."""
 

@@ -216,8 +216,8 @@ class EmbeddedNode:
     def _directories(self, store: ObjectStore) -> DirectoryReading:
         """Return the object that reads the node's directories.
 
-        For a program's own node, return one that reads nothing: that node could send its work to no
-        other node, and its parts report errors themselves.
+        For a program's own node, return an object that reads nothing: if a directory failed, there
+        would be no other node for the work, and the parts of the node report the errors.
         """
         if self._config.member is None:
             return NoDirectories()
@@ -236,7 +236,7 @@ class EmbeddedNode:
         )
 
     def _look(self, meter: Meter) -> None:
-        """Set the numbers in the meter that only this process knows."""
+        """Set those numbers in the meter that only this process knows."""
         meter.set("phalanx_loop_lag_seconds", self.loop.take_lag(), NODE)
         meter.set("phalanx_frames_rejected_total", self.loop.rejected, NODE)
 
@@ -357,7 +357,7 @@ class EmbeddedNode:
         self._head_wakes_at = when
 
     def _relieve_memory(self) -> None:
-        """End a worker if the machine's memory is used up."""
+        """End a worker if more memory is used than `memory_limit` allows."""
         if self._memory is None:
             # this needs psutil, which is not imported at the start
             from phalanx.runtime.node.memory import MemoryMonitor

@@ -71,7 +71,9 @@ class EarlierAccounts:
         self._wanted: set[bytes] = set()
 
     def load(self) -> list[KeptMember]:
-        """Return the members for which records exist, after their accounts were reached."""
+        """Reach the fork servers of the accounts with work here, and end all work of the accounts
+        that cannot be reached. Returns the members for which records exist.
+        """
         members = self._records.load()
         account_of: dict[bytes, int] = {}
         for member in members:
@@ -122,11 +124,11 @@ class EarlierAccounts:
         return Exited(process, -1, _KILLED, is_parent_killed=True)
 
     def adopt(self, process: bytes, command: Command) -> None:
-        """Watch a command that has begun."""
+        """Note that a command continues. `settle` then continues with it."""
         self._wanted.add(process)
 
     def end(self, process: bytes) -> None:
-        """End a command with which no node continues."""
+        """Note that no node continues with a command. `settle` then ends it."""
         self._wanted.discard(process)
 
     def settle(self) -> None:
@@ -191,7 +193,7 @@ def _answer(connection: Connection) -> Commands | bool | None:
     """Return the answer of a fork server; None if the answer has not come yet, False if no answer
     will come.
 
-    The answer contains everything that the fork server has sent before.
+    Messages before the answer are dropped, because the answer contains what they report.
     """
     try:
         messages = connection.receive()

@@ -44,7 +44,7 @@ class Keeper(Protocol):
         ...
 
     def end_what_nobody_knows(self) -> None:
-        """End the kept processes that the node does not know."""
+        """End the processes that a fork server had started without reporting them to the node."""
         ...
 
     def end_everything(self) -> None:
@@ -169,7 +169,9 @@ class NodeForks(ForkClient):
             connection.post(ReadOutput())
 
     def output_read(self, connection: Connection) -> None:
-        """Handle the answer to the oldest request to read output that went over a connection."""
+        """Handle an answer that came over this connection. It answers the oldest request to read
+        output that was sent over the connection.
+        """
         drain = self._waiting[connection].popleft()
         drain.left -= 1
         if not drain.left:
@@ -181,7 +183,7 @@ class NodeForks(ForkClient):
         """Replace the killed fork server, and keep the processes that have outlived it.
 
         Returns the ends of processes that cannot be kept or did not begin; None if no fork server
-        can be started, or if too many were killed.
+        can be started, or if too many fork servers were killed.
         """
         self._deaths.add()
         self.how_lost = how_ended(self._pid)

@@ -57,7 +57,7 @@ class MemoryMonitor:
         )
 
     def _workers(self) -> list[WorkerMemory]:
-        """Return all workers that have a process and will neither get work nor end soon."""
+        """Return all workers that have a process, except those without work that will end soon."""
         machine = self._leases
         all_workers = [w for w in machine.workers.all() if w.is_ready and w.pid]
         sizes = self._sizes([worker.pid for worker in all_workers])

@@ -132,8 +132,8 @@ class NodeForkServers:
 
 
 def begin_keeping(config: NodeConfig, fork_server: int) -> None:
-    """End the processes that an earlier process of this node has left to start commands. Then
-    record the present fork server.
+    """End the fork server of an earlier process of this node, if it still runs. Then record the
+    present fork server.
     """
     kept = config.session.kept
     sessions.end_helpers(kept)

@@ -1,8 +1,8 @@
 """The fork servers of the accounts that have work on a node, where jobs run as their submitters.
 
 phalanx-launch starts a fork server when an account's first member comes with the head's grant. The
-node keeps the fork server for a while after its last command, so that the next command starts at
-once.
+node keeps the fork server for a while after its last command, so that the next command does not
+wait for another start.
 
 If the node keeps commands, fork servers with commands continue when the node's process ends. The
 node's next process reaches them through the sockets in the directory of its records.
@@ -128,7 +128,9 @@ class UserForks:
     # ---- orders ----------------------------------------------------------------------------------
 
     def admit(self, order: StartMember) -> None:
-        """Remember the grant of a member that will begin, while the grant is valid."""
+        """Start the fork server of a member's account, unless it runs, while the member's grant is
+        valid. The fork server is kept at least until the member should have begun.
+        """
         grant = order.grant
         if grant is None or grant.refusal:
             return
@@ -174,7 +176,7 @@ class UserForks:
         self._post(process, SendSignal(process, _TERM))
 
     def kill(self, process: bytes) -> None:
-        """Kill a command and all its children at once."""
+        """Kill a command and all its children. They get no grace period."""
         server = self._of_process.get(process)
         if server is not None:
             server.killed_since.setdefault(process, self._clock())
@@ -322,9 +324,9 @@ class UserForks:
     def heard(self, connection: Connection, message: Any) -> Began | Exited | None:
         """Return a message of an account's fork server, reduced to what the account may report.
 
-        The account can make its fork server send anything. So messages are accepted only about the
-        account's own processes, and once for each process. Messages about the node are refused. A
-        fork server that sends anything else is ended.
+        The account can make its fork server send anything. So only messages about the beginning
+        and the end of the account's own processes are accepted, each one time per process. A fork
+        server that sends anything else is ended.
         """
         server = self._of(connection)
         if server is None:

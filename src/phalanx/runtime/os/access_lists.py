@@ -15,8 +15,8 @@ _ALL = READ | WRITE | ENTER
 
 
 def let(target: str | int, uid: int, may: int, is_directory: bool = False) -> None:
-    """Give the account `uid` the rights `may` on a file of this process's account. No other account
-    has rights on the file.
+    """Give the account `uid` the rights `may` on a file of this process's account, and take all
+    rights from other accounts.
 
     `target`: the path or descriptor of the file. Raises OSError if the file system has no access
     lists.
@@ -26,8 +26,8 @@ def let(target: str | int, uid: int, may: int, is_directory: bool = False) -> No
 
 
 def let_both_use_all_below(target: str, uid: int) -> None:
-    """Let the account `uid` use a directory, and let it and this process's account use everything
-    that is made below it.
+    """Let the account `uid` use the directory `target`. Both that account and this process's
+    account may use everything that is made below the directory later.
     """
     both = {uid: _ALL, os.getuid(): _ALL}
     os.setxattr(target, _DEFAULT, _list(_ALL, both))

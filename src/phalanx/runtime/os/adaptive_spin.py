@@ -7,7 +7,7 @@ switches and, on a virtual machine, the call from one processor to another. Look
 long as a wake-up takes is never more than twice as expensive as the best choice would have been
 (Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a shared-memory
 multiprocessor", 1991). Here it costs much less: after a long wait, or after looking in vain, the
-next waits sleep at once.
+thread sleeps in the next waits without looking first.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class AdaptiveSpin:
         self._clock = clock
         self._was_short = False
         self._penalty = 0
-        """The number of waits that sleep at once after the next look in vain."""
+        """The number of waits that do not look before they sleep, after the next look in vain."""
         self._skip = 0
-        """The number of waits that must still sleep at once."""
+        """The number of the next waits that do not look before they sleep."""
 
     def poll(self, look: Callable[[float], list[T]], timeout_s: float) -> list[T]:
         """Return what `look(timeout_s)` finds, after repeated looks if they are worth it.

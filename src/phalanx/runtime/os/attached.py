@@ -308,7 +308,7 @@ class _Stand:
                 self._signal(message.number)
 
     def _close_input(self) -> None:
-        """Close the program's input after everything that arrived for it was written."""
+        """Close the program's input if it is over and everything that arrived was written."""
         if self._is_input_over and not self._unread and self._input >= 0:
             os.close(self._input)
             self._input = -1
@@ -347,8 +347,8 @@ class _Stand:
     # ---- ending ------------------------------------------------------------------------------
 
     def _ask_to_end(self) -> None:
-        """Ask the program to end, once only: the program may be writing its last state, and a
-        second signal would disturb that.
+        """Ask the program to end, unless it was asked before: it may be writing its last state, and
+        a second signal would disturb that.
         """
         if self._is_asked_to_end:
             return

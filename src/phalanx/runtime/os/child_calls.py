@@ -41,15 +41,15 @@ _CONTEXT_BYTES = 8192
 aarch64.
 """
 _LINK, _STACK, _STACK_BYTES = 1, 2, 4
-"""The positions of three fields of a context, in words. The fields are uc_flags, uc_link,
-uc_stack.ss_sp, ss_flags, ss_size.
+"""The positions, in words, of uc_link and of uc_stack.ss_sp and ss_size in a context. A context
+begins with uc_flags, uc_link, uc_stack.ss_sp, ss_flags, ss_size.
 """
 _ROOM = 16384
 """The size of each call's stack in bytes."""
 _WORD = ctypes.sizeof(ctypes.c_long)
 _STACK_END = 32
 """The number of words at the end of a call's stack that are written again before each run. The C
-library keeps the address at which a call returns there, and the arguments that are in no register.
+library keeps in them the call's return address and the arguments that are in no register.
 """
 _NOTHING = memoryview(bytes(_STACK_END * _WORD)).cast("l")
 _MARK = 0x5A5A_F00D_0B5E_0000
@@ -74,8 +74,9 @@ class Chain:
     def lay(self, calls: Sequence[Call]) -> int:
         """Prepare these calls. Returns the address of the first call's context.
 
-        A process that begins there uses the memory below the address as its stack. Signals that
-        this thread blocked when the chain first had these functions are blocked during the calls.
+        A process that begins there uses the memory below the address as its stack. During the
+        calls, those signals are blocked that this thread blocked when the chain was first prepared
+        for these functions.
         """
         prepared = self._prepared
         if prepared is None or prepared.shape != _shape(calls):
@@ -90,7 +91,7 @@ class Chain:
         return self.context(0)
 
     def _prepare(self, calls: Sequence[Call]) -> _Prepared:
-        """Make the contexts of these calls, and find where their arguments are."""
+        """Make the contexts of these calls, and find where in the memory the arguments are."""
         places = [self.context(at) for at in range(len(calls))]
         positions: list[int] = []
         stack_ends: list[tuple[slice, memoryview]] = []

@@ -52,8 +52,8 @@ _ENDING_PASSES = 10
 CONTINUED_S = 1.0
 """The longest time, in seconds, until a stopped shield is continued."""
 _LOOKED_AT_S = 10.0
-"""The longest time, in seconds, until a stopped shield is continued even if another process was
-told of the stop, for example a fork server that was killed at that moment.
+"""The longest time, in seconds, until a stopped shield is continued if the kernel has reported the
+stop to another process, for example to a fork server that was killed at that moment.
 """
 PASSED_OVER = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that do not end this process. It is the parent of the work here, and programs send some
@@ -191,7 +191,9 @@ class ChildKeeper:
                 os.close(fd)
 
     def adopt(self, child: Child) -> None:
-        """Watch a child until it ends, and then its shield until the shield ends."""
+        """Watch a child until it has ended. The shield of a child without an exit file ends just
+        after the child, and is watched instead.
+        """
         self._children[child.process] = child
         shield = None if child.exit_file else child.shield
         pidfd = os.pidfd_open(child.pid if shield is None else shield.pid)
@@ -369,8 +371,8 @@ class ChildKeeper:
                 self._bury(child)
 
     def end_everything(self) -> None:
-        """End all children, except for kept ones that continue. Commands that are being started end
-        together with their threads.
+        """End all children, except for kept ones that continue. Commands that are being started
+        end when this process ends, with the threads that start them.
         """
         ended = [child for child in self._children.values() if not self._goes_on(child)]
         for child in ended:

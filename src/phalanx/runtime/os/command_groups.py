@@ -32,16 +32,16 @@ DAEMONS = "phalanx-daemons"
 MOST_PROCESSES = 32_768
 """The largest number of processes and threads of a command."""
 _PART_OF_PIDS = 4
-"""A command gets at most this part of the pids of the machine: a quarter."""
+"""The machine's pids, divided by this number, are the most that one command gets."""
 _WEIGHT_OF_CPU = 100
-"""The weight for one CPU, and the kernel's weight for a group that has none."""
+"""The weight for one CPU. It is also the kernel's default for the weight of a group."""
 _MOST_WEIGHT = 10_000
 _EMPTY_S = 0.05
 """The longest time, in seconds, for which one call waits until a group that was ended is empty."""
 
 
 class Limits(NamedTuple):
-    """The limits of a command, together with all processes that it starts."""
+    """The limits that hold for a command and all processes that it starts, together."""
 
     memory_bytes: int = 0
     """The memory in bytes; 0 for any amount."""
@@ -103,7 +103,7 @@ class NoGroups:
     """The `CommandGroups` of a machine on which no group can be made."""
 
     def way(self) -> str:
-        """Return that no groups keep processes together."""
+        """Return NONE: no groups keep the processes of a command together."""
         return NONE
 
     def make(self, process: bytes, limits: Limits) -> CommandGroup | None:
@@ -121,8 +121,8 @@ class Cgroups:
     """Groups below a directory of the cgroup file system."""
 
     def __init__(self, directory: str, node: int) -> None:
-        """Delete the empty groups that were left there by nodes that have ended. `node`: the pid of
-        this node.
+        """Prepare `directory` for groups: delete the empty groups that ended nodes have left there,
+        and let the kernel limit the groups. `node`: the pid of this node.
         """
         self._directory = directory
         self._prefix = f"{directory}/{_PREFIX}{node}.{started_at(node)}-"
@@ -189,7 +189,7 @@ class Cgroup:
 
     def processes(self) -> list[int]:
         """Return the process ids in the group and in the groups below it. A command may make such
-        groups, as a node does that a program starts for itself.
+        groups: for example, its program may start a node.
         """
         paths = [*_groups_below(self._path), self._path]
         return [pid for path in paths for pid in _processes_in(path)]
@@ -323,7 +323,7 @@ def cpu_weight(cpus: float) -> int:
 
 
 def _hand_on(directory: str) -> tuple[str, ...]:
-    """Let the kernel limit the groups below a group. Returns the kinds of limits that it holds."""
+    """Let the kernel limit the groups below a group. Returns the controllers that it now uses."""
     control = f"{directory}/cgroup.subtree_control"
     if _write(control, " ".join(f"+{one}" for one in CONTROLLERS)):
         return CONTROLLERS
@@ -331,7 +331,9 @@ def _hand_on(directory: str) -> tuple[str, ...]:
 
 
 def _is_busy(directory: str) -> bool:
-    """Whether the kernel would limit the groups below a group if no process were in the group."""
+    """Whether the kernel refuses to limit the groups below a group only because the group itself
+    has processes.
+    """
     for one in CONTROLLERS:
         try:
             with open(f"{directory}/cgroup.subtree_control", "w") as file:
@@ -343,7 +345,7 @@ def _is_busy(directory: str) -> bool:
 
 
 def _move_daemons(directory: str) -> None:
-    """Move the daemons of Phalanx in a group into a group below it."""
+    """Move Phalanx's daemons from the group `directory` into a group below it."""
     with contextlib.suppress(OSError):
         os.mkdir(f"{directory}/{DAEMONS}")
     for pid in filter(_is_daemon, _processes_in(directory)):

@@ -54,7 +54,9 @@ class Starting:
 
 
 class CommandStarters:
-    """Starts commands about in the order in which they come, while no start takes long."""
+    """Starts commands in threads, roughly in the order in which the commands come. If a start takes
+    long, later commands overtake it.
+    """
 
     def __init__(self, clock: Callable[[], float], lifeline: int) -> None:
         """`clock` returns seconds that never go backwards. `lifeline`: see CommandStart."""

@@ -56,8 +56,8 @@ def command_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 @functools.cache
 def _of_node() -> dict[str, str]:
-    """Return the variables that each command gets. The process that starts commands keeps its own
-    variables.
+    """Return the variables that each command gets from its node. They stay the same while this
+    process runs.
     """
     own = {PYTHON: sys.executable, VARIABLE: environments_directory()}
     return inherited(os.environ) | own

@@ -158,8 +158,8 @@ class ConnectionLoop:
         self._loop.call(partial(self._answer_for, connection, message))
 
     def _answer_for(self, connection: Connection, message: Unsendable) -> None:
-        """Send an error in place of a message that was too large, so that the process that waits
-        for it gets an answer. If no error can be sent, end the connection.
+        """Send an error in place of a message that was too large, so that the other end does not
+        wait for ever. If no error can stand for the message, end the connection.
         """
         standing_in = stand_in(message)
         if standing_in is not None and not standing_in.is_for_sender:
@@ -209,7 +209,7 @@ class ConnectionLoop:
     def _accept_later(self, error: OSError) -> None:
         """Leave dialling peers in the kernel's queue until the next tick.
 
-        If no descriptor is free for them, the loop would otherwise only try again and again.
+        Otherwise the loop would try again and again while no descriptor is free for them.
         """
         self.failed_accepts += 1
         # Logged after 1, 2, 4, 8 and so on failures.

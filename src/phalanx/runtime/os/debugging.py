@@ -50,7 +50,7 @@ class _Debugger(pdb.Pdb):
         self.use_rawinput = False
 
     def do_continue(self, arg: str) -> bool | None:
-        """Continue until the next breakpoint. If none was set, hang up."""
+        """Continue until the next breakpoint. If the user has set none, close the connection."""
         done = super().do_continue(arg)
         if not self.breaks:
             self._hang_up()

@@ -91,8 +91,8 @@ def memory_bytes(root: Path = Path("/")) -> int:
 
 
 def shared_memory_bytes() -> int:
-    """Return the default size of an object store in bytes: 30 % of free memory, at most the size of
-    shared memory.
+    """Return the default size of an object store in bytes: 30 % of free memory, at most 95 % of the
+    free shared memory, and at least MIN_STORE_BYTES.
     """
     wanted = int(STORE_PART * min(psutil.virtual_memory().available, memory_bytes()))
     if SHARED_MEMORY.is_dir():
@@ -171,7 +171,7 @@ def visible_numbers(uuids: Sequence[str], visible: str | None) -> list[int]:
     """Return the machine's device numbers that `visible` (CUDA_VISIBLE_DEVICES) lists, in its
     order.
 
-    None lists all devices. An entry is a number, or a device's UUID or its beginning. Raises
+    None lists all devices. An entry is a number, a UUID, or the beginning of a UUID. Raises
     ValueError for a device that is listed twice.
     """
     if visible is None:
@@ -282,7 +282,7 @@ def _cpu_quota(folder: Path) -> float | None:
 
 
 def read_text(path: Path) -> str | None:
-    """Return the text of a file; None if the file does not exist."""
+    """Return the text of a file; None if the file cannot be read."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except OSError:

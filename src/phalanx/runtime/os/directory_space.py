@@ -61,8 +61,8 @@ def _sample(one: Watched, writes: bool) -> DirectorySample:
 
 
 def _probe(directory: str) -> None:
-    """Try to write a file. Raises OSError, for example if a quota is used up, which nothing else
-    would show.
+    """Try to write a file. Raises OSError if that fails, for example because a quota is used up.
+    Nothing else would show that.
     """
     path = os.path.join(directory, _PROBE)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

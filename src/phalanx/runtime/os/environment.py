@@ -8,10 +8,14 @@ import sys
 from collections.abc import Mapping
 
 ADDED = "PHALANX_ADDED_PATH"
-"""The first entry of PYTHONPATH of Phalanx's own processes. Programs of users do not get it."""
+"""The variable with the entry that was added in front of PYTHONPATH for Phalanx's own processes.
+Programs of users get neither.
+"""
 
 LIMITED = "PHALANX_LIMITED_THREADS"
-"""Variables that limit the numeric libraries in Phalanx's own processes to one thread."""
+"""The variable with the names of the variables that were added to limit numeric libraries to one
+thread in Phalanx's own processes.
+"""
 
 _UNKNOWN = re.compile(r"\$\{\w+\}")
 
@@ -19,7 +23,7 @@ _UNKNOWN = re.compile(r"\$\{\w+\}")
 def child_environment() -> dict[str, str]:
     """Return this process's environment for a child process of Phalanx.
 
-    It limits numeric libraries to one thread, and has this package in its path.
+    The environment limits numeric libraries to one thread, and has this package in PYTHONPATH.
     """
     variables = without_our_path(os.environ)
     limits = [name for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS") if name not in variables]

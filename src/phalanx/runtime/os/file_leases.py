@@ -15,8 +15,9 @@ import stat
 def is_ours_alone(fd: int) -> bool:
     """Whether a file is open only by this descriptor, and its pages were never sent.
 
-    A mapping counts as open, too, even that of a forked child, and so does a file that was opened
-    before its name was removed. Returns False if the kernel or the file system grants no leases.
+    A mapping in another process counts as open, even one that a forked child has inherited. So does
+    a descriptor that was opened before the file's name was removed. Returns False if the kernel or
+    the file system grants no leases.
     """
     if fd < 0:
         return False

@@ -1,10 +1,10 @@
 """The process that forks others for a node: it starts the commands of jobs, and reports their ends.
 
-The fork server has no other state. Apart from the threads that start commands, it has one thread,
-as a process that forks should. `child_keeper.py` follows its children to their ends. When the
-node's end of the socket closes, the fork server ends everything that it has started, except kept
-commands: these end only if the node has ordered their end. If the fork server itself is killed, its
-children continue, and the node keeps them (`survivors.py`).
+The fork server has no state apart from these commands. It has one thread, as a process that forks
+should, and threads that start commands. `child_keeper.py` follows its children to their ends. When
+the node's end of the socket closes, the fork server ends everything that it has started, except
+kept commands: these end only if the node has ordered their end. If the fork server itself is
+killed, its children continue, and the node keeps them (`survivors.py`).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ TOGETHER_S = 0.005
 one message has both. Reports wait only while commands end as fast as that.
 """
 BRISK_S = 0.1
-"""Seconds after the end of a command that ran for less than TOGETHER_S. Reports of beginnings wait
-during this time.
+"""Seconds for which reports of beginnings wait (see TOGETHER_S) after the end of a command that ran
+for less than TOGETHER_S.
 """
 
 
@@ -126,7 +126,7 @@ class ForkServer(ChildKeeper):
                 self.on_message(message)
 
     def _signal_starting(self, message: SendSignal | SignalCommand) -> None:
-        """Keep a signal for a command that has not begun. SIGKILL is sent at once.
+        """Keep a signal for a command that has not begun. SIGKILL is sent without delay.
 
         A command that must be killed may never begin.
         """

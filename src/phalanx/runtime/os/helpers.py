@@ -1,7 +1,7 @@
 """Starts helper processes that replace killed helpers of a daemon. They are programs of their own.
 
-The first helpers are forked from the daemon while it is small and has one thread. Later the daemon
-is larger and has several threads.
+The first helpers are forked from the daemon while it is small and has one thread. Later helpers are
+not forked, because the daemon is larger by then and has several threads.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def start_helper(module: str, config: Any, pass_fds: Sequence[int]) -> int:
 
 
 def begin_helper(name: str, config_type: type[T]) -> T:
-    """Read the configuration in the helper's process. Log lines of the process get this name."""
+    """Read and return the configuration of this process, which is a helper. Its log lines get the
+    given name.
+    """
     keep_private()
     told = json.loads(sys.stdin.readline())
     path, node, is_aloud = told["log"]

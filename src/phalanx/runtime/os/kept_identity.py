@@ -1,5 +1,5 @@
-"""The identity of the node whose members have records in a directory. It shows whether that node
-may come back for them.
+"""The identity of the node whose members have records in a directory. It shows whether a new
+process of that node may continue with these members.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The processes that outlive a command which was asked to end. They may use the rest of the
 command's grace period.
 
-A shell ends by SIGTERM at once, while the program that it has started still writes its checkpoint.
+SIGTERM ends a shell immediately, while the program that the shell has started still writes its
+checkpoint.
 Such processes have lost their parent, and have become children of the fork server. This module
 separates them from processes without a grace period.
 """

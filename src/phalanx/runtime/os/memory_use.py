@@ -24,8 +24,8 @@ class SessionMemory:
     """
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
-        """Return the commands that are above their limits: the bytes that each uses, by its Unix
-        session.
+        """Return the bytes that each command above its limit uses, by the command's Unix session.
+        `limits`: the limit of each command, by Unix session.
         """
         if not limits:
             return {}

@@ -11,11 +11,11 @@ _in_container = 0
 
 
 def own_pid() -> int:
-    """Return the machine's pid of this process."""
+    """Return the pid that this process has outside its container."""
     return _in_container or os.getpid()
 
 
 def note_own_pid(pid: int) -> None:
-    """Note the machine's pid of this process, which runs in a container."""
+    """Note the pid that this process, which runs in a container, has outside it."""
     global _in_container
     _in_container = pid

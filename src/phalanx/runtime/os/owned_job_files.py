@@ -2,8 +2,9 @@
 jobs.
 
 The files belong to the node's account, and access lists give the submitter rights: it may read the
-files of its job, append to the log, and use the directory of its member. It cannot change a
-directory in which the node follows names, so it cannot lead the node to other files.
+files of its job, append to the log, and use the directory of its member. The submitter
+cannot change a directory in which the node opens files by name, so it cannot make the node open
+other files.
 """
 
 from __future__ import annotations

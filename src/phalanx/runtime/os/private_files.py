@@ -36,7 +36,8 @@ def read_private(path: str, most_bytes: int) -> bytes:
 
 
 def write_draft(path: str, data: bytes) -> str:
-    """Write a new private file next to `path`, to be renamed or linked to it. Returns its name.
+    """Write a new private file next to `path`, and return its path. The caller then renames it to
+    `path`, or links it there.
 
     The bytes are on the disk when this function returns. If it raises OSError, no draft is left
     behind.

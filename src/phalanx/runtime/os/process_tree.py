@@ -38,7 +38,7 @@ def end_with_parent(parent: int = 0) -> None:
     """Make the kernel end this process when its parent ends.
 
     `parent` is the pid of the parent, if known. If the parent has ended already, this process ends
-    at once.
+    immediately.
     """
     _prctl(_PR_SET_PDEATHSIG, _KILL)
     if parent and os.getppid() != parent:
@@ -207,7 +207,7 @@ def is_group_alive(group: int) -> bool:
 
 
 def signal_command(pid: int, number: int, to: Receivers) -> None:
-    """Send a signal to the chosen processes of a command, except those that have ended.
+    """Send a signal to the processes of a command that `to` chooses, except those that have ended.
 
     Processes in containers of podman get the signal from podman.
     """

@@ -248,8 +248,8 @@ def leave(session: Session, is_over: bool, keeps: bool) -> None:
     it.
 
     `is_over`: whether to delete everything, because no member continues. `keeps`: whether members
-    may continue. If members may continue, and their directory is missing, the node's next process
-    has taken the session over.
+    may continue. If they may, and the directory of their records is missing, the node's next
+    process has taken that over, and the other files stay.
     """
     from shutil import rmtree
 
@@ -284,7 +284,7 @@ def sweep(root: str) -> None:
 
 
 def note_helper(directory: str, pid: int) -> None:
-    """Record a process that must not outlive the session in this directory, or in its parent."""
+    """Record, in a file of `directory`, a process that `end_helpers` must end."""
     with open(os.path.join(directory, _HELPERS), "a") as file:
         file.write(f"{pid} {started_at(pid)}\n")
 

@@ -7,7 +7,7 @@ process can open it any more, and the kernel confirms that no other process has 
 reader ever sees bytes change.
 
 For a while, a worker also keeps mapped the files that it wrote for other processes. When the owner
-of an object has dropped the object, it returns the object's file.
+of such an object has dropped the object, the owner returns the object's file to the worker.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PAGE = mmap.PAGESIZE
 _HEAD = struct.Struct("<I")
 _KEEP_FILES = 8
 _KEEP_READ_BYTES = 256 << 20
-"""The largest number of bytes of kept files that other processes may have mapped."""
+"""The largest total size, in bytes, of the kept files that other processes may have mapped."""
 _WATCHED, _WATCHED_SHARE = 64, 16
 """How many of the last written files a process keeps open, so that it can ask the kernel about
 them: at most the first number, and at most the limit of open files divided by the second. A file
@@ -342,7 +342,7 @@ class SharedStore:
             self._discard(extent)
 
     def _take(self, size: int) -> Extent | None:
-        """Return a file of this size; None if there is not enough credit."""
+        """Return a file with room for `size` bytes; None if there is not enough credit."""
         self.collect()
         while (extent := self._fitting(size)) is not None:
             self._kept.remove(extent)
@@ -409,8 +409,8 @@ class SharedStore:
         return Extent(name, capacity, mapping, fd, is_shared=directory == self.directory)
 
     def _watch(self, extent: Extent) -> None:
-        """Keep a file's descriptor. Close the descriptor of the file that was written longest
-        ago.
+        """Keep a file's descriptor. If too many are kept, close the descriptor of the file that was
+        written longest ago.
         """
         with contextlib.suppress(ValueError):
             self._watched.remove(extent)
@@ -424,8 +424,8 @@ class SharedStore:
                 self._discard(oldest)
 
     def _prepare_keeping(self, extent: Extent, is_read: bool) -> bool:
-        """Find out whether other processes may read a deleted object's file. Returns whether the
-        file may be overwritten, now or later.
+        """Note whether other processes may have mapped a deleted object's file (`is_read`). Returns
+        whether the file may be overwritten, now or later.
         """
         if not extent.is_shared or extent.map is None:
             return False

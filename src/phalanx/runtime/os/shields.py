@@ -59,8 +59,8 @@ _EXITED_AND_STAYS = os.WEXITED | os.WNOWAIT
 _SIGINFO = ctypes.create_string_buffer(128)
 _NUMBER_BYTES = 4
 _SHAPE = (0, 0, LATE, 0, 0, 0)
-"""The arguments of waitid(2) as they are laid out in memory, and the position of the pid among
-them.
+"""The arguments of `syscall` for waitid(2): LATE stands for the pid, whose place in memory is
+searched; 0 stands for any other argument.
 """
 _MOST_CALLS = 13
 _call = ctypes.CDLL(None).syscall

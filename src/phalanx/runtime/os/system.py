@@ -50,7 +50,7 @@ def boot_id() -> str:
 
 
 def unforeseeable() -> random.Random:
-    """Return a source of randomness that cannot be predicted."""
+    """Return a random generator whose numbers cannot be predicted."""
     # Not imported at the top, because a fork server starts without it, and a command waits for that
     # start.
     import random
@@ -60,7 +60,7 @@ def unforeseeable() -> random.Random:
 
 
 def log_defect(error: BaseException) -> None:
-    """Write an internal error that must not end the process to the log."""
+    """Log an internal error that must not end the process."""
     import traceback  # slow to import, and seldom needed
 
     say("".join(traceback.format_exception(error)).rstrip(), level=ERROR)

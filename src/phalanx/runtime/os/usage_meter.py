@@ -37,7 +37,9 @@ class ThreadUsageMeter:
             self._looking.start()
 
     def answer(self) -> Processes | None:
-        """Return the last measurement, once; None until it is ready."""
+        """Return the requested measurement in the first call after it is ready; None in all other
+        calls.
+        """
         if self._looking is not None and self._looking.is_alive():
             return None
         seen, self._seen = self._seen, None

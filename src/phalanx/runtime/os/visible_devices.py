@@ -29,7 +29,7 @@ _LEAVE = "RAY_EXPERIMENTAL_NOSET_"
 the variable without it must not be changed.
 """
 _OTHER_NAME = {VISIBLE["RBLN"]: "RBLN_RT_VISIBLE_DEVICES"}
-"""The names that Ray uses for some variables after that prefix."""
+"""Variables for which another name follows Ray's prefix, each with that name."""
 
 
 def is_left_alone(variable: str) -> bool:
@@ -89,8 +89,8 @@ def of_command(variables: dict[str, str], node: Mapping[str, str]) -> dict[str, 
 
 
 def check_devices(resources: Mapping[str, float], variables: Mapping[str, str]) -> None:
-    """Raise ValueError unless a node with these `variables` can hand out these numbers of
-    devices.
+    """Raise ValueError if `resources` has more devices of a kind than a node with these
+    `variables` can hand out.
     """
     for resource in VISIBLE:
         if not (wanted := resources.get(resource, 0)):
@@ -126,8 +126,8 @@ def device_limits(variables: Mapping[str, str]) -> dict[str, int]:
 
 
 def _beneath(resource: str) -> tuple[str, ...]:
-    """Return the variables of a lower level: the variables of `variables_of` can select only
-    devices that these show.
+    """Return the variables that a lower layer of the driver reads. The variables of
+    `variables_of` can select only devices that these show.
     """
     return (AMD_RUNTIME,) if resource == "GPU" else ()
 

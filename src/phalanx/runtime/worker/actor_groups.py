@@ -28,7 +28,7 @@ class GroupThreads:
         self._pools: defaultdict[str, _Pool] = defaultdict(_Pool)
 
     def hand(self, group: str, entry: Entry, needed: int) -> None:
-        """Run an admitted call. `needed`: the number of calls of its group that run now."""
+        """Run an admitted call. `needed`: the number of running calls in its group, with it."""
         pool = self._pools[group]
         if pool.threads < needed:
             pool.threads += 1

@@ -126,7 +126,7 @@ class ActorHost:
     async def _construct(self) -> bool:
         """Construct the instance. Returns whether that succeeded.
 
-        The result is awaited only if the constructor is a coroutine.
+        If the constructor returns an awaitable, this method awaits it.
         """
         creation = self._creation
         context = TaskContext(b"", 0, f"{creation.class_name}.__init__", 0, self._lease, True)

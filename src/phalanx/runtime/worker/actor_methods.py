@@ -15,7 +15,9 @@ class ActorMethods:
         self._found: dict[str, Any] = {}
 
     def find(self, name: str) -> Any:
-        """Return the method to call. Raises AttributeError, WorkerExit (`__ray_terminate__`)."""
+        """Return the method with this name. Raises AttributeError; for `__ray_terminate__`, raises
+        WorkerExit.
+        """
         found = self._found.get(name)
         if found is None:
             found = self._found[name] = self._look_up(name)

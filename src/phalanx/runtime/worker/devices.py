@@ -55,8 +55,8 @@ class DeviceEnvironment:
         gang: Mapping[str, str] | None = None,
         shares: Mapping[str, str] | None = None,
     ) -> None:
-        """Set the variables by which the work sees its `devices` and its `gang`, and the default
-        number of threads to the number of CPUs.
+        """Set the variables that show the work its `devices` and its `gang`. Set the default number
+        of threads to the number of CPUs.
 
         `shares`: the variables that say which parts of shared devices the work may use.
         """
@@ -105,6 +105,6 @@ class DeviceEnvironment:
 
 
 def _count(text: str) -> int:
-    """Return the number in OMP_NUM_THREADS for the outermost level, which is the first number."""
+    """Return the first number in the text of OMP_NUM_THREADS: it is for the outermost level."""
     first = text.partition(",")[0].strip()
     return int(first) if first.isdecimal() and int(first) else 1

@@ -172,7 +172,7 @@ class WorkerExecutor:
                 )
 
     def _enter(self, drivers: str) -> None:
-        """Enter the working directory, and make the modules importable that the environment names.
+        """Enter the working directory, and make importable the modules that the environment names.
         Without a working directory, enter the driver's, if it exists here.
         """
         environment = all_native(self._job.environment)

@@ -1,7 +1,7 @@
 """The parent of all workers: it forks them, and reads what they print.
 
-It imports the modules that workers need before it forks, so a worker starts in milliseconds and
-shares its pages.
+It imports the modules that workers need before it forks. So a worker starts in milliseconds, and
+shares memory pages with the fork server.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Forking:
         self.report = report
         """The descriptor of the shield's report."""
         self.pid: int | None = None
-        """The shield's report, once it was read."""
+        """The worker's pid or the negative number of an error, once the report was read."""
         self.output = output
         """The ends of the pipes for the worker's output and errors."""
         self.signals: list[SendSignal] = []
@@ -146,7 +146,9 @@ class WorkerForkServer(ForkServer):
         """The pipes from which the beginning of a line has arrived."""
 
     def on_message(self, message: msgspec.Struct) -> None:
-        """Handle a message of the node: fork a worker, read output, or a message for commands."""
+        """Handle an order of the node: fork a worker, read output, signal a worker that is being
+        forked, or an order about commands.
+        """
         match message:
             case Fork():
                 self._fork(message.worker, message.variables)
@@ -242,8 +244,8 @@ class WorkerForkServer(ForkServer):
     def being_started(self) -> set[int]:
         """Return the processes of work that is being started, including workers.
 
-        A worker whose shield has ended is a child of this process, and may be one before the
-        report of its start was read: it is no orphan.
+        If a worker's shield has ended, the worker is a child of this process. That can happen
+        before the report of its start is read. Such a worker must not count as an orphan.
         """
         return super().being_started() | {one.known_pid() for one in self._forking.values()}
 

@@ -12,7 +12,9 @@ MARK = "\x1e"
 
 
 class NamedOutput(io.TextIOBase):
-    """A text stream that writes a line with a mark before output of another task."""
+    """A text stream. When another task begins to print, the stream first writes a line with a mark
+    and the task's name.
+    """
 
     def __init__(self, inner: TextIO, default_name: str) -> None:
         self._inner = inner

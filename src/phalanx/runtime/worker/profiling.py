@@ -35,8 +35,8 @@ class Profiler:
     def around(self, function: Callable[..., Any], context: TaskContext) -> Callable[..., Any]:
         """Return a function that runs the given one and profiles it.
 
-        A coroutine is returned unchanged: other calls run between its steps, and would be part of
-        its profile.
+        An async function is returned unchanged: other calls run between its steps, and would be
+        part of its profile.
         """
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             return function

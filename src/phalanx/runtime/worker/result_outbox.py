@@ -77,7 +77,9 @@ class ResultOutbox:
                 self._is_busy = False
 
     def _pass_on(self) -> None:
-        """Post the results that share a message, unless this interrupts work on them."""
+        """Post the results that share a message. Do nothing if this call has interrupted another
+        call that changes them.
+        """
         with self._lock:
             if not self._is_busy:
                 self._is_busy = True
@@ -87,7 +89,9 @@ class ResultOutbox:
                     self._is_busy = False
 
     def _post_waiting(self) -> None:
-        """Post the results that share a message. The caller holds the lock and is busy."""
+        """Post the results that share a message. The caller holds the lock, and has set
+        `_is_busy`.
+        """
         connection, first, count = self._to, self._first, len(self._values)
         if connection is None or not count:
             return
@@ -116,8 +120,8 @@ class ResultOutbox:
                 break
 
     def flush_before(self, expected_s: float) -> None:
-        """Send the results before work that is expected to take this number of seconds, unless that
-        is short.
+        """Send the results now, unless they have waited for a short time only and the next work is
+        expected to be short.
         """
         if self._posted or self._values:
             is_late = time.monotonic() - self._last_flush > FLUSH_S

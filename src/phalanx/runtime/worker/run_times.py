@@ -1,4 +1,6 @@
-"""The times at which a task or call begins and ends. The time between them is measured exactly."""
+"""The times at which a task or call begins and ends. The time between them is right even if the
+wall clock is set meanwhile.
+"""
 
 from __future__ import annotations
 

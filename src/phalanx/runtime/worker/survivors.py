@@ -1,4 +1,4 @@
-"""Keeps the workers and commands that have outlived their fork server, inside the node.
+"""Keeps, in the node's process, the workers and commands that have outlived their fork server.
 
 When the fork server is killed, their shields become children of the node, which is a subreaper. So
 the node does the fork server's work for them: it reads their output, signals them, records how they

@@ -26,7 +26,7 @@ from phalanx.worker.generators import StreamingGeneratorStats, next_item
 from phalanx.worker.open_streams import OpenStreams
 
 _CONSUMER_S = 0.001
-"""Seconds between two checks of an async generator whether its reader has taken more items."""
+"""Seconds between two checks whether the reader of an async generator has taken more items."""
 
 
 class TaskResults:
@@ -81,8 +81,8 @@ class TaskResults:
     def _counted(
         self, connection: Connection, task: Any, items: Any, context: TaskContext, started: Began
     ) -> Done | Failed:
-        """Return the message with the first items of a generator. As in Ray, items that came before
-        an error are results.
+        """Return the message with the items of a generator, as many as the task has results. As in
+        Ray, items that came before an error are results.
         """
         number, returns, name = task.number, task.returns, context.name
         packed: list[Payload] = []

@@ -181,10 +181,10 @@ class TaskValues:
         return payload
 
     def settle_borrows(self, context: TaskContext, connection: Connection) -> None:
-        """Register this process at the owners of the references in the arguments that it still
-        holds.
+        """Register this process, at the end of a task, as a borrower of those references in the
+        task's arguments that it still holds.
 
-        This must happen before the caller stops keeping these references.
+        This must happen before the caller releases the references.
         """
         with self._lock:
             third = self._task_references.settle(context, connection.peer)

@@ -29,9 +29,10 @@ def watched(
 def traced(
     function: Callable[..., Any], name: str, kwargs: dict[str, Any], context: TaskContext
 ) -> Callable[..., Any]:
-    """Return a function that traces the given one, if the keyword arguments carry a context.
+    """Return a function that traces `function` as a child of the context in `kwargs`. Returns
+    `function` itself if this process does not trace.
 
-    The context is removed from the arguments.
+    The context is removed from `kwargs`.
     """
     carrier = kwargs.pop(tracing.CARRIED)
     if tracing.active is None:

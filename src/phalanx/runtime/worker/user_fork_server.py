@@ -1,5 +1,5 @@
-"""The fork server of one account, which starts that account's commands for a node under another
-account.
+"""The fork server of one account. It starts the account's commands for a node that runs under
+another account.
 
 phalanx-launch executes it as that account, with a socket of the node as descriptor 3. If the socket
 is a connection, the fork server and everything that it has started end with the node. If the socket
@@ -49,7 +49,7 @@ class UserForkServer(ForkServer):
         first = sock.accept()[0] if is_listening else sock
         super().__init__(first, session)
         self._kept: set[bytes] = set()
-        """The kept commands whose ends were not reported."""
+        """The kept commands whose ends were not reported yet."""
         self._ends: dict[bytes, Exited] = {}
         """The ends of kept commands that the head may not know."""
         self._node_uid = peer_of(first).uid
