@@ -115,7 +115,7 @@ class Answering:
         asked: Asked | None = None,
     ) -> None:
         """Answer a request once every change that the answer mentions is written. While the store
-        is full, answers do not wait for writes: queries are answered, and new work is refused.
+        is full, queries are answered without waiting for writes, and new work is refused.
         `is_again`: whether the request was sent before, and may already have been carried out.
         """
         handlers, store = self.handlers_of(kind), self._effects.state_store

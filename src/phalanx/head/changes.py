@@ -27,9 +27,10 @@ class ChangeLog(Generic[K]):
         self._changed_at.pop(name, None)
 
     def since(self, version: int, most: int = sys.maxsize) -> tuple[int, list[K]]:
-        """Return the latest version, and the names of things that changed after `version`: the
-        oldest change first, at most `most` names. A version beyond this log's latest comes from
-        another log, so all things are returned.
+        """Return (version, names): the names of things that changed after `version`, the oldest
+        change first, at most `most` names. The returned version is the version of the last of these
+        names if more follow, and otherwise the latest. A `version` beyond this log's latest comes
+        from another log, so all things are returned.
         """
         if version > self.version:
             version = 0

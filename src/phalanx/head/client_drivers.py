@@ -36,7 +36,7 @@ class OwnCluster(NamedTuple):
 
 
 class ClientDrivers:
-    """The drivers of clients."""
+    """Tells clients how to reach their drivers."""
 
     def __init__(
         self,

@@ -39,12 +39,12 @@ STEP_S = 1.0
 step. Smaller deviations count as slewing.
 """
 _SLOW_READ_S = 0.1
-"""Seconds: if reading both clocks takes at least this long, the readings are not compared, because
-the process was probably paused between them.
+"""If reading both clocks takes at least this number of seconds, the readings are not compared,
+because the process was probably paused between them.
 """
 _READINGS = 3
-"""The number of times that both clocks are read in search of two readings without a pause. If all
-fail, no step is assumed.
+"""How often both clocks are read until a reading is not interrupted by a pause. If every reading is
+interrupted, no step is assumed.
 """
 
 
@@ -60,7 +60,7 @@ class ClockAnchor(msgspec.Struct, frozen=True):
 class WatchedClock:
     """A clock whose wall-clock time runs evenly until its user accepts a step of the machine's
     clock (`take_step`). So all moments that a head has noted stay consistent, and the head shifts
-    all of them at once (`Head.on_tick`). A machine's sleep looks like a step forward.
+    all of them in one step (`Head.on_tick`). A machine's sleep looks like a step forward.
     """
 
     def __init__(

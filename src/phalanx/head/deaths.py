@@ -1,4 +1,6 @@
-"""The consequences of a node's or a process's death for all that ran there or was made there."""
+"""The consequences of the death of a node or a process for everything that ran there or was made
+there.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +116,7 @@ class Deaths:
                 self.process_ended(process, False, now)
 
     def _creators(self) -> list[bytes]:
-        """Return each process that created an actor, a group or a gang, once."""
+        """Return the processes that created an actor, a group or a gang, without duplicates."""
         head = self._head
         gangs = () if head.gangs_if_used is None else head.gangs_if_used.registry.gangs.values()
         made = (

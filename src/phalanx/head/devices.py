@@ -34,8 +34,8 @@ class Devices:
         clock: Clock,
         noted: Callable[[NodeRecord, int, Hold | None], None],
     ) -> None:
-        """`noted` is called when an operator closes a GPU of a node, or (with None) opens it
-        again.
+        """`noted` is called with a node, the number of a GPU, and the hold with which an operator
+        closes the GPU, or None when an operator opens it again.
         """
         self._nodes = nodes
         self._outbox = outbox

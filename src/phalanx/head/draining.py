@@ -1,5 +1,5 @@
-"""Drains nodes at once, and empties them by a deadline: work that still runs there is ended, and is
-run again elsewhere. A drain at a planned time is a reservation (`reservations`).
+"""Drains nodes immediately, and empties them by a deadline: work that still runs there is ended,
+and is run again elsewhere. A drain at a planned time is a reservation (`reservations`).
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Drivers:
         self._started: dict[bytes, float] = {}
         self._ended: dict[bytes, float] = {}
         self._described: dict[bytes, JobKnown] = {}
-        """The jobs that ended most recently, for display."""
+        """The descriptions of the jobs that ended most recently, for display."""
         self.environments: dict[bytes, EnvironmentKnown] = {}
         self._packages: dict[bytes, set[str]] = {}
         """The packages that the environments of each job name."""
@@ -69,7 +69,7 @@ class Drivers:
         return self.new()
 
     def new(self) -> bytes:
-        """Return the number of the next job."""
+        """Return the id of a new job. No other job has this id."""
         self.count += 1
         job = self.count.to_bytes(4, "big")
         self._started[job] = self._clock.wall()
@@ -77,7 +77,7 @@ class Drivers:
         return job
 
     def known(self, job: JobKnown) -> None:
-        """Store the description of a job that its workers need."""
+        """Store the description of a driver's job, which the job's workers need."""
         self._known[job.job] = job
         self._state_store.put_job(job)
 
@@ -97,7 +97,9 @@ class Drivers:
         return set().union(*self._packages.values())
 
     def principal_of(self, name: str) -> Principal | None:
-        """Return the principal of a driver, by its job in hex; None if the driver is not known."""
+        """Return the principal of a driver; None if the driver is not known. `name`: the id of the
+        driver's job in hex.
+        """
         try:
             known = self._known.get(bytes.fromhex(name))
         except ValueError:
@@ -119,7 +121,7 @@ class Drivers:
         return found[-1] if found else None
 
     def priority_of(self, name: str) -> int:
-        """Return the priority of a driver's work, by its job in hex."""
+        """Return the priority of a driver's work. `name`: the id of the driver's job in hex."""
         known = self._known.get(bytes.fromhex(name))
         return 0 if known is None else known.priority
 

@@ -265,7 +265,7 @@ class Head:
 
     @property
     def gang_scheduler(self) -> GangScheduler:
-        """The scheduler of queues and gangs. It is imported when a request first needs it."""
+        """The scheduler of queues and gangs. Its code is imported when a request first needs it."""
         if self.gangs_if_used is None:
             from phalanx.head.gangs.gang_scheduler import GangScheduler
 
@@ -436,8 +436,8 @@ class Head:
     # ---- nodes -------------------------------------------------------------------------------
 
     def _request_actor_placing(self) -> None:
-        """Place waiting actors at the next tick. The actors may wait for bundles that were created
-        just now, and the latest reports of nodes do not show these yet.
+        """Ask for a placing of waiting actors at the next tick. The actors may wait for bundles
+        that were created just now, and the latest reports of nodes do not show these yet.
         """
         self._must_place_actors = True
 
@@ -459,7 +459,7 @@ class Head:
         self.gangs.node_changed(record)
 
     def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """Record that a node has one hold more or, if `hold` is None, one less (an effect of the
+        """Record that a node has one more hold or, if `hold` is None, one less (an effect of the
         directory).
         """
         self._node_recorder.held(record, kind, hold)

@@ -57,7 +57,8 @@ class Parts(Protocol):
 
 
 _KNOCKS_COUNT_S = 30.0
-"""Seconds after its last attempt to join for which the status mentions a node of another version.
+"""Seconds for which the status mentions a node of another version after the node's last attempt to
+join.
 """
 _MOST_OTHERS = 10_000
 
@@ -292,9 +293,9 @@ class Joining:
 
 
 def is_next_process(former: NodeRecord, node: NodeRecord, is_connected: bool) -> bool:
-    """Whether a node may continue with the members of the node `former`. That node must be gone,
-    and it must have run on the same machine since the machine's last boot. `is_connected`: whether
-    `former` is still connected.
+    """Whether a node may continue with the members of the node `former`. That node must be gone. It
+    must have had the same name, and have run on the same machine since the machine's last boot.
+    `is_connected`: whether `former` is still connected.
     """
     machines = [None if one.machine is None else one.machine.key for one in (former, node)]
     is_same = former.name == node.name and machines[0] == machines[1]

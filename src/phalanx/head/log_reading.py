@@ -44,7 +44,7 @@ class LogReading:
         return [ReadProcessLog.handled_by(self.read)]
 
     def read(self, asker: Asker[LogPiece], request: ReadProcessLog) -> LogPiece | Later:
-        """Answer at once, or after the node has read the log."""
+        """Answer from the head's own log, or after the node has read the log."""
         file, offset = request.file, max(request.offset, 0)
         if not request.node and not request.worker and self._read_own is not None:
             return self._read_own(file, offset, PART_BYTES)

@@ -13,7 +13,7 @@ from phalanx.protocol.requests.node_use import ListNodesInUse
 from phalanx.protocol.requests.request import Asker, Entry
 
 FRESH_S = 60.0
-"""Seconds: an older report is not counted."""
+"""The age in seconds above which a report is not counted."""
 
 
 class MachinesInUse:

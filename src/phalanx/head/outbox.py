@@ -17,8 +17,8 @@ Send = Callable[[bytes, Any], None]
 """Sends a message to the node whose processes' ids have this prefix."""
 
 BEGINNING = (StartMember, ExtendRun, StartStep, PlaceActor)
-"""The orders that begin work. A node carries them out only while it knows that the head still
-counts on it.
+"""The orders that begin work. A node carries them out only while it is sure that the head has not
+declared it dead.
 """
 
 
@@ -36,7 +36,7 @@ class Outbox:
         self._heard: dict[bytes, int] = {}
         """The number of the latest report of each connected node."""
         self._told: dict[bytes, int] = {}
-        """The number that was last sent to each connected node."""
+        """The number of the report that was last confirmed to each connected node."""
 
     # ---- connected nodes --------------------------------------------------------------------
 

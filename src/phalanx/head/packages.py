@@ -64,7 +64,7 @@ class NoPackageFiles:
         raise ValueError("this head takes no packages")
 
     def read(self, sha256: str, offset: int, limit: int) -> tuple[bytes, int]:
-        """Return nothing."""
+        """Return no bytes and the length -1."""
         return b"", -1
 
     def make_room(self, wanted: int, kept: Collection[str]) -> None:

@@ -35,8 +35,8 @@ from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 from phalanx.protocol.requests.state import QueryState
 
 KEEP_S = 0.2
-"""Seconds that the head keeps back from the time that a query allows. So the asker gets the other
-rows in time if a node does not answer.
+"""The fraction of a query's time that the head does not give to the nodes. So the asker gets the
+other rows in time if a node does not answer.
 """
 MAX_ROUNDS = 64
 """The largest number of listings in progress at the same time. If this number is reached, further
@@ -74,7 +74,7 @@ class StateQueries:
         return [QueryState.handled_by(self.answer)]
 
     def answer(self, asker: Asker[StateAnswer], request: QueryState) -> StateAnswer | Later:
-        """Answer at once, or after the nodes have answered."""
+        """Answer from the head's own tables, or after the nodes have answered."""
         query = request.query
         check_query(query)
         selection = Selection(query)
@@ -128,8 +128,8 @@ class StateQueries:
         self._rounds.tick(now)
 
     def _complete(self, rows: list[Row], pids: dict[str, int]) -> None:
-        """Add to the rows the facts that owners do not know about other nodes: ids of nodes, and
-        pids of workers.
+        """Add to the rows the facts about other nodes that owners do not know: ids and addresses of
+        nodes, and pids of workers.
         """
         known = {record.prefix.hex(): record.node_id for record in self._nodes.all()}
         hosts = {record.node_id: record.host or "127.0.0.1" for record in self._nodes.all()}

@@ -115,8 +115,8 @@ def read_state(rows: StoredRows) -> StoredState:
 
 
 class StateStore:
-    """Records changes in a journal. Without a journal, nothing is stored and each change counts as
-    written at once.
+    """Records changes in a journal. Without a journal, nothing is stored, and each change counts as
+    written immediately.
     """
 
     def __init__(self, journal: Journal | None = None, address: str = "memory") -> None:

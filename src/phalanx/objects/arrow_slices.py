@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from typing import Any
 
 _WASTE_BYTES = 1 << 16
-"""Bytes: a slice is copied if its buffers have more than this in addition to the data that it
-shows.
+"""A slice is copied if its buffers have more than this number of bytes in addition to the data that
+it shows.
 """
 
 
 def know_arrow() -> bool:
-    """Make pickle treat slices in this way from now on. Returns False if pyarrow is not imported
-    yet.
+    """Make pickle copy slices before it pickles them, from now on. Returns False if pyarrow is not
+    imported yet.
 
     If the program has registered a reducer for one of the classes with `copyreg`, that reducer
     stays.
@@ -77,7 +77,7 @@ def _rewritten(value: Any) -> Any:
 
 
 def _kind(value: Any) -> Any:
-    """Return the properties that a copy must share with its original. The copy may lack them,
+    """Return the properties in which a copy must equal its original. A copy may differ in them,
     because Arrow may read a user's own type as another type.
     """
     return getattr(value, "schema", None) or value.type

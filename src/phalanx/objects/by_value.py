@@ -64,8 +64,8 @@ def _is_slot(cls: type, value: Any) -> bool:
 
 
 def _slotted(slots: Any, make: Callable[..., type], arguments: tuple[Any, ...]) -> type:
-    """Return the class that `make` creates, with these slots. If the metaclass defines slots
-    itself, return the class without changes.
+    """Return the class that `make` creates, with these slots. If no slots can be added, as in a
+    NamedTuple, only set the attribute `__slots__` of the class.
     """
     # The one dict among the arguments is the namespace in which the class is made.
     with_slots = tuple(

@@ -54,8 +54,8 @@ def describe(
 
 
 def summary(error: BaseException) -> str:
-    """Return the class of an exception and the first line of its text, such as `ValueError: x`. For
-    the failure of a dependency, that is the exception of the dependency.
+    """Return the class of an exception and the first line of its text, such as `ValueError: x`. If
+    the exception is the failure of a dependency, describe the dependency's exception.
     """
     try:
         if isinstance(error, TaskError):
@@ -91,8 +91,8 @@ def remote_traceback(error: BaseException, skip_frames: int) -> str:
 
 
 def _pickle_cause(cause: BaseException | None) -> bytes | None:
-    """Return an exception, with the exceptions from which it was raised, as bytes; None if `cause`
-    itself cannot be pickled.
+    """Return the bytes of an exception and of the exceptions from which it was raised. None if
+    `cause` itself cannot be pickled.
 
     Each exception is pickled alone. The chain ends before the first exception that cannot be
     pickled, or for which there is no room.
@@ -163,7 +163,7 @@ def pack(error: PhalanxError) -> bytes:
 
 
 def failed(error: PhalanxError) -> Value:
-    """Return an error of this package as the value of an object."""
+    """Return the value of an object that failed with this error of this package."""
     return Value(FAILED, pack(error))
 
 
@@ -230,8 +230,8 @@ def is_raised(failure: Value) -> bool:
 
 
 def is_retriable(wanted: Any, error: bytes) -> bool:
-    """Whether a task is retried after a pickled exception. `wanted` is the option: a bool, or the
-    classes of exceptions after which it is retried.
+    """Whether a task is retried after `error`, a pickled exception. `wanted` is the task's option:
+    a bool, or the classes of exceptions after which the task is retried.
     """
     if wanted is False or wanted is None:
         return False

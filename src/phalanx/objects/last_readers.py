@@ -1,8 +1,8 @@
 """Copies of the objects of dead nodes, and the processes of this node that may still read them.
 
 Owners compute these objects again, so a copy is useful only to processes that know it already. Each
-process is asked once which copies it may still read. Copies that no process names are deleted at
-once; the others are deleted when their readers end. This module is pure.
+process is asked one time which copies it may still read. Copies that no process names are deleted
+when all have answered; the others are deleted when their readers end. This module is pure.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class LastReaders:
     def node_gone(
         self, prefix: bytes, copies: Iterable[str], processes: Iterable[bytes]
     ) -> list[str]:
-        """Ask `processes` about copies of a dead node's objects. Returns the copies that may be
-        deleted now.
+        """Note that a node is dead, and that `processes` are asked about these copies of its
+        objects. Returns the copies that may be deleted now.
         """
         self._copies[prefix] = set(copies)
         self._asked[prefix] = set(processes)

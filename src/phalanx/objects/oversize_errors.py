@@ -1,5 +1,5 @@
-"""Errors that replace messages which are too large, so that only the task or request of such a
-message fails.
+"""Errors that are sent in place of messages that are too large, so that only the message's task or
+request fails.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pins of copies, which stay in memory until their askers have mapped them. This module is pure.
 
-Without a pin, a full store could evict a copy that has arrived before its reader has mapped it.
-This could happen again after every new fetch. So a copy is pinned until its reader has mapped it,
-no longer wants it, or ends, but at most for `MAX_PIN_S`.
+Without a pin, a full store could evict an arrived copy before the copy's reader has mapped it. This
+could happen again after every new fetch. So a copy is pinned until its reader has mapped it, no
+longer wants it, or ends, but at most for `MAX_PIN_S`.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from phalanx.objects.pins import Pins
 
 Done = Callable[[str], None]
-"""A function that is called when a fetch ends. It gets the reason why the fetch failed; "" if the
-object is here.
+"""A function that is called when a fetch ends. Its argument is the reason why the fetch failed; ""
+if the object is here.
 """
 
 
@@ -134,8 +134,8 @@ class PullQueue:
     def unreached(self, name: str, why: str, now: float) -> None:
         """Handle a transfer that failed because the node with the object could not be reached.
 
-        While a process waits, the transfer is tried again for a limited time, so that the object is
-        not declared lost at once.
+        While a process waits, the transfer is tried again for a limited time, because an object
+        that is declared lost must be computed again.
         """
         size = self._moving.pop(name, None)
         if size is None:
@@ -156,7 +156,9 @@ class PullQueue:
         self.proceed()
 
     def fail_unreached(self, is_dead: Callable[[str], bool]) -> None:
-        """Fail the transfers that wait for another attempt and whose node is dead."""
+        """Fail those transfers that wait for another attempt although the node with the object is
+        dead.
+        """
         for name in [n for n in self._unreached if is_dead(n)]:
             self._finish(name, self._unreached.pop(name).why)
 

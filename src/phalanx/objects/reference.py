@@ -60,7 +60,7 @@ class RefHooks(Protocol):
 
 
 class _Process:
-    """The hooks through which references reach their process. They are set while a runtime is
+    """The hooks through which references reach their process. The hooks are set while a runtime is
     up.
     """
 
@@ -188,9 +188,7 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         return self._owner.hex()
 
     def call_site(self) -> str:
-        """Return the line of the program that made the reference, if lines are recorded. By
-        default, lines are not recorded.
-        """
+        """Return "". Ray can return the line of the program that made the reference."""
         return ""
 
     def future(self) -> concurrent.futures.Future[T]:
@@ -220,8 +218,8 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         hooks.on_ready(self, ready)
 
     def as_future(self) -> asyncio.Future[T]:
-        """Return an asyncio future of the value. It belongs to the running loop or, if no loop
-        runs, to the loop of the thread.
+        """Return an asyncio future of the value. The future belongs to the running loop or, if no
+        loop runs, to the loop of the thread.
         """
         import asyncio  # slow to import, and most programs have no event loop
 

@@ -10,7 +10,7 @@ from collections.abc import Container
 from phalanx.objects.names import writer_of_name
 
 CHUNK_BYTES = 16 << 20
-"""The bytes of credit that a process gets at once, so that it need not ask before each put."""
+"""The bytes of credit that a process gets in one grant, so that it need not ask before each put."""
 
 
 class StoreAccounting:
@@ -56,7 +56,9 @@ class StoreAccounting:
         return max(0, self.capacity_bytes - self.used_bytes + self.kept_bytes)
 
     def kept(self, name: str, process: bytes) -> None:
-        """Count the file of an object that is gone as kept by `process`, which wrote the file."""
+        """Note that an object is gone, and that `process`, which wrote the object's file, keeps the
+        file.
+        """
         size = self.size_of(name)
         self.dropped(name, 0, process)
         if size:
@@ -80,8 +82,8 @@ class StoreAccounting:
         return max(0, self.used_bytes + wanted_bytes - self.capacity_bytes)
 
     def grant(self, process: bytes, wanted_bytes: int) -> int:
-        """Give `process` credit: a chunk if there is room, otherwise only the bytes that it asked
-        for.
+        """Give `process` credit: a chunk, or a quarter of the free bytes if that is less, but at
+        least the bytes that it asked for. Returns the granted bytes.
         """
         room = self.capacity_bytes - self.used_bytes
         granted = max(wanted_bytes, min(CHUNK_BYTES, room // 4))
@@ -178,7 +180,7 @@ class StoreAccounting:
         return chosen
 
     def spilled(self, name: str) -> None:
-        """Note that the object is on disk now, and that its memory is free."""
+        """Note that the object is only on disk now, and that its memory is free."""
         entry = self._shared.pop(name, None)
         if entry is not None:
             size, _ = entry

@@ -53,7 +53,7 @@ class Stream:
         self.completion: ObjectRef[Any] | None = None
         """The reference that is completed once the task has ended."""
         self.on_taken: Callable[[], None] | None = None
-        """A function that is called when `taken_to` has grown, if the producer is held back."""
+        """If the producer is held back: a function that is called when `taken_to` has grown."""
 
     def slot(self, index: int) -> ObjectRef[Any]:
         """Return the reference of item `index`."""
@@ -96,7 +96,9 @@ class Stream:
         return self.arrived_to + 1
 
     def end(self) -> list[ObjectRef[Any]]:
-        """Note that no more items will come. Returns the references to items that were expected."""
+        """Note that no more items will come. Returns the references to items that were expected but
+        did not come.
+        """
         self.is_ended = True
         self._wake()
         return [ref for index, ref in list(self.items.items()) if index > self.arrived_to]

@@ -32,9 +32,9 @@ MERGED_RECORDS = 1_000
 for them grows with the number of changed rows, and not with the time for which the store is full.
 """
 LINGER_S = 0.04
-"""Seconds for which changes may wait although nobody waits for them. Changes that somebody waits
-for may then join the same batch. Each batch costs a flush of the disk, and the next batch waits for
-it.
+"""Seconds for which changes that nobody waits for may stay unwritten, so that changes that somebody
+waits for can join their batch. Each batch costs a flush of the disk, and the next batch waits for
+this flush.
 """
 _ROW_BYTES = 64
 """The number of bytes that a row counts in addition to its key and value."""
@@ -77,7 +77,7 @@ class Journal:
     over two batches. Successive records are merged, so a row that changes often is written once. A
     batch for which the store has no room is tried again, and all later batches wait for it. Any
     other failure is final: nothing after it is written, and `record`, `flush`, `deliver` and
-    `drain` raise it. From its construction on, the store belongs to the journal's thread.
+    `drain` raise it. Once the journal is constructed, only its thread uses the store.
     """
 
     def __init__(self, storage: Written, linger_s: float = LINGER_S) -> None:
@@ -138,8 +138,9 @@ class Journal:
         self._recorded.append(_Record(changes, () if durable is None else (durable,), size))
 
     def flush(self) -> None:
-        """Let the thread write the recorded changes. Returns at once. If none of the changes has a
-        function `durable`, they wait for a moment for a change that has one.
+        """Let the thread write the recorded changes, without waiting for it. If no recorded change
+        has a function `durable`, the changes stay unwritten for up to `linger_s` seconds, so that a
+        change with such a function can join their batch.
         """
         self._raise_failure()
         lingered_s = time.monotonic() - self._recorded_s

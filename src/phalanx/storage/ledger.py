@@ -1,7 +1,8 @@
 """The history of jobs, in its own SQLite file: ended attempts and steps, and sums for each hour.
 
-The transaction that stores an attempt also adds it to the sums, and each key of an attempt counts
-once. So the sums stay correct although attempts are deleted earlier than sums (see HistoryLimits).
+The transaction that stores an attempt also adds it to the sums. An attempt whose key is already
+stored is not added again. So the sums stay correct although attempts are deleted earlier than sums
+(see HistoryLimits).
 """
 
 from __future__ import annotations

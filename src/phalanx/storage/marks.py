@@ -52,10 +52,10 @@ class Mark(Protocol):
 class FileMark:
     """A Mark in a file of one line, which is overwritten in place after each batch.
 
-    Only a writer's first line is flushed to the disk at once. Later lines reach the disk with the
-    kernel's next flush, so a batch costs one more system call and no wait. After a power cut, but
-    not after the death of only the head, the mark may be older than the store. If only the batches
-    after the mark are lost then, nobody notices. The mark is never newer than the store.
+    Only a writer's first line is flushed to the disk immediately. Later lines reach the disk with
+    the kernel's next flush, so a batch costs one more system call and no wait. After a power cut,
+    but not after the death of only the head, the mark may be older than the store. If only the
+    batches after the mark are lost then, nobody notices. The mark is never newer than the store.
     """
 
     def __init__(self, path: str) -> None:

@@ -124,7 +124,7 @@ def _is_server(text: str) -> bool:
 
 
 def open_shard(text: str) -> Shard:
-    """Return the shard at an address, which is not claimed yet. Raises StorageError."""
+    """Return the shard at an address, without claiming it. Raises StorageError."""
     if text == MEMORY:
         return MemoryShard()
     scheme, colon, _ = text.partition("://")

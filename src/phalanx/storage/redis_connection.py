@@ -1,6 +1,7 @@
 """The connection to a shard's Redis.
 
-It finds the primary among the servers and checks it, and retries calls for a limited time.
+The connection finds the primary among the servers and checks it, and retries calls for a limited
+time.
 """
 
 from __future__ import annotations
@@ -136,8 +137,8 @@ class RedisConnection:
             self._connection = None
 
     def _connect(self) -> Connection:
-        """Connect to a primary that has enough replicas. Among several primaries, take the one with
-        the greatest state.
+        """Connect to a primary: among several, to one with enough replicas, and among these, to the
+        one with the greatest state.
         """
         best: tuple[tuple[bool, State], Connection] | None = None
         reasons = []

@@ -79,9 +79,9 @@ class SqliteShard:
         """Open the file.
 
         Raises StorageInUseError, StorageCorruptError, or a StorageError that says what is wrong.
-        Nothing is changed before `claim`. After a change, SQLite would, on closing, merge the
-        readable part of a damaged log into the file, and the rest of the log could no longer be
-        repaired.
+        Nothing is changed before `claim`. If a file with a damaged log were changed and closed,
+        SQLite would merge the readable part of the log into the file, and the rest of the log could
+        no longer be repaired.
         """
         self.path = prepare_file(path, beside=("-wal", "-shm", ".lock"))
         self._epoch = 0

@@ -13,8 +13,8 @@ Answered = Callable[[T | Exception], None]
 
 
 class Ledger(Protocol):
-    """Stores records and looks records up. The head does not wait for it: results arrive later,
-    through callbacks in the head's loop.
+    """Stores records and looks records up. The head does not wait for the ledger: results arrive
+    later, through callbacks in the head's loop.
     """
 
     def add(self, rows: Sequence[LedgerRow], kept: Callable[[], None]) -> None:
@@ -24,9 +24,11 @@ class Ledger(Protocol):
         ...
 
     def attempts(self, query: AttemptQuery, answered: Answered[AttemptPage]) -> None:
-        """Look up attempts, the latest end first."""
+        """Look up attempts, and pass them to `answered`. The attempts that ended last come
+        first.
+        """
         ...
 
     def usage(self, query: UsageQuery, answered: Answered[list[UsageRow]]) -> None:
-        """Look up sums of what jobs used."""
+        """Look up sums of what jobs used, and pass them to `answered`."""
         ...

@@ -1,9 +1,9 @@
 """Writes a record of each ended attempt of a job's member, and passes on the records of steps.
 
 A record is first a row of the store, written together with the other changes of the attempt's end.
-So the record is as durable as the end itself. From the store the record goes to the ledger, which
-keeps each key once, and then it is deleted from the store. If a head dies after the ledger has the
-record but before the row is deleted, the next head passes the record on again.
+So the record is as durable as the end itself. The ledger then gets the record, and keeps each key
+only once. When the ledger has the record, the row is deleted from the store. If a head dies after
+the ledger has the record but before the row is deleted, the next head passes the record on again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ENDED_AS = {
     st.RESTARTING: at.RESTARTED,
     st.COMPLETING: at.MEMBER_COMPLETED,
 }
-"""The state to record for a member that was ended by its job, by the state of the job."""
+"""If a job ended its member: the state to record for the member, by the state of the job."""
 
 
 class AttemptRecords:
@@ -91,8 +91,8 @@ class AttemptRecords:
 
     def lost(self, gang: Gang, index: int, job: JobRecord, reason: str, now: float) -> None:
         """Record that a member loses its place. Call this before the job handles the loss.
-        `reason`: why the member loses its place; "" if it was evicted, and the record then says for
-        which work.
+        `reason`: why the member loses its place. If the member was evicted, `reason` is "", and the
+        record names the work for which the member was evicted.
         """
         member = self._member(gang, index, job, st.RUNNING, st.TERMINATING)
         if member is not None:
@@ -152,8 +152,8 @@ class AttemptRecords:
         self.put(key + b"u", UsedRow(key=key, used=used))
 
     def _member(self, gang: Gang, index: int, job: JobRecord, *states: str) -> MemberRecord | None:
-        """Return the job's member in this place; None if the gang's attempt there is not the
-        member's current attempt.
+        """Return the job's member that has place `index` of the gang. Returns None if the place
+        belongs to another attempt of the member, or if the member is in none of `states`.
         """
         place = gang.members[index]
         member = job.member(place.of_group, place.index)
@@ -208,8 +208,8 @@ class AttemptRecords:
         self.put(key, AttemptRow(key=key, attempt=attempt))
 
     def submitted_in_history(self, job: JobRecord) -> float:
-        """Return the time of submission in the records of a job: the job's own time or, for an
-        array task, the time of its array.
+        """Return the time of submission that the records of a job show: the job's own time or, for
+        an array task, the time of its array.
         """
         array_task = job.spec.element
         array = None if array_task is None else self._job_of(array_task.array)

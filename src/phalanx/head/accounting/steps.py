@@ -22,12 +22,12 @@ from phalanx.protocol.bundle_messages import StepEnded
 
 TABLE = "steps"
 _NUMBER_BYTES = 4
-"""The number of bytes of a step's number at the end of its key. The id of the step's gang precedes
-it.
+"""The key of a step's row is the id of the step's gang, followed by the step's number in this
+number of bytes.
 """
 PATIENCE_S = 120.0
-"""Seconds after the end of its last task in which a step may begin another task. After that time,
-the client that started the step counts as gone.
+"""Seconds for which a step stays open after its last task has ended, because it may begin another
+task. After that time, the client that started the step counts as gone.
 """
 
 
@@ -115,9 +115,9 @@ class StepUsage:
         self._task_over(one, message.task, now)
 
     def member_over(self, group: GangId, index: int, attempt: int, state: str, now: float) -> None:
-        """End the tasks of a member whose attempt has ended: no more reports about them will come.
-        `state`: the state to record for the tasks if something ended the member; "" if the member
-        ended on its own.
+        """End a step's tasks in a member whose attempt has ended, because no more reports about
+        these tasks will come. `state`: the state to record for the tasks if something ended the
+        member; "" if the member ended on its own.
         """
         for one in self._of(group):
             left = [task for task, place in one.running.items() if place == index]

@@ -174,7 +174,7 @@ class ActorControl:
             self._rests_until[record.actor] = now + pause_s
 
     def tick(self, now: float) -> None:
-        """Start actors again whose rest after a crash is over."""
+        """Restart the actors whose rest after a crash is over."""
         for actor in [one for one, until in self._rests_until.items() if now >= until]:
             del self._rests_until[actor]
             record = self.table.get(actor)
@@ -327,7 +327,7 @@ class ActorControl:
                 self._pids.setdefault(worker, 0)
 
     def is_overdue(self) -> bool:
-        """Whether an actor is still waiting on a node that seemed to have room for it."""
+        """Whether an actor has waited too long on a node that seemed to have room for it."""
         return self._node_choice.is_overdue(self._clock.now())
 
     def place_waiting(self) -> None:

@@ -1,6 +1,6 @@
-"""Decides how long an actor rests before it restarts: not at all after the first crash, and longer
-after each further one. Without rests, an actor that crashes at once would restart endlessly, and
-each start costs a process.
+"""Decides how long an actor rests before it restarts after a crash. It restarts immediately after
+the first crash, and rests longer after each further one. An actor that crashes immediately would
+otherwise restart endlessly, and each start costs a process.
 """
 
 from __future__ import annotations

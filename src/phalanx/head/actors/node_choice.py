@@ -4,7 +4,7 @@ An actor goes to its owner's node if that node has room, and otherwise to the no
 picks. If no node has room now, the actor goes to the node that is expected to have room first. For
 an actor that holds no resources while it runs, a random node replaces the owner's node. If the
 policy is not the default one, the policy chooses in all cases. A choice is a hint: each node itself
-decides whether the node has room.
+decides whether it has room.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NODE_ID = "ray.io/node-id"
 class Choice:
     """The node chosen for an actor.
 
-    Without a `node`, the actor waits for the given `reason`. With a `code`, the actor can never be
+    Without a `node`, the actor waits, and `reason` says why. With a `code`, the actor can never be
     placed, and its calls fail with the error of that code.
     """
 
@@ -190,16 +190,16 @@ class ActorNodeChoice:
 
     def _starts(self, actor: bytes, waiting: _Waiting, now: float) -> bool:
         """Whether the actor's worker may be starting, because the actor's node seemed to have room
-        very recently. During that time the selector chooses no other node, because it would count
-        the actor on both nodes.
+        very recently. Such an actor stays where it is, because the selector would count it on both
+        nodes.
         """
         if self._tried is None or not waiting.has_room:
             return False
         return waiting.node not in self._tried.of(actor, now)
 
     def _is_on_the_only_node(self, waiting: _Waiting) -> bool:
-        """Whether the actor waits on the only node and outside of groups, so that no better node
-        exists.
+        """Whether the actor waits on the cluster's only node, so that no better node exists. False
+        for actors in placement groups.
         """
         nodes = self._cluster.view.nodes.states
         is_grouped = waiting.record.strategy.get("group") is not None

@@ -70,8 +70,8 @@ class ActorRequests:
         return KnownActor(record.actor, record.handle, existed=False)
 
     def refuse(self, owner: bytes, request: RegisterActor, error: PhalanxError) -> None:
-        """Report a refused actor as dead to its owner. The owner does not wait for an answer to its
-        request.
+        """Report a refused actor as dead to its owner, because the owner does not wait for an
+        answer to its request.
         """
         record = _record(owner, request.spec)
         self.table.refuse_new(record, str(error), to_wire(error).code)

@@ -66,8 +66,8 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     priority: int = 0
     state: str = PENDING_CREATION
     incarnation: int = 0
-    """Identifies one order to one node. The number grows with each life of the actor, and each time
-    the actor leaves a node before it is alive.
+    """Identifies one order to one node to start the actor. The number grows with each life of the
+    actor, and each time the actor leaves a node before it is alive.
     """
     restarts: int = 0
     node: str = ""
@@ -120,8 +120,8 @@ class ActorEffects(Protocol):
         ...
 
     def end_worker(self, record: ActorRecord, reason: str, force: bool) -> None:
-        """End the actor's process: with `force` at once, otherwise after the calls that the actor
-        already has.
+        """End the actor's process. With `force` the process is killed immediately, otherwise it
+        ends after the calls that the actor already has.
         """
         ...
 
@@ -145,8 +145,8 @@ class ActorTable:
         kept_dead: int = DEAD_ACTORS,
         wall: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`kept_dead`: the number of ended actors that are remembered. `wall`: the wall-clock
-        time.
+        """`kept_dead`: the number of ended actors that are remembered. `wall` returns the
+        wall-clock time.
         """
         self._effects = effects
         self._wall = wall
@@ -154,8 +154,8 @@ class ActorTable:
         self._actors: dict[bytes, ActorRecord] = {}
         self._names: dict[tuple[str, str], bytes] = {}
         self._awaited: dict[bytes, tuple[float, list[bytes]]] = {}
-        """The watchers of actors whose registration has not arrived yet, with the end of their
-        wait.
+        """For each actor whose registration has not arrived yet: the time until which its watchers
+        wait, and the watchers.
         """
         self._unconfirmed: dict[bytes, float] = {}
         """Restored actors, each with the time until which its node may report that it has the
@@ -254,8 +254,9 @@ class ActorTable:
     def restore(self, rows: Iterable[ActorRecord], now: float) -> None:
         """Restore what the head knew before it restarted.
 
-        An actor that has a worker, or that a node was asked to start, counts as dead unless the
-        node confirms it in time (`confirm`). All other actors are placed.
+        An actor that has a node counts as missing unless the node confirms it in time (`confirm`).
+        If a missing actor had a worker, it has died; otherwise it is placed again. Actors without a
+        node are placed now.
         """
         restored = list(rows)
         for record in restored:
@@ -323,7 +324,7 @@ class ActorTable:
         return True
 
     def ready(self, actor: bytes, worker: bytes, pid: int, repr_name: str = "") -> None:
-        """Note that the constructor returned, and the name that the actor gives itself."""
+        """Note that the constructor returned. `repr_name`: the name that the actor gives itself."""
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state in (ALIVE, DEAD):
             return  # such as a repeated report
@@ -372,8 +373,8 @@ class ActorTable:
         self._lost(record, reason, death, code, is_crash=not preempted and reason != KILLED_ONCE)
 
     def node_gone(self, node: str, reason: str, death: str = ORDERLY, wall: float = 0.0) -> None:
-        """Restart the actors of a dead node within their limits, and place the actors that waited
-        there again.
+        """Restart the actors of a dead node within their limits. Actors that waited on the node are
+        placed elsewhere.
 
         A waiting actor is not charged with a restart. `death`: how the node ended. An actor is not
         restarted if too many nodes died while it ran there. `wall`: the wall-clock time.
@@ -447,7 +448,9 @@ class ActorTable:
             self._begin_end(record, reason)
 
     def kill(self, actor: bytes, no_restart: bool) -> None:
-        """Kill an actor now. It restarts if it has restarts left, unless `no_restart` is set."""
+        """Kill an actor now. Unless `no_restart` is set, the actor restarts if it has restarts
+        left.
+        """
         record = self._actors.get(actor)
         if record is None or record.state == DEAD:
             return

@@ -30,7 +30,7 @@ KEEP_OTHERS = 2_000
 everything else.
 """
 MAX_TEXT = 300
-"""Characters of a reason, a name or a user; longer texts are cut."""
+"""The largest number of characters of a reason, a name or a user. Longer texts are cut."""
 WRITES = 500
 """The largest number of rows that are written in one tick, for each kind of page."""
 _TEXTS = frozenset({"job", "queue", "user", "host", "name", "by", "why"})

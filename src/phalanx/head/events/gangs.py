@@ -18,8 +18,8 @@ RECLAIMING: Final = frozenset({"reclaim", "gangreclaim"})
 
 
 class GangRecorder:
-    """Notes events about the places of members, as a listener of their life cycle. For array tasks
-    only failures are noted: array tasks are numerous, and their array shows how many of them run.
+    """Notes events about the places of members, as a listener of their life cycle. Placements of
+    array tasks are not noted: array tasks are numerous, and their array shows how many of them run.
     """
 
     def __init__(

@@ -26,13 +26,13 @@ _KIND_OF_STATE: Final = {
 suspension begins.
 """
 _KIND_OF_NOTE: Final = {"held": "held", "released": "released"}
-"""The kinds of events for notes in a job's history that do not change its state. Any other such
-note means that the job's settings were changed.
+"""The kinds of events for those notes in a job's history that do not change the job's state. Any
+other such note means that the job's settings were changed.
 """
 
 
 class JobRecorder:
-    """Notes the transitions in each job's history that are new since the last call."""
+    """Notes those transitions in each job's history that it has not noted yet."""
 
     def __init__(self, event_log: EventLog) -> None:
         self._event_log = event_log

@@ -61,7 +61,9 @@ class NodeRecorder:
         self._lost = deque(moved, maxlen=LOST_SHOWN)
 
     def changed(self, record: NodeRecord) -> None:
-        """Note that a node joined, drains, stopped draining, or has different totals."""
+        """Note that a node joined, drains or stopped draining. A change of its totals is not
+        noted.
+        """
         before = self._states.get(record.node_id)
         self._states[record.node_id] = record.state
         if before is None:
@@ -88,8 +90,8 @@ class NodeRecorder:
         self._note("node-refused", record, why)
 
     def held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """Note that a node has one more hold, which is a reason to start no new work there or, if
-        `hold` is None, one hold less.
+        """Note that a node has one more hold or, if `hold` is None, one less. A hold is a reason to
+        start no new work on the node.
         """
         if hold is None:
             if record.holds:

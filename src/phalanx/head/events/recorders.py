@@ -1,5 +1,5 @@
-"""Creates the recorders of queues, reservations, gangs and jobs, and connects them to their
-sources.
+"""Creates the recorders of queues, reservations, gangs and jobs, and connects them to the parts
+whose changes they record.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Notes, once as an event, each request that no node of the cluster could ever run."""
+"""Notes an event for each request that no node of the cluster could ever run, once per request."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Reserves and frees the places of gangs. Reserving has two phases: a gang gets all places that a
 plan gives it, or none.
 
-Every path is one transition of `member_lifecycle`. While members are being placed, they may be
-refused, lost, evicted, ended, called off with the whole gang, or restored by the next head. Bundles
-are given back only while no attempt for their gang is in progress. A node that gets a request of an
-attempt ends the bundles of all earlier attempts of the gang.
+While members are being placed, they may be refused, lost, evicted or ended, the whole gang may be
+called off, or the next head may restore the members. Each of these is a transition of
+`member_lifecycle`. Bundles are given back only while no attempt for their gang is in progress. A
+node that gets a request of an attempt ends the bundles of all earlier attempts of the gang.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class GangBinder:
 
     def place(self, gang: Gang, choice: Mapping[int, str]) -> bool:
         """Ask nodes to keep the bundles of these members, all or none. Returns False, and leaves
-        these members waiting, if other members of the gang are on their way.
+        these members waiting, if the gang was removed or other members of it are on their way.
         """
         if gang.is_removed or self.attempts.get(gang.gang_id) is not None:
             return False
@@ -157,7 +157,7 @@ class GangBinder:
         """Make these members stop waiting for a place, for now.
 
         This method does not check whether the gang is over, because the members' job may want them
-        again at once. The caller checks that later.
+        again immediately. The caller checks that later.
         """
         self._lifecycle.handle(gang, indexes, Dismissed())
         self._registry.keep(gang)
@@ -176,7 +176,7 @@ class GangBinder:
         self.handle(gang, [index], Evicted())
 
     def remove(self, gang: Gang) -> None:
-        """End the whole gang at once, including members that are on their way."""
+        """End the whole gang now, including members that are on their way."""
         if gang.is_removed:
             return
         self._lifecycle.handle(gang, range(len(gang.members)), Ended())
@@ -290,8 +290,8 @@ class GangBinder:
         self._follow(gang, {})
 
     def on_settled(self, attempt: Attempt, now: float) -> None:
-        """Start the members whose bundles are committed. The other members lose their places.
-        Members on a node that died in between have other states by then.
+        """Start the members whose bundles are committed. The other members on their way lose their
+        places. Members whose node has died since they were placed are no longer on their way.
         """
         gang = self._registry.gangs[attempt.group]
         gang.is_prepared = False
@@ -401,9 +401,10 @@ class GangBinder:
         return others
 
     def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:
-        """Move members of the node `former` to `node_id`, the next process of the same node, if
-        `there` has their bundles. The caller then declares `former` dead, and the members that
-        stayed with it lose their places. `inventory` gives back the bundles that no member expects.
+        """If `there` has the bundles of members of the node `former`, move these members to
+        `node_id`, the next process of the same node. The caller then declares `former` dead, and
+        the members that stayed with it lose their places. `inventory` gives back the bundles that
+        no member expects.
         """
         going_on: dict[GroupId, list[int]] = {}
         for group, index, number, is_committed in there.held:

@@ -22,7 +22,9 @@ class BundleAnswers:
         rendezvous: Rendezvous,
         refusals: Refusals | None,
     ) -> None:
-        """`refusals`: remembers the nodes that have refused; None if they are asked again."""
+        """`refusals` remembers the nodes that have refused, so that cycles prefer other nodes.
+        None: such nodes are asked again like any other.
+        """
         self._registry = registry
         self._reservations = reservations
         self._rendezvous = rendezvous

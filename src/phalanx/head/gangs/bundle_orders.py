@@ -76,8 +76,8 @@ class GangGroup:
 
     @property
     def has_begun(self) -> bool:
-        """Whether enough members have their places or have ended. If a node is lost while the gang
-        is being placed, the gang has not begun and its other members give their places back.
+        """Whether enough members have their places or have ended. A gang that loses a node while it
+        is being placed has not begun, and its other members give their places back.
         """
         gang = self.gang
         if gang.started is None or gang.is_removed:
@@ -116,7 +116,7 @@ class BundleOrders:
         """The values of each gang that were published last."""
 
     def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """Ask the node to set bundles aside, and count them as taken immediately."""
+        """Ask the node to set bundles aside, and count them as taken from now on."""
         for index in indexes:
             need = ResourceSet.from_mapping(gang.members[index].need)
             self._cluster.count_in(node_id, need, True)

@@ -38,12 +38,11 @@ def _said(closed: Sequence[str]) -> Reason:
 
 
 def with_closed_devices(found: Explanation, closed: Sequence[str]) -> Explanation:
-    """Return the explanation. Where it says that no node has enough GPUs, it then names closed
-    devices.
+    """Return the explanation, with closed devices named where it says that no node has enough GPUs.
 
     `closed`: each device's name and the reason why it is closed, in words. On submission, the head
     refuses work that asks for more GPUs than any node has. So if a later reason says that no node
-    has enough GPUs, devices were closed. The explanation then names the closed devices.
+    has enough GPUs, devices were closed.
     """
     if not closed or not any(_is_of_gpus(one.reason, one.detail) for one in _all_reasons(found)):
         return found

@@ -30,7 +30,7 @@ _LISTS = ("placed", "evicted", "promised", "left")
 class _Kept(NamedTuple):
     info: CycleInfo
     refused: dict[str, Rejection]
-    """Rejections of whole gangs. They are put into words when somebody asks."""
+    """Rejections of whole gangs. A rejection is put into words when somebody asks for the cycle."""
 
 
 class CycleLog:
@@ -147,7 +147,9 @@ class CycleLog:
 
 
 def _chosen(plan: Plan, uid: str) -> dict[str, Any]:
-    """Return why the node of the gang's first member was chosen, if the cycle noted the reason."""
+    """Return the fields of an entry that say why the node of the gang's first member was chosen; {}
+    if the cycle did not note the reason.
+    """
     choice = plan.choices.get(uid)
     if choice is None:
         return {}

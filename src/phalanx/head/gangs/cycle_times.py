@@ -20,7 +20,7 @@ class CycleTimes:
     """Records measurements of cycles in a meter and a log."""
 
     def __init__(self, meter: Meter, clock: Clock, log: CycleLog | None) -> None:
-        """`log` shows cycles to people; None if nobody reads it."""
+        """`log` shows cycles to people; None if nobody reads cycles."""
         self._log = log
         self._read_s = 0.0
         self._meter = meter
@@ -32,7 +32,7 @@ class CycleTimes:
         return self._clock.now()
 
     def plan_hook_timing(self) -> bool:
-        """Return whether the next cycle should time its hooks. If so, the timing after it is due
+        """Return whether the next cycle should time its hooks. If it should, the next timing is due
         HOOKS_EVERY_S later.
         """
         now = self._clock.now()

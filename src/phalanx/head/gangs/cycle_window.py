@@ -47,7 +47,7 @@ class CycleWindow:
         """Gangs that ended before any cycle considered them."""
 
     def add(self, gang: Gang) -> None:
-        """Add a new gang. A gang that already holds places is seen at once."""
+        """Add a new gang. Cycles consider it from now on if it already holds places."""
         if gang.holds:
             self.seen[gang.gang_id] = gang
             return
@@ -68,8 +68,8 @@ class CycleWindow:
         return bool(self._behind)
 
     def next(self, waiting: Iterable[Gang]) -> Iterator[Gang]:
-        """Yield the gangs that cycles consider from now on. `waiting` must contain every considered
-        gang that waits.
+        """Yield the gangs that cycles did not consider before, and consider from now on. `waiting`
+        must contain every considered gang that waits.
         """
         if not self._behind:
             return
@@ -93,8 +93,8 @@ class CycleWindow:
 
 
 def _kind(gang: Gang) -> _Kind:
-    """Return the properties that make gangs equal. They are computed here unless the gang's creator
-    has set them.
+    """Return the properties that make gangs equal. Unless the gang's creator has set these
+    properties, they are computed here.
     """
     if not gang.kind:
         first = gang.members[0].need

@@ -76,7 +76,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     eviction_pause_s: float = 0.05
     eviction_pause: float = 10.0
     every_cycle_may_evict: bool = False
-    """Whether any cycle may evict gangs, for reasons other than priority and queues."""
+    """Whether every cycle may evict gangs, for reasons other than priority and queues."""
 
 
 class CycleEffects(Protocol):
@@ -87,12 +87,12 @@ class CycleEffects(Protocol):
         ...
 
     def stranded(self, gang: Gang) -> None:
-        """Handle a gang with too few running members, if there is no room for its other members."""
+        """Handle a gang of which too few members run while there is no room for the others."""
         ...
 
     def claim_room(self, now: float) -> float:
-        """Ask nodes to keep room for waiting gangs on nodes where ordinary tasks run. Returns the
-        time when to ask again if nothing changes.
+        """Ask nodes on which ordinary tasks run to keep room for waiting gangs. Returns the time
+        when to ask again if nothing changes.
         """
         ...
 

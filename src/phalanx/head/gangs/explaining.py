@@ -46,17 +46,18 @@ from phalanx.scheduler.forecast.run_times import LearntRunTimes, with_past_runs
 PLANNED = 500
 """The number of waiting gangs, from the first in order, for which an expected start is computed."""
 PLANNING_SHORT_S = 0.1
-"""Seconds of planning that do not count against the limit.
+"""Planning that takes at most this number of seconds does not count against the limit of a tenth of
+the head's time.
 
-After a computation that took longer, requests get the last computed starts, until planning has
-taken at most a tenth of the head's time.
+After planning that took longer, requests get the last computed starts, until planning has again
+taken at most a tenth of the time.
 """
 
 
 class Wait(NamedTuple):
     """The state of a waiting gang: a short reason for the wait, the gang's position in its queue,
-    and its expected start. It also has the code of the first reason, and the plugin that gave this
-    reason, if any.
+    and its expected start. `code` is the code of the first reason, and `plugin` the plugin that
+    gave it, if any.
     """
 
     reason: str
@@ -87,7 +88,7 @@ class Explanations:
         the gangs that are next in order visible to the scheduler. `learnt`: run times of similar
         work. `closed_devices`: the GPUs that are closed to new work, in words. `on_displayed` is
         called with the starts that an answer shows, and with the uids of all gangs. `changes`
-        counts the changes that may matter to a waiting gang.
+        returns how many changes there were so far that may matter to a waiting gang.
         """
         self._on_displayed = on_displayed
         self._closed_devices = closed_devices
@@ -100,7 +101,9 @@ class Explanations:
         self._reasons = KeptReasons(clock, self._work_out, changes)
         self._changes = changes
         self._here: tuple[int, set[str]] | None = None
-        """A number of changes, and the gangs that waited after these changes."""
+        """The number of changes when the waiting gangs were last listed, and the names of these
+        gangs.
+        """
         self._planning = Share(clock, PLANNING_SHORT_S)
         self._planned: dict[str, ExpectedStart | None] = {}
         """The gang for which a single expected start was last computed, and that start."""
@@ -133,8 +136,8 @@ class Explanations:
         )
 
     def _explained(self, gang: Gang) -> tuple[Snapshot, Explanation]:
-        """Return an explanation, and the snapshot on which it is based. If cycles keep columns,
-        these are read; otherwise the whole cluster is read.
+        """Return the snapshot on which an explanation is based, and the explanation. If cycles keep
+        columns, these are read; otherwise the whole cluster is read.
         """
         seen = self._seen()
         waiting = [one for one in (*self._registry.looked_at(), gang) if one.waits]
@@ -341,7 +344,7 @@ def _is_by_priority(snapshot: Snapshot) -> bool:
 
 
 def _place(gang: Gang, is_by_priority: bool) -> tuple[int, float, str]:
-    """Return the sort key for a gang that cycles do not see, among the gangs of its queue and user.
+    """Return the sort key that orders the gangs of a queue where no cycle has ordered them.
     `is_by_priority`: as for `_position`.
     """
     return (-gang.priority if is_by_priority else 0, gang.created, gang.uid)

@@ -83,8 +83,8 @@ def check_side_by_side(
     limits: Amounts,
     domains: Sequence[Sequence[Amounts]],
 ) -> None:
-    """Raise GangInfeasibleError if no domain has enough nodes to hold all of `needs` at the same
-    time, even when they are empty.
+    """Raise GangInfeasibleError if no domain could hold all of `needs` at the same time within the
+    queue's limits, even if nothing else ran there.
     """
     counts = [most_members(needs, nodes, limits) for nodes in domains]
     most = max(counts)
@@ -115,8 +115,8 @@ def check_sum(
     limits: Amounts,
     nodes: Sequence[Amounts],
 ) -> None:
-    """Raise GangInfeasibleError if the sum of the different `needs` exceeds the totals of these
-    nodes or the limits of the queue. The members could then never be placed at the same time.
+    """Raise GangInfeasibleError if the sum of `needs` exceeds the totals of all these nodes or the
+    limits of the queue. The members could then never be placed at the same time.
     """
     for name in sorted({name for need in needs for name in need} - TERMS):
         if name == GPU and any(MEMORY in need for need in needs):
@@ -197,8 +197,8 @@ def _most_on_cards(
 
 
 def _within(limits: Amounts, held: dict[str, float], member: Amounts) -> bool:
-    """Add one member to `held`. Return whether the sums are within the limits. The GPUs of a member
-    that requests GPU memory are not counted.
+    """Add the amounts of one member to `held`. Return whether the sums are within the limits. If a
+    member requests GPU memory, its GPUs are not counted.
     """
     for name, amount in member.items():
         if name not in TERMS and not (name == GPU and MEMORY in member):

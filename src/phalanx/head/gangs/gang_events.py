@@ -15,9 +15,9 @@ NODE_DIGITS = 12
 
 
 class Recorder:
-    """Passes events to `record`, with the wall-clock time from `wall`. It follows the life cycle of
-    members. `minimum_of` returns how many members of a gang must have places now; members that have
-    ended are not counted.
+    """Passes events to `record`, with the wall-clock time from `wall`. This class follows the life
+    cycle of members. `minimum_of` returns how many members of a gang must have places now; members
+    that have ended are not counted.
     """
 
     def __init__(

@@ -18,10 +18,10 @@ Keep = Callable[[str, bytes, Gang | None], None]
 
 
 def one_of_each_name(gangs: Iterable[Gang]) -> tuple[list[Gang], list[Gang]]:
-    """Return the gangs with which a head continues, in the given order, and the gangs that it
-    forgets. Two gangs of one name exist only in a store that lost its last writes: a job's gang
-    whose end was lost, and the job's next gang. Members are identified by names, so only one of the
-    two continues: the gang that is not removed, or else the younger one. Nodes give back the
+    """Return the gangs with which a head continues, in the order of their creation, and the gangs
+    that it forgets. Two gangs of one name exist only in a store that lost its last writes: a job's
+    gang whose end was lost, and the job's next gang. Members are identified by names, so only one
+    of the two continues: the gang that is not removed, or else the younger one. Nodes give back the
     bundles of the other gang when they join.
     """
     best: dict[str, Gang] = {}

@@ -506,8 +506,8 @@ class GangScheduler:
     # ---- a restarted head --------------------------------------------------------------------
 
     def restore(self, stored: Mapping[str, list[bytes]]) -> None:
-        """Restore the rows that an earlier head wrote, by table. Nodes must have been restored
-        before.
+        """Restore everything from the rows that an earlier head wrote. `stored` has the rows of
+        each table. Nodes must have been restored before.
         """
         restore(self, stored, self._job_changed)
         self._request_cycle()

@@ -25,7 +25,9 @@ class GangStarts:
         head's clock.
         """
         self._expected: dict[str, float] = {}
-        """The first expected start of each waiting gang that was displayed, in wall-clock time."""
+        """For each waiting gang: the expected start that was displayed first, in wall-clock
+        time.
+        """
 
     def on_displayed(self, starts: Mapping[str, ExpectedStart], there: Collection[str]) -> None:
         """Note the expected starts that are displayed. `there`: all gangs that have not ended."""

@@ -50,8 +50,8 @@ class GangSchedulerInterface(Protocol):
         ...
 
     def node_joined(self, record: NodeRecord) -> None:
-        """Handle a connection of a node, whether the first or a later connection. `inventory` was
-        called before.
+        """Handle a new connection of a node, which may have been connected before. `inventory` was
+        called before this method.
         """
         ...
 

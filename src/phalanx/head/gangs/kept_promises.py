@@ -24,7 +24,9 @@ class KeptPromises:
         """The stored promises, each with its position in their order."""
 
     def look(self) -> None:
-        """Store the promises that the last cycle made or changed."""
+        """Store the promises that the last cycle made or changed, and delete those that are
+        gone.
+        """
         promised, before = self.planner.promised, self._written
         for uid in before:
             if uid not in promised:

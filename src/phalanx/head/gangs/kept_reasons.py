@@ -28,7 +28,9 @@ class Share:
     """Limits expensive computations to a tenth of the head's time."""
 
     def __init__(self, clock: Clock, short_s: float = SHORT_S) -> None:
-        """Computations that take no longer than `short_s` seconds do not count."""
+        """Computations that take no longer than `short_s` seconds do not count against the
+        limit.
+        """
         self._clock = clock
         self._short_s = short_s
         self._until = float("-inf")
@@ -44,7 +46,7 @@ class Share:
         return self._until > float("-inf")
 
     def spend(self, work_out: Callable[[], T]) -> T:
-        """Call the function, and measure how long it takes."""
+        """Return the function's result, and measure how long the function takes."""
         begun = self._clock.now()
         found = work_out()
         done = self._clock.now()
@@ -66,7 +68,9 @@ class KeptReasons(Generic[Found]):
         work_out: Callable[[], Mapping[str, Found]],
         changes: Callable[[], int],
     ) -> None:
-        """`changes` counts the changes after which the answer may differ."""
+        """`changes` returns how many changes there were so far after which the answer may
+        differ.
+        """
         self._clock = clock
         self._share = Share(clock)
         self._work_out = work_out

@@ -19,7 +19,7 @@ from phalanx.model.lifecycle import ALIVE
 from phalanx.scheduler.cycle.specs import Amounts, HyperNodeSpec, NodeSpec, QueueSpec
 
 PODS = 1e6
-"""The number of members that a node may have. It is so large that it limits nothing."""
+"""The number of members that a node may have. The number is so large that it limits nothing."""
 _MIB = 2**20
 
 

@@ -51,7 +51,7 @@ class Placed(msgspec.Struct, frozen=True):
 
 
 class Arrived(msgspec.Struct, frozen=True):
-    """The member's node keeps its bundle since `at`, in seconds since the epoch."""
+    """The member's node has kept the member's bundle since `at`, in seconds since the epoch."""
 
     at: float
 

@@ -1,5 +1,5 @@
-"""Checks whether a gang has its minimum. Members that have a place count, and so do members that
-are on their way to one.
+"""Checks whether a gang has its minimum. Members that have a place, or are on their way to one,
+count.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ class GangSpecs(Protocol):
     """Answers questions about gangs that depend on their jobs."""
 
     def min_member(self, gang: Gang) -> int:
-        """Return how many members must have places now; members that have ended are not counted."""
+        """Return how many members must still have places: the minimum less the members that have
+        ended.
+        """
         ...
 
     def is_live(self, gang: Gang, index: int) -> bool:

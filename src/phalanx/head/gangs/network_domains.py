@@ -99,7 +99,8 @@ class Domains:
 
     def topology(self, word: str) -> NetworkTopology | None:
         """Return the topology that a word stands for: "node" or "nvlink", "rack", or the name of a
-        declared tier. Raises ValueError, with the known words, for any other word.
+        declared tier. Returns None for an empty word. Raises ValueError, with the known words, for
+        any other word.
         """
         if not word:
             return None
@@ -112,8 +113,8 @@ class Domains:
     def within(
         self, topology: NetworkTopology | None, records: Sequence[NodeRecord]
     ) -> list[Sequence[Totals]]:
-        """Return the totals of the nodes of each domain in which a gang with this topology may be
-        placed as a whole. Raises ValueError for an unknown tier name.
+        """Return the domains in which a gang with this topology may be placed as a whole, each as
+        the totals of its nodes. Raises ValueError for an unknown tier name.
         """
         everything: list[Sequence[Totals]] = [_Wholes(records)]
         if topology is None or topology.mode != "hard" or not is_bound(topology):

@@ -17,8 +17,8 @@ from phalanx.protocol.requests.news import MAX_ROWS, ClusterNews, GetNews, Since
 from phalanx.protocol.requests.request import Asker
 
 COUNTED_EVERY_S = 0.5e-3
-"""Seconds between two counts of the queues' resources, for each gang: the interval grows with the
-number of gangs.
+"""Seconds per gang between two counts of the queues' resources: with more gangs, the resources are
+counted less often.
 """
 
 

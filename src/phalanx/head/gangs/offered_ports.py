@@ -38,5 +38,7 @@ class OfferedPorts:
 
 @functools.cache
 def ports_of(text: str) -> Ports:
-    """Return the ports that a text in a node's record names."""
+    """Return the ports that the text in a node's record names; the usual ports for an empty
+    text.
+    """
     return parse_ports(text) if text else USUAL

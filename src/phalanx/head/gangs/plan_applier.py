@@ -1,4 +1,4 @@
-"""Carries out a cycle's plan, where the plan still fits the latest state.
+"""Carries out those parts of a cycle's plan that still fit the latest state.
 
 Members may be lost or end while a plan is carried out. So each gang is checked again before nodes
 are asked for its places (`reservations`).

@@ -63,7 +63,9 @@ class PodGroups:
         )
 
     def min_member(self, gang: Gang) -> int:
-        """Return how many members must have places now, without those that have ended."""
+        """Return how many members must still have places: the minimum less the members that have
+        ended.
+        """
         record = self._record_of(gang)
         if record is not None:
             return min_member_of(record)

@@ -38,8 +38,8 @@ class Refusals:
         return self._tried.of(gang.gang_id, self._clock.now())
 
     def expire(self) -> bool:
-        """Drop refusals that are too old. Returns whether any gang may ask a node again that
-        refused it.
+        """Drop refusals that are too old. Returns whether any was dropped, so that a gang may again
+        ask a node that had refused it.
         """
         expired = [(gang, left) for gang, known in self._gangs.values()
                    if (left := len(self.of(gang))) < known]  # fmt: skip

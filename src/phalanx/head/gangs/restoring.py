@@ -67,7 +67,8 @@ class Restorable(Protocol):
 def restore(
     parts: Restorable, stored: Mapping[str, list[bytes]], job_changed: Callable[[JobRecord], None]
 ) -> None:
-    """Restore all parts from rows by table. Each part uses the parts that are restored before it.
+    """Restore all parts from the stored rows, which are grouped by table. Each part uses the parts
+    that are restored before it.
 
     `job_changed` is called for each job, before the flows and cron jobs that may change jobs.
     """

@@ -84,7 +84,9 @@ class RoomClaims:
     def _choose(
         self, yields: Mapping[str, Mapping[str, float]]
     ) -> dict[tuple[GangId, str], tuple[Gang, ResourceSet]]:
-        """Return the place that each gang would get if all ordinary tasks yielded, but no gang."""
+        """Return what each gang would take on each node if all ordinary tasks yielded and no gang
+        did.
+        """
         truth = self._truth()
         config = msgspec.structs.replace(truth.config, actions=("allocate",))
         snapshot = msgspec.structs.replace(truth, config=config)

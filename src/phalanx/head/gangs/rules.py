@@ -62,7 +62,7 @@ class Rules:
         meter: Meter,
         event_log: EventLog,
     ) -> None:
-        """`snapshot` returns everything that a cycle could read, on which new rules are tried.
+        """`snapshot` returns everything that a cycle could read; new rules are tried on that.
         `changed` is called when the rules have changed.
         """
         self._event_log = event_log
@@ -93,8 +93,8 @@ class Rules:
 
     @property
     def every_cycle_may_evict(self) -> bool:
-        """Whether any cycle may evict gangs, because the rules have actions that evict for reasons
-        other than priority and queues.
+        """Whether every cycle may evict gangs, because the rules have actions that evict for
+        reasons other than priority and queues.
         """
         return not RESTLESS.isdisjoint(self.current().actions)
 
@@ -111,8 +111,8 @@ class Rules:
         )
 
     def put(self, text: str | None, file: str) -> RulesInfo:
-        """Follow these rules from now on; None stands for the default rules. Raises JobCommandError
-        for rules with which no cycle could run.
+        """Follow the rules in `text` from now on; with None, follow the default rules. Raises
+        JobCommandError for rules with which no cycle could run.
         """
         own = None if text is None else RulesRow(text=text, file=file)
         try:

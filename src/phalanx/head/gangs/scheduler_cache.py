@@ -173,8 +173,8 @@ class SchedulerCache:
         self._has_clock_stepped = True
 
     def rules_changed(self) -> None:
-        """Read everything again, because the rules have changed, and use plugins again that were
-        left out.
+        """Read everything again, because the rules have changed. Plugins that were left out are
+        used again.
         """
         self._kept = None
         self._left_out.clear()
@@ -215,9 +215,9 @@ class SchedulerCache:
         return plan
 
     def _leave_out_plugin(self, snapshot: Snapshot, now: float, error: Exception) -> bool:
-        """Leave the plugin that raised the error out until the head restarts, if the plugin only
-        expresses preferences among nodes. Returns False if another plugin raised the error. Also
-        returns False if the error does not occur a second time, because its cause is then unknown.
+        """If the error comes from a plugin that only expresses preferences among nodes, leave this
+        plugin out until the head restarts. Returns False if the error comes from another plugin, or
+        does not occur a second time, because its cause is then unknown.
         """
         gangs = self._living()
         if not self._fails(snapshot, gangs, now):
@@ -243,7 +243,9 @@ class SchedulerCache:
         return False
 
     def cluster(self, now: float, wall: float) -> Cluster:
-        """Return the current columns. They are patched if possible, and otherwise read again."""
+        """Return the current columns. The columns are patched if possible, and otherwise read
+        again.
+        """
         self._wake(now)
         taken = self._source.taken_changes()
         self._taken |= taken

@@ -68,7 +68,7 @@ class SnapshotSource:
         return msgspec.structs.replace(found, queues=tuple(queues), tasks=tasks)
 
     def columns(self, gang: Gang) -> tuple[Snapshot, KeptCluster] | None:
-        """Return the snapshot of `of` for this gang and the gangs that cycles consider, with
+        """Return a snapshot as `of` makes it from this gang and the gangs that cycles consider, and
         columns for a single decision. If much work runs, this method is much cheaper than `of`.
         Returns None if everything has to be read again.
         """

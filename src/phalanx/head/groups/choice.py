@@ -1,4 +1,4 @@
-"""Picks nodes for the bundles of a group, or reports why no cluster with these nodes has room for
+"""Picks nodes for the bundles of a group, or reports why the cluster's nodes have no room for
 them.
 """
 

@@ -70,7 +70,7 @@ class GroupWatchers:
                 asker.reply(group.has_begun)
 
     def freed(self, group: GroupId) -> None:
-        """Reply to all that wait until a removed group has freed its resources."""
+        """Reply to the processes that wait until a removed group has freed its resources."""
         for asker in self._freed_waiters.pop(group, ()):
             asker.reply(None)
 

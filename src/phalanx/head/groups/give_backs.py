@@ -14,8 +14,8 @@ RESEND_S = 1.0
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How work that still runs in a bundle ends: after `grace_s` seconds, with SIGTERM first if
-    `warn`.
+    """How work that still runs in a bundle is ended: it is killed after `grace_s` seconds and, with
+    `warn`, gets SIGTERM first.
     """
 
     warn: bool = False
@@ -25,7 +25,9 @@ class Ending(msgspec.Struct, frozen=True):
 AT_ONCE = Ending()
 
 Send = Callable[[str, GroupId, int, list[int], Ending], None]
-"""Sends (node, group, attempt, bundle indexes, ending) to the node."""
+"""Asks a node to end bundles. The arguments are the node, the group, the attempt, the indexes of
+the bundles, and how their work ends.
+"""
 
 
 class _Asked(msgspec.Struct, kw_only=True):
@@ -82,8 +84,8 @@ class GiveBacks:
                 self._send(node, group, attempt, list(one.indexes), one.ending)
 
     def is_asked(self, node: str, group: GroupId, attempt: int, index: int) -> bool:
-        """Whether the node was asked to end this bundle of that attempt and has not confirmed the
-        end yet.
+        """Whether the node was asked to end this bundle, for that attempt or a later one, and has
+        not confirmed the end yet.
         """
         return any(
             at == node and number >= attempt and index in one.indexes
@@ -91,8 +93,8 @@ class GiveBacks:
         )
 
     def awaited(self, node: str, group: GroupId, attempt: int) -> list[int]:
-        """Return the bundles that the node's answer to this attempt frees; an empty list for a
-        repeated answer.
+        """Return the bundles that a node frees with its answer for this attempt; an empty list for
+        a repeated answer.
         """
         asked = self._asked.get(group, {}).get((node, attempt))
         return list(asked.indexes) if asked is not None else []

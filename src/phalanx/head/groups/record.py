@@ -93,8 +93,8 @@ class KnownGroup(Protocol):
 
     @property
     def infeasible(self) -> str:
-        """Why no cluster with these nodes can hold the group, even when it is empty; "" if such a
-        cluster exists.
+        """Why the cluster's nodes cannot hold the group, even if nothing else runs on them; "" if
+        they can.
         """
         ...
 
@@ -112,8 +112,8 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
     soft_target: str | None = None
     """The node that STRICT_PACK prefers."""
     domain_label: str | None = None
-    """The label whose value all nodes of the group must share; `domain` is that value once it is
-    chosen.
+    """The label whose value all nodes of the group must share. Once the value is chosen, it is in
+    `domain`.
     """
     domain: str | None = None
     namespace: str = ""
@@ -138,7 +138,7 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
     asked: BundleRequest | None = None
     """The request for the bundles that have no node. The request is computed once and kept."""
     infeasible: str = ""
-    """Why no cluster with these nodes can hold the group."""
+    """Why the cluster's nodes cannot hold the group, even if nothing else runs on them."""
     waits_for: str = ""
     """The reason why the group has not been placed yet."""
     shape: int = -1

@@ -107,7 +107,7 @@ class GroupTable:
     def create(self, group: Group, now: float) -> None:
         """Register a group and try to place it.
 
-        Raises ValueError if the name is taken, and if the request can never be placed.
+        Raises ValueError if the name is taken, and for an impossible strategy, selector or bundle.
         """
         group.asked_at = now
         if group.name and (group.namespace, group.name) in self._names:
@@ -213,8 +213,8 @@ class GroupTable:
     # ---- groups whose places are not decided by the table --------------------------------------
 
     def show(self, group: PinnedGroup) -> None:
-        """Make a group visible whose places the table does not decide. The table does nothing else
-        with it.
+        """Make visible a group whose places the table does not decide. The table does nothing else
+        with the group.
         """
         self._pinned[group.group] = group
 
@@ -393,7 +393,9 @@ class GroupTable:
         self._move(group, PREPARED)
 
     def may_begin(self, attempt: Attempt) -> bool:
-        """Return True: a group, unlike a gang, does not depend on other members."""
+        """Return True: unlike a gang, a group has no minimum that it may have lost in the
+        meantime.
+        """
         return True
 
     def on_refused(self, attempt: Attempt, now: float) -> None:

@@ -168,11 +168,12 @@ class Attempts:
             self._go_on(attempt, now)
 
     def _go_on(self, attempt: Attempt, now: float) -> None:
-        """Ask the nodes that have not answered yet.
+        """Ask the nodes that have not answered yet, or end the attempt.
 
-        A prepared attempt continues only if it may still begin. Once a node may have been asked to
-        commit, the attempt waits for that node's answer, even if the group is removed. While the
-        node may keep its bundles, they must not be placed elsewhere.
+        When all nodes have answered, the attempt is settled. It is given up if no node was asked to
+        commit and the group may no longer begin. Once a node may have been asked to commit, the
+        attempt waits for that node's answer, even if the group is removed. While the node may keep
+        its bundles, they must not be placed elsewhere.
         """
         if self._under_way.get(attempt.group) is not attempt:
             return

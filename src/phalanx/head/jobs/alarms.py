@@ -15,7 +15,8 @@ class Alarm(NamedTuple):
 
 class Alarms:
     """All alarms. Alarms by the steady clock are set again whenever something changes. Only the
-    earliest alarm of each job is kept, because an alarm that comes too early does no harm.
+    earliest of a job's alarms by this clock is kept, because an alarm that comes too early does no
+    harm.
     """
 
     def __init__(self) -> None:
@@ -40,14 +41,16 @@ class Alarms:
         self._by_day.clear()
 
     def due(self, now: float, steady: float) -> str | None:
-        """Return the job whose alarm was due first, if any alarm is due."""
+        """Return a job whose alarm is due, or None. Due alarms by the wall-clock time come
+        first.
+        """
         for heap, time in ((self._by_day, now), (self._steady, steady)):
             if heap and heap[0].at <= time:
                 return heap[0].job
         return None
 
     def pop(self, now: float, steady: float) -> str:
-        """Drop the alarm that was due first, and return its job."""
+        """Drop the alarm of the job that `due` returns, and return that job."""
         if self._by_day and self._by_day[0].at <= now:
             return heapq.heappop(self._by_day).job
         assert self._steady[0].at <= steady

@@ -1,7 +1,7 @@
 """Runs of array tasks. A run is a series of array tasks that a node runs one after another in one
-place, which the array keeps while its tasks are short. A task of a run has no job of its own: if it
-succeeds, the result is recorded in the array at once. If the node reports anything else about the
-task, a job is made for it and takes over the place. `docs/decisions/places-that-refill.md` has the
+place. The array keeps the place while its tasks are short. A task of a run has no job of its own:
+if it succeeds, only the array records the result. If the node reports anything else about the task,
+a job is made for it and takes over the place. `docs/decisions/places-that-refill.md` has the
 reasons.
 """
 
@@ -27,8 +27,8 @@ TABLE: Final = "runs"
 HELD_S: Final = 5.0
 """Seconds for which an array keeps a place. After that, cycles decide about the place again."""
 WAITS_S: Final = 0.1
-"""Seconds after which an array task that waits with a job of its own returns to its array, if runs
-can take the array's tasks.
+"""If runs can take an array's tasks: the seconds after which a task that waits with a job of its
+own returns to the array.
 """
 ENDS: Final = "ends"
 COMES_BACK: Final = "comes back"
@@ -57,7 +57,7 @@ class RunEffects(Protocol):
     """Requests that the runs make to their shell."""
 
     def take_in(self, event: ev.Event) -> None:
-        """Handle an event at once."""
+        """Handle an event now, and not after the current action."""
         ...
 
     def after(self, uid: JobId, action: Callable[[], None]) -> None:
@@ -136,8 +136,8 @@ class ArrayRuns:
     # ---- granting ----------------------------------------------------------------------------
 
     def begun(self, gang: Gang, job: JobRecord) -> None:
-        """Add a run to the place of a job that starts, if the tasks of the job's array are
-        short.
+        """If the tasks of the job's array are short, add a run to the place of the job, which
+        starts now.
         """
         array = self._array_of(job)
         if array is None:
@@ -314,9 +314,9 @@ class ArrayRuns:
     # ---- numbers and ends --------------------------------------------------------------------
 
     def number(self, gang: Gang, attempt: int) -> int:
-        """Return the node's number for this attempt of the job in the place. A new attempt gets a
-        new number. The run's other tasks do not start before that attempt: their node returns them
-        (see ExtendRun).
+        """Return the number under which the node knows this attempt of the job in the place. A new
+        attempt gets a new number. The run's other tasks do not start before that attempt: their
+        node returns them (see ExtendRun).
         """
         place, run = gang.members[0], self._runs.get(gang.gang_id)
         number = attempt + place.ahead
@@ -369,7 +369,7 @@ class ArrayRuns:
     # ---- commands ----------------------------------------------------------------------------
 
     def stop(self, array: JobRecord, leaves: str = "") -> None:
-        """Take back the tasks of an array's runs that have not started. `leaves`: how the running
+        """Take back from an array's runs the tasks that have not started. `leaves`: how the running
         tasks leave their runs (see Run).
         """
         for group in list(self._of_arrays.get(array.uid, ())):

@@ -31,8 +31,8 @@ class ArrayTaskRequests:
         return split_element(name) is not None
 
     def refuse(self, name: str, what: str) -> None:
-        """Raise JobCommandError if a name is the name of array tasks. `what`: a word for the
-        request, which is possible only for a whole array.
+        """Raise JobCommandError if a name is the name of array tasks, because the request is
+        possible only for a whole array. `what`: the request as a participle, for the error.
         """
         if (found := split_element(name)) is not None:
             array, _ = found
@@ -111,8 +111,8 @@ class ArrayTaskRequests:
         return self._jobs.arrays.first_pending(job) or uid
 
     def description(self, name: str) -> JobDescription | None:
-        """Return the description of an array task that has no job of its own now; None if no task
-        has this name.
+        """Return the description of an array task that has no job of its own now. Returns None if
+        the name does not stand for exactly one such task.
         """
         found = split_element(name)
         if found is None:

@@ -211,8 +211,8 @@ class ArrayTasks:
 
 
 def _without(logs: Logs, index: int) -> Logs:
-    """Return the log files under names that are the same for each task, although each task has
-    files of its own.
+    """Return the log files with a placeholder for the task's index in their paths, so that the
+    entries of most tasks are equal.
     """
     return {
         member: [(node, for_any_task(path, index)) for node, path in files]
@@ -221,8 +221,9 @@ def _without(logs: Logs, index: int) -> Logs:
 
 
 def end_of(job: JobRecord) -> tuple[int | None, int, int]:
-    """Return (exit code, signal, number of starts) of the first failed member or, if none failed,
-    of the first member.
+    """Return (exit code, signal, number of starts). The code and the signal are those of the first
+    failed member or, if none failed, of the first ended member. The starts are the most of any
+    member.
     """
     ended = [member for member in job.members if member.exit_code is not None]
     one = next((member for member in ended if member.exit_code), ended[0] if ended else None)

@@ -43,7 +43,7 @@ class ArrayEffects(Protocol):
     """Requests that the arrays make to their shell."""
 
     def take_in(self, event: ev.Event) -> None:
-        """Handle an event at once."""
+        """Handle an event now, and not after the current action."""
         ...
 
     def after(self, uid: str, action: Callable[[], None]) -> None:
@@ -119,8 +119,8 @@ class Arrays:
         self._effects.take_in(ev.ArrayTasksChanged(job=job.uid))
 
     def end(self, job: JobRecord, *, comes_back: bool, spares: Callable[[JobRecord], bool]) -> None:
-        """End the live tasks, except for those in `spares`. `comes_back`: whether the tasks wait
-        again afterwards, instead of ending for good.
+        """End the live tasks, except for those for which `spares` is true. `comes_back`: whether
+        the tasks wait again afterwards, instead of ending for good.
         """
         for uid in list(self._live.get(job.uid, ())):
             task = self._job_of(uid)
@@ -174,8 +174,9 @@ class Arrays:
 
     def thin_out(self, job: JobRecord, before: float, has_none: Callable[[JobId], bool]) -> None:
         """Put back into the array the tasks that have waited for places since before this
-        wall-clock time, except for the first such task. `has_none`: whether a task has no place,
-        and no attempt to place it is in progress.
+        wall-clock time, except for the first such task. Afterwards only one task at a time waits
+        for a place. `has_none`: whether a task has no place, and no attempt to place it is in
+        progress.
         """
         live = self._live[job.uid]
         pending = [uid for uid, counted in live.items() if counted == st.PENDING]
@@ -243,8 +244,8 @@ class Arrays:
         self._effects.after(job.uid, lambda: self._tell_paired(job, positions))
 
     def run_returned(self, job: JobRecord, waits: Iterable[int], cancelled: Iterable[int]) -> None:
-        """Make tasks of a run that have not started wait again, and end those that were
-        cancelled.
+        """Take back tasks of a run that have not started: those in `waits` wait again, and those in
+        `cancelled` are ended.
         """
         tasks, ended = self._tasks(job), []
         for index in waits:
@@ -263,7 +264,7 @@ class Arrays:
     # ---- news --------------------------------------------------------------------------------
 
     def task_changed(self, task: JobRecord) -> None:
-        """Count a live task that may now run or now waits again."""
+        """Count a live task as waiting or as running, after the state of its job has changed."""
         assert task.spec.element is not None
         uid = task.spec.element.array
         live, job = self._live.get(uid, {}), self._job_of(uid)

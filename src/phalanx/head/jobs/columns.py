@@ -28,8 +28,8 @@ from phalanx.protocol.requests.request import Asker
 Jobs = Sequence[JobRecord]
 _NONE: dict[str, int] = {}
 _AT_ONCE = 256
-"""The number of jobs whose columns are made together. The processor's cache holds the records of
-this number of jobs while each column reads them again.
+"""The number of jobs whose columns are made in one pass. The records of this number of jobs stay in
+the processor's cache while each column reads them again.
 """
 _NO_NOTES: dict[str, str] = {}
 _NOWHERE: list[str] = []
@@ -56,7 +56,9 @@ _QUICK: dict[str, Callable[[Jobs], list[Any]]] = {
         dict(job.spec.licenses) if job.spec.licenses else _NONE for job in jobs
     ],
 }
-"""The functions of those fields that need neither the time nor the scheduler."""
+"""The functions that make the columns of those fields that need neither the time nor the
+scheduler.
+"""
 
 
 class ColumnListing:
@@ -136,7 +138,7 @@ class ColumnListing:
         return self._priorities([job.spec for job in jobs])
 
     def hosts(self, jobs: Jobs) -> list[list[str]]:
-        """Return the names, in lists of hosts, of each job's nodes."""
+        """Return, for each job, the names that its nodes have in lists of hosts."""
         known: dict[str, str] = {}
         return [
             # the members of a waiting job have no nodes, or not yet all of them

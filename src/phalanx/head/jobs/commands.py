@@ -38,7 +38,7 @@ class JobCommands:
         )
 
     def resize(self, job: JobRecord, spec: JobSpec, now: float) -> None:
-        """Give a job that is not ending another size."""
+        """Change the size of a job, unless the job is ending or over."""
         if job.is_finished or job.state in (st.TERMINATING, st.COMPLETING):
             raise JobCommandError(
                 f"job {job.uid} is {job.state}: its size can no longer be changed"
@@ -49,8 +49,8 @@ class JobCommands:
         self._policies.follow(job, None, st.JOB_UPDATED, "the job was changed", now)
 
     def hold(self, job: JobRecord, is_held: bool, now: float) -> None:
-        """Hold a job, which then waits until it is released, or release it. Running members
-        continue.
+        """Hold a waiting job until it is released, or release it. The running tasks of an array
+        that is held continue.
         """
         if is_held == job.is_held:
             return

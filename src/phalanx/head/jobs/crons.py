@@ -19,17 +19,17 @@ from phalanx.model.jobs.spec import CronSpec, JobSpec
 from phalanx.protocol.wire_errors import is_defect
 
 REPEATS_S = 3 * 3600.0
-"""The largest number of seconds by which a clock can be set back without repeating scheduled times
-that were already acted on. If a clock is set back by more, its earlier time was wrong, and the
-schedule follows the new time, as in Debian's cron.
+"""If a clock is set back by at most this number of seconds, scheduled times that were already acted
+on are not repeated. If it is set back by more, its earlier time was wrong, and the schedule follows
+the new time, as in Debian's cron.
 """
 MOST_SPANS = 8
 MARK = "volcano.sh/cronjob-scheduled-timestamp"
 SCHEDULED, MISSED, REFUSED = "Scheduled", "Missed", "Refused"
 """The kinds of entries in a cron job's history: each scheduled time has one entry."""
 SPANS_S = (60.0, 3600.0, 86_400.0, 32 * 86_400.0, 366 * 86_400.0, 9 * 366 * 86_400.0)
-"""The lengths, in seconds, of the periods in which the latest missed time is searched. The shortest
-is searched first.
+"""The lengths, in seconds, of the periods before now in which the latest missed time is sought. The
+shortest period comes first.
 """
 
 
@@ -53,8 +53,8 @@ class CronSuspended(CronEvent, frozen=True, kw_only=True, tag=True):
 
 
 class CronJobEnded(CronEvent, frozen=True, kw_only=True, tag=True):
-    """A job of the cron job finished in this state; "" if it was deleted. `reason`: why the job
-    could not be made; "" if it was made.
+    """A job of the cron job has finished in `state`; "" if the job was deleted. `reason`: why the
+    job could not be made; "" if it was made.
     """
 
     job: str
@@ -286,9 +286,9 @@ def _set_back(cron: CronRecord, now: float) -> None:
 
 
 def job_name(spec: CronSpec, schedule: Schedule, due: float) -> str:
-    """Return the name of the job for the scheduled time `due`. The same time always has the same
-    name. The name contains the minute of that time, or for `@every` the second, so that the names
-    of one schedule's jobs differ.
+    """Return the name of the job for the scheduled time `due`. Equal times always give equal names.
+    The name contains the minute of that time, or for `@every` the second, so that the names of one
+    schedule's jobs differ.
     """
     return f"{spec.name}-{int(due) if schedule.every_s else int(due) // 60}"
 

@@ -93,8 +93,8 @@ def look(job: JobRecord, jobs: DependencyJobs, now: float) -> None:
 
 
 def clock_set_back(job: JobRecord, now: float) -> None:
-    """Shorten waits after the clock was set back: the rest of a delay after another job's start is
-    never longer than the whole delay.
+    """After the clock was set back, shorten the remaining part of each delay to at most the whole
+    delay. (A job may request a delay after another job's start.)
     """
     for number, need in enumerate(job.spec.after.needs if job.spec.after is not None else ()):
         one = job.outcomes[number]
@@ -103,7 +103,9 @@ def clock_set_back(job: JobRecord, now: float) -> None:
 
 
 def verdict(job: JobRecord, now: float) -> str:
-    """Return WAITS, MET or NEVER for all dependencies together. A verdict of MET is final."""
+    """Return WAITS, MET or NEVER: the verdict on the job's dependencies as a whole. A verdict of
+    MET is final.
+    """
     after = job.spec.after
     if after is None or job.queued is not None:
         return MET

@@ -23,7 +23,7 @@ class JobEffects(Protocol):
 
     def end_members(self, job: JobRecord, members: list[MemberRecord], reason: str) -> None:
         """End these members: each gets SIGTERM, and SIGKILL after its grace period. Members without
-        a place end at once. MemberExited or MemberLost follows for each.
+        a place end immediately. MemberExited or MemberLost follows for each.
         """
         ...
 

@@ -1,8 +1,9 @@
 """Makes the environment of a member. Its variables describe the member, the other members, and the
 resources that the member holds.
 
-A variable that the manifest sets is never replaced. In commands, arguments and values, `$(NAME)`
-stands for the value of a variable, and `$$(NAME)` for the text `$(NAME)`, as in Kubernetes.
+A variable that the manifest sets is not replaced, except for variables that choose devices (see
+`process_environment`). In commands, arguments and values, `$(NAME)` stands for the value of a
+variable, and `$$(NAME)` for the text `$(NAME)`, as in Kubernetes.
 """
 
 from __future__ import annotations

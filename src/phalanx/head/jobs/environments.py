@@ -2,7 +2,7 @@
 it.
 
 The shell checks whether an environment is ready, so a start in a ready environment takes no longer
-than a start without one.
+than a start without an environment.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ if [ "$3" != - ]; then
   m="$PWD:"; for p in "$PWD"/{MODULES}/*; do [ -d "$p" ] && m="$m$p:"; done
 fi
 """
-"""The environment is prepared again if somebody has deleted it in the meantime."""
+"""Shell code before each command. If somebody has deleted the environment in the meantime, this
+code prepares the environment again.
+"""
 _ENTER = f"""{_READY}
 if [ "$1" != - ]; then
   VIRTUAL_ENV="$d"; PATH="$d/bin:$PATH"; export VIRTUAL_ENV PATH; unset PYTHONHOME
@@ -83,15 +85,15 @@ def description(job: JobSpec) -> str:
 
 
 def keys_of(job: JobSpec, group: Template) -> str:
-    """Return the keys of the environments of a group's members; "" for members without
-    environments.
+    """Return the keys of the environments of a group's members, separated by spaces; "" for members
+    without environments.
     """
     found = _images(job, group) if job.environment is None else [job.environment]
     return " ".join(one.key for one in found)
 
 
 def _images(job: JobSpec, group: Template) -> list[Environment]:
-    """Return the images that a group's processes name, each once."""
+    """Return the images that a group's processes name, without duplicates."""
     processes = (*group.before, *group.processes)
     found = (environment_for(job, process) for process in processes)
     return list(dict.fromkeys(one for one in found if one is not None and one.is_optional))

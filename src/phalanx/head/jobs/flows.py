@@ -74,7 +74,7 @@ class FlowEffects(Protocol):
         ...
 
     def watch(self, flow: FlowRecord, step: Step, number: int, probe: Probe) -> None:
-        """Watch a port on a member of the step's targets, as `probe` describes it. ProbePassed
+        """Watch the port that `probe` describes on the members of the step's targets. ProbePassed
         follows when the port answers.
         """
         ...
@@ -163,8 +163,8 @@ class FlowTable:
                     self._effects.watch(flow, step, number, probe)
 
     def _go_on(self, flow: FlowRecord, now: float, why: str = "") -> None:
-        """Take all steps of a flow that are possible now. `why` describes the change of a step that
-        made them possible.
+        """Start the jobs of all steps of a flow that can start now, and store the flow. `why`
+        describes the change of a step that caused this call.
         """
         if flow.state in (st.PENDING, st.RUNNING):
             self._judge(flow, now, why)

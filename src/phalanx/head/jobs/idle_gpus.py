@@ -66,8 +66,8 @@ class IdleGpus:
         end: Callable[[JobId, str], None],
     ) -> None:
         """`rule_of` returns the rule of a queue. `busy` returns the fraction of time for which a
-        device of a node was busy, or None if its last sample is older than the given number of
-        seconds. `end` ends a job, with a reason.
+        device of a node was busy, or None if the device's last sample is older than the given
+        number of seconds. `end` ends a job, with a reason.
         """
         self._holding = holding
         self._rule_of = rule_of

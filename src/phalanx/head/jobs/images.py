@@ -1,4 +1,6 @@
-"""Images of jobs, when a job is submitted: whether nodes can run them, and on which nodes."""
+"""On submission of a job, decides whether nodes can run the job's images, and which nodes may run
+it.
+"""
 
 from __future__ import annotations
 

@@ -116,8 +116,8 @@ class JobGangs:
         self.on_change: Callable[[JobRecord], None] = lambda job: None
         self.on_forget: Callable[[JobRecord], None] = lambda job: None
         self.reserved_until: Callable[[JobSpec], float | None] = lambda spec: None
-        """Returns the time at which the reservation ends that the job would use if it started now;
-        None if it would use none.
+        """Returns the end of the reservation that the job would use if it started now; None if it
+        would use none.
         """
 
     # ---- events ------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class JobGangs:
         self.table.handle(event, self._clock.wall(), self._clock.now())
 
     def resize(self, job: JobRecord, spec: JobSpec) -> None:
-        """Give a job another size. Raises JobCommandError if the job is over."""
+        """Give a job another size. Raises JobCommandError if the job is ending or over."""
         self.handle(ev.Resized(job=job.uid, spec=spec))
         gang = self.members.gangs.get(job.uid)
         if gang is not None:
@@ -223,7 +223,7 @@ class JobGangs:
         return self._nodes.is_here(node_id)
 
     def want_array_tasks(self, job: JobRecord) -> None:
-        """Start the array tasks that may live, after the current action."""
+        """Start the array tasks that may become live, after the current action."""
         self.after(job.uid, lambda: self.arrays.want(job, self.wall()))
 
     def end_array_tasks(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
@@ -311,7 +311,7 @@ class JobGangs:
         self.members.hand_over(gang, job)
 
     def number_step(self, job: JobRecord) -> int:
-        """Return a number for a step that no earlier step of the job had."""
+        """Return a number for a new step of the job. No earlier step has had this number."""
         job.step_count += 1
         self.publish(job)
         self.work_off()
@@ -363,8 +363,9 @@ class JobGangs:
             self._reservations.end(gang, [i for i in members if i not in wanted])
 
     def lost(self, gang: Gang, members: list[int]) -> None:
-        """Report to a job that members have lost their places. The members wait for places again at
-        once, or when the job requests that.
+        """Report to a job that members have lost their places. Members whose next attempt the job
+        has already requested keep waiting for places; the others wait again when the job requests
+        that.
         """
         job = None if gang.is_removed else self.table.get(gang.job)
         has_no_limit = job is not None and job.spec.max_retry == UNLIMITED
@@ -435,8 +436,8 @@ class JobGangs:
         return {} if ended is None else ended.logs
 
     def addresses(self, uid: str, group: str) -> list[str]:
-        """Return the address of each node on which members of the group run, once. `group`: ""
-        stands for all groups.
+        """Return the addresses of the nodes on which members of the group run, without duplicates.
+        `group`: "" stands for all groups.
         """
         job = self.table.get(uid)
         if job is None:

@@ -44,8 +44,8 @@ ALLOWED[st.RESTARTING] = ALLOWED[st.PENDING]
 
 
 def is_released(job: JobRecord, group: TaskGroup) -> bool:
-    """Whether the members of `group` may start: each group for which it waits has its minimum of
-    running or ended members.
+    """Whether the members of `group` may start: the groups for which it waits, or any one of them
+    if one suffices, have their minimum of running or ended members.
     """
     if group.depends_on is None:
         return True
@@ -61,7 +61,7 @@ def _has_minimum(job: JobRecord, name: str) -> bool:
 
 def gang_minimum(job: JobRecord) -> int:
     """Return how many members must run together now. Members that still wait for other groups do
-    not count: if the gang needed them, those other groups could never start.
+    not count. Otherwise the gang would wait for them, and those other groups could never start.
     """
     return minimums(job)[0]
 
@@ -83,9 +83,9 @@ def minimums(job: JobRecord) -> tuple[int, list[int | None]]:
 def group_minimum(job: JobRecord, group: TaskGroup) -> int | None:
     """Return how many of a group's members count in the gang now.
 
-    Returns None while the whole group waits, and if the groups on which it depends were lost before
-    any of its members began. If the group has begun, and some of its members and the groups on
-    which it depends are lost, these members wait again and do not count.
+    Returns None while the whole group waits. Also returns None if none of its members has begun and
+    the groups on which it depends were lost. If some of its members have begun when these groups
+    are lost, members that wait again do not count.
     """
     name = group.name
     waiting = job.count(st.WAITING, group=name)
@@ -99,8 +99,8 @@ def group_minimum(job: JobRecord, group: TaskGroup) -> int | None:
 
 
 def find_policy(job: JobRecord, group: str, event: str, code: int | None = None) -> Policy | None:
-    """Return the first policy of the group for this event or, without such a policy, the first
-    policy of the job.
+    """Return the first policy of the group for this event or exit code or, without such a policy,
+    the first policy of the job.
     """
     own = job.spec.group(group)
     for policy in (*(own.policies if own else ()), *job.spec.policies):
@@ -113,8 +113,8 @@ def find_policy(job: JobRecord, group: str, event: str, code: int | None = None)
 
 
 def _any_means(policy: Policy, event: str) -> bool:
-    """Whether the policy, which is for the event `*`, applies to this event. To the event of a
-    pending job, only a policy with a timeout applies.
+    """Whether the policy names the event `*` and therefore applies to this event. Without a
+    timeout, such a policy does not apply to the event of a pending job.
     """
     return st.ANY_EVENT in policy.events and (
         event != st.POD_PENDING or policy.timeout_s is not None

@@ -220,8 +220,8 @@ class JobTable:
     # ---- time --------------------------------------------------------------------------------
 
     def _runs_out_of_time(self, job: JobRecord, now: float) -> bool:
-        """End a job whose time is up, and warn it shortly before. Returns whether the time is
-        up.
+        """End or requeue a job whose time is up, and warn its members shortly before. Returns
+        whether the time is up.
         """
         if time_limits.is_timeless(job):
             return False

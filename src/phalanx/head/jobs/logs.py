@@ -20,7 +20,7 @@ KEEP_ASKED = 1_000
 
 
 class Logs:
-    """Requests about members that a node must answer."""
+    """Answers requests about members by asking the members' nodes."""
 
     def __init__(self, outbox: Outbox, nodes: NodeDirectory, jobs: JobGangs) -> None:
         self._outbox = outbox
@@ -30,7 +30,9 @@ class Logs:
         self._asked: dict[int, Asker[Any]] = {}
 
     def read(self, asker: Asker[LogPart], request: ReadJobLog) -> LogPart | Later:
-        """Answer with a part of a member's log, at once or after its node has read the log."""
+        """Ask a member's node for a part of the member's log; the answer follows. If the node is
+        not connected, answer now with an empty part.
+        """
         node_id, path = self._file(request.job, request.member, request.attempt)
         if not self._is_reached(node_id):
             return LogPart(b"", 0 if self._nodes.is_expected(node_id) else -1)
@@ -42,7 +44,9 @@ class Logs:
         return LATER
 
     def use(self, asker: Asker[MemberUse], request: GetMemberUse) -> MemberUse | Later:
-        """Answer with the usage of a member, once its node has reported it."""
+        """Ask a member's node for the usage of the member; the answer follows. If the node is not
+        connected, answer now without any usage.
+        """
         node_id, path = self._file(request.job, request.member, -1)
         if not self._is_reached(node_id):
             return MemberUse()

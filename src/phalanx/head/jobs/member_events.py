@@ -57,7 +57,7 @@ class MemberEvents:
         self, job: JobRecord, member: MemberRecord, event: ev.MemberLost, reason: str, now: float
     ) -> str:
         """Return why the job is not requeued after a running member lost its place by this event;
-        "" if the job is requeued.
+        "" if nothing prevents that.
         """
         if event.is_held_against:
             why = self._one_more_death(member, reason, now, is_of_node=True)

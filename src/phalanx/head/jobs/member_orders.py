@@ -49,8 +49,8 @@ class MemberOrders:
         starter: Starter,
         number: Callable[[Gang, int], int],
     ) -> None:
-        """`number` returns a node's number for an attempt of a job in the place where the job
-        runs.
+        """`number` returns the number under which a node knows an attempt of a job in the job's
+        place.
         """
         self._number = number
         self._outbox = outbox

@@ -55,7 +55,9 @@ def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> Po
 
 
 def _annotations(spec: JobSpec) -> Pairs:
-    """Return the job's annotations. A job that ends when it is preempted must not be moved."""
+    """Return the job's annotations. If the job ends when it is preempted, leave out the annotation
+    that allows moving the job.
+    """
     rule = spec.timing.requeue
     if rule is None or PREEMPTED in rule.reasons:
         return spec.annotations

@@ -1,4 +1,6 @@
-"""Applies the policies of jobs to events. A policy takes an action, at once or after a delay."""
+"""Applies the policies of jobs to events. A policy takes an action, immediately or after a
+delay.
+"""
 
 from __future__ import annotations
 

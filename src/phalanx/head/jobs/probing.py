@@ -58,9 +58,7 @@ needed.
 
 
 class Probing:
-    """Probes that have not passed yet. `passed` is called within `tick` for each probe that
-    passes.
-    """
+    """The probes that have not passed yet. `tick` calls `passed` for each probe that passes."""
 
     def __init__(
         self, prober: Prober, addresses_of: AddressesOf, passed: Callable[[Watch], None]

@@ -1,8 +1,7 @@
 """Decides how long a crashed member or job rests before it starts again. A member keeps its place
 while it rests.
 
-If a person, preemption, or the end of the member's node caused the end of a member, the end is no
-crash.
+An end of a member is no crash if a person, a preemption or the end of the member's node caused it.
 """
 
 from __future__ import annotations
@@ -45,7 +44,9 @@ def lived_before(job: JobRecord, event: str, group: str, index: int, now: float)
 
 
 def left_s(one: JobRecord | MemberRecord, now: float) -> float:
-    """Return the seconds for which a job or member must still rest; 0 if the clock was set back."""
+    """Return the seconds for which a job or member must still rest; 0 if it does not rest, or if
+    the clock was set back.
+    """
     left = 0.0 if one.rests_until is None else one.rests_until - now
     return left if 0 < left <= LONGEST_PAUSE_S else 0.0
 

@@ -29,9 +29,7 @@ from phalanx.model.rows.work import (
 DEFECT = "internal error of the head: "
 """The beginning of the reason of a job for which the head failed."""
 _NOT_QUEUED = ("held", "dependency")
-"""Codes of reasons with which a job is not in its queue's order, so that its start cannot be
-forecast.
-"""
+"""Codes of reasons for which a job does not count as waiting in its queue."""
 GPU = "GPU"
 _LONGEST = 2_000
 """The number of characters of a command that are shown."""
@@ -139,8 +137,8 @@ def _queued(job: JobRecord, held: time_limits.HeldBack | None) -> float | None:
 
 
 def _reason(job: JobRecord, now: float, held: time_limits.HeldBack | None) -> str:
-    """Return why no member may start yet, or else the job's reason. If the job has none, return the
-    reason of the first member that is resting in its place.
+    """Return why no member may start yet, or that the environment is being prepared, or the reason
+    of the first member that is resting in its place, or else the job's reason.
     """
     if held is not None:
         return held.sentence

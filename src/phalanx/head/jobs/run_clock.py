@@ -24,8 +24,8 @@ class RunClocks:
         """`is_here`: whether the node with this id is connected."""
         self._is_here = is_here
         self._since: dict[str, float] = {}
-        """For each running gang: the value of the steady clock when the job's `ran_s` was last
-        brought up to date.
+        """For each gang whose clock is running: the time, on the steady clock, when the job's
+        `ran_s` was last brought up to date.
         """
         self._first: dict[str, float] = {}
         """The value of the steady clock when each job was first seen."""

@@ -1,6 +1,6 @@
 """The variables about places that programs for Slurm read, such as SLURM_JOB_NODELIST. A member
-stands for one node's share of a job, or for one of its tasks. Several members on one node count as
-one node for Slurm.
+stands for one node's share of a job, or for one of the job's tasks. Several members on one node
+count as one node for Slurm.
 """
 
 from __future__ import annotations

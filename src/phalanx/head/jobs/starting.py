@@ -114,8 +114,8 @@ class Starter:
     def step(
         self, record: JobRecord, gang: Gang, index: int, ends: float | None, wanted: WantedStep
     ) -> Command:
-        """Return the command for one more program of a running member, in the directory and with
-        the environment of its first program.
+        """Return the command for one more program of a running member. Unless `wanted` says
+        otherwise, the program has the directory and the variables of the member's first program.
         """
         order = self.orders(record, gang, [index], ends)[index]
         first = order.commands[0]

@@ -80,8 +80,8 @@ def is_held_back(job: JobRecord, now: float) -> bool:
 
 
 class HeldBack(NamedTuple):
-    """The reason why no member of a job may start yet: a code, a sentence, and an action or event
-    that would change it.
+    """The reason why no member of a job may start yet: a code, a sentence, and the action or event
+    after which members may start.
     """
 
     code: str
@@ -124,8 +124,8 @@ def left_s(job: JobRecord, now: float) -> float | None:
 
 
 def time_is_up(job: JobRecord, now: float) -> tuple[str, str] | None:
-    """Return (TimeOut or Deadline, reason) if the job's time is up or the remaining time is too
-    short; None otherwise.
+    """Return (TimeOut or Deadline, reason) if the job's time is up, or if the job has not begun and
+    can no longer end by its deadline; None otherwise.
     """
     limit_s, deadline = limit_of(job), deadline_of(job)
     has_begun = job.run_started is not None
@@ -158,8 +158,8 @@ def must_warn(job: JobRecord, now: float) -> bool:
 
 
 def next_look_s(job: JobRecord, now: float, is_going: bool) -> float | None:
-    """Return the seconds until one of the answers above may change; None if time alone changes none
-    of them. `is_going`: whether the gang's clock is running.
+    """Return the seconds until the result of one of the functions above may change; None if time
+    alone changes none of these results. `is_going`: whether the gang's clock is running.
     """
     if job.state not in WITH_DEADLINE:
         return None

@@ -49,8 +49,8 @@ class NodeEffects(Protocol):
         ...
 
     def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """Record that a node has one more hold, which is a reason to start no new work there or, if
-        `hold` is None, one hold less.
+        """Record that a node has one more hold or, if `hold` is None, one less. A hold is a reason
+        to start no new work on the node.
         """
         ...
 
@@ -184,8 +184,9 @@ class NodeDirectory:
                 self._die(node_id, self._alive.overdue_text(node_id), LOST)
 
     def _awaits_next(self, node_id: str, now: float) -> bool:
-        """Begin to wait for the next process of an overdue node whose process has probably ended.
-        Returns False if no members there could continue.
+        """If the process of an overdue node has probably ended, begin to wait for the node's next
+        process. Returns False if no next process is awaited, for example because no members there
+        could continue.
         """
         is_gone = self._alive.absence(node_id) == CONNECTION_ENDED
         keeps = self._records[node_id].keeps_commands
@@ -379,7 +380,7 @@ class NodeDirectory:
         return living + self.expected.records(living)
 
     def booting(self) -> dict[str, list[str]]:
-        """Return the names of nodes of pools whose machines boot, by pool."""
+        """Return, by pool, the names of the nodes whose machines are booting."""
         return self.expected.booting(self.living())
 
     def row(self, node_id: str) -> ViewRow:
@@ -413,8 +414,9 @@ class NodeDirectory:
         return reached, [self._told[node_id] for node_id in names]
 
     def rows_since(self, version: int, most: int) -> tuple[int, list[NodeInfo], list[str]]:
-        """Return the version reached, rows of nodes that changed after `version`, and ids of nodes
-        that are no longer known: at most `most` rows and ids together.
+        """Return (version, rows, ids): the rows of nodes that changed after `version`, and the ids
+        of nodes that are no longer known, at most `most` rows and ids in all. If more follow, the
+        returned version is the version of the last of these changes.
         """
         reached, names = self._news.since(version, most)
         rows = [self._row_of(self._records[name]) for name in names if name in self._records]

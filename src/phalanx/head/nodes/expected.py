@@ -41,7 +41,7 @@ class ExpectedNodes:
         ]
 
     def booting(self, living: Iterable[NodeRecord]) -> dict[str, list[str]]:
-        """Return the names of the nodes whose machines boot, by pool."""
+        """Return, by pool, the names of the nodes whose machines are booting."""
         names = {record.name for record in living}
         return {
             pool.name: waiting

@@ -13,14 +13,14 @@ MIN_SILENCE_S = 1.5 * REPORT_EVERY_S
 CONNECTION_ENDED = "its connection ended"
 PROCESS_ENDED = "its process ended, and its commands go on"
 SHARE = 0.9
-"""The fraction of a limit during which a node still relies on the limit."""
+"""The fraction of a limit after which a node no longer relies on the limit."""
 LEAST_RECONNECT_S = 0.2
 """The smallest `reconnect_s`, in seconds, on which a node relies. With a smaller limit, a node
 would have to ask the head before everything that it begins.
 """
 LATE_S = 0.3
-"""Seconds between two ticks above which the second counts as late. Messages that arrived in between
-may then still be unread.
+"""If more than this number of seconds lie between two ticks, the second tick counts as late.
+Messages that arrived in between may then still be unread.
 """
 
 
@@ -36,8 +36,8 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
     joining_s: float = 5.0
     """Additional seconds for which a node that has just joined may be silent."""
     reconnect_s: float = 2.0
-    """Seconds after the end of a node's connection until the node counts as dead, if it has not
-    come back.
+    """If a node does not come back, it counts as dead this number of seconds after its connection
+    ended.
     """
     restart_s: float = 60.0
     """Seconds for which the members on a node wait for the node's next process, after its process
@@ -84,7 +84,7 @@ class NodeLiveness:
         """
         self._ticked_at = float("inf")
         self._has_passed_over = False
-        """Whether the last tick was late."""
+        """Whether the last tick returned no overdue nodes because it was late."""
 
     # ---- questions -----------------------------------------------------------------------------
 
@@ -159,9 +159,9 @@ class NodeLiveness:
         self._awaited.pop(node_id, None)
 
     def overdue(self, now: float) -> list[str]:
-        """Return the nodes that have been silent for too long. After a late tick there are none,
-        because messages that were sent in time may be unread. The next tick returns them even if it
-        is late, too.
+        """Return the nodes that have been silent for too long. A late tick returns no nodes,
+        because messages that were sent in time may be unread. The next tick returns the silent
+        nodes even if it is late, too.
         """
         is_late, self._ticked_at = now - self._ticked_at > LATE_S, now
         self._has_passed_over = is_late and not self._has_passed_over

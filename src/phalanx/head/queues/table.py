@@ -157,8 +157,8 @@ class QueueTable:
         self._effects.forget(queue)
 
     def open(self, name: str, now: float) -> None:
-        """Open a queue to jobs, for the first time or again. The queues below that were closed
-        together with it are opened, too.
+        """Open a queue to jobs, for the first time or again. The queues below that were closed by
+        the same command are opened, too.
         """
         queue = self._need(name)
         above = self._queues.get(queue.spec.parent)
@@ -195,7 +195,8 @@ class QueueTable:
 
     def counted(self, name: str, podgroups: Mapping[str, int], members: int, now: float) -> None:
         """Store how many podgroups the queue now has in each phase (pending, inqueue, running,
-        unknown, completed).
+        unknown, completed), and how many members hold resources in it. A closing queue that has
+        nothing left becomes closed.
         """
         queue = self._queues.get(name)
         if queue is None or (queue.podgroups == podgroups and queue.members == members):

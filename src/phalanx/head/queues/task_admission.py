@@ -1,10 +1,10 @@
 """Admits ordinary tasks of queues to an engine that does its own scheduling.
 
-Tasks come in batches of equal tasks. Waiting batches are ordered by priority, then by what their
-queue has had in relation to its weight (the smallest first), then by age. The amount that a queue
-has had is the sum of the queue's share of the cluster over time. This share is the largest of the
-queue's shares of single resources. A queue that was idle continues at the level of the other
-queues, as in start-time fair queueing.
+Tasks come in batches of equal tasks. Waiting batches are ordered by priority, then by the past use
+of their queue divided by its weight (the smallest first), then by age. The past use of a queue is
+the sum of the queue's share of the cluster over time. This share is the largest of the queue's
+shares of single resources. A queue that was idle continues at the level of the other queues, as in
+start-time fair queueing.
 
 Batches are admitted while the admitted tasks request less than twice the cluster's resources. So
 the engine still has work while ends of tasks are being reported, and an urgent task does not wait
@@ -40,7 +40,9 @@ class Batch(msgspec.Struct, kw_only=True, eq=False):
 
 
 AHEAD = 2.0
-"""The multiple of the cluster's resources that may be admitted at once."""
+"""Batches are admitted while the admitted tasks request less than this multiple of the cluster's
+resources.
+"""
 FIRST_HOLD_S = 0.1
 NEW_PART = 0.2
 """The weight of a new value in the exponential average of the time for which batches hold their

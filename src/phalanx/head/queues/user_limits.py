@@ -36,14 +36,16 @@ from phalanx.protocol.requests.request import Asker, Entry
 from phalanx.protocol.requests.user_limits import ListLimits, SetLimits
 
 BURST_S = 10.0
-"""Seconds: a user may submit at once the number of jobs that the limit allows in this time."""
+"""In one burst, a user may submit the number of jobs that the limit allows in this number of
+seconds.
+"""
 MOST_BUCKETS = 100_000
 Key = tuple[str, str]
 """A queue and a user."""
 
 
 class _Load(msgspec.Struct, frozen=True):
-    """The amounts that a job adds to its user's counts, in the job's queue and in each ancestor of
+    """The numbers that a job adds to its user's counts, in the job's queue and in each ancestor of
     that queue.
     """
 
@@ -57,7 +59,7 @@ class UserLimitsControl:
     """The limits on users of all queues."""
 
     def __init__(self, clock: Clock, queues: Queues, changed: Callable[[], None]) -> None:
-        """`changed` is called when more or other work may run than before."""
+        """`changed` is called when a limit has changed, so that other work may run than before."""
         self._clock = clock
         self._queues = queues
         self._changed = changed

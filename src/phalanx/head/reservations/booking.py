@@ -96,9 +96,9 @@ class Book:
     def places(
         self, spec: Reservation, windows: Sequence[Window], kept: Mapping[str, object] = {}
     ) -> Places:
-        """Return the amounts that the reservation gets on each node in all its windows. If the
-        reservation does not name its nodes, nodes in `kept` are preferred. Raises JobCommandError
-        with the reasons if there is not enough.
+        """Return the amounts that the reservation gets on each node, the same in all its windows.
+        If the reservation does not name its nodes, nodes in `kept` are preferred. Raises
+        JobCommandError with the reasons if there is not enough.
         """
         if spec.nodes or (spec.labels and not spec.node_count and not spec.amounts):
             named = self.named(spec)

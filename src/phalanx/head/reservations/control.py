@@ -1,7 +1,7 @@
 """Reservations and licenses at the head: answers to requests, and the consequences of their life
 cycle.
 
-The table decides. This module drains nodes, ends jobs together with their reservation, and answers
+The table decides. This module drains nodes, ends jobs when their reservation ends, and answers
 requests.
 """
 
@@ -140,7 +140,7 @@ class ReservationControl:
 
     def ends(self, spec: JobSpec) -> float | None:
         """Return the time at which a job that starts now must end because its reservation ends.
-        Return None without a reservation, or if the reservation never ends.
+        Return None without a reservation, if the reservation has not begun, or if it never ends.
         """
         record = self.table.get(spec.reservation) if spec.reservation else None
         window = None if record is None else window_now(record, self._clock.wall())

@@ -30,7 +30,7 @@ from phalanx.scheduler.cycle.specs import ReservationSpec
 
 _HEX = frozenset("0123456789abcdef")
 SLACK_S = 60.0
-"""Seconds: a start that is at most this far in the past counts as now."""
+"""A start that is at most this number of seconds in the past counts as now."""
 
 
 class ReservationEffects(Protocol):

@@ -50,7 +50,9 @@ class RightsSetup(msgspec.Struct, frozen=True, kw_only=True):
     audit: AuditJournal | None = None
     groups_of: GroupsOf = lambda user: ()
     know_tokens: Callable[[Hashes], None] = lambda hashes: None
-    """Tells the gateway the tokens of people and robots, and ends the connections of others."""
+    """Tells the gateway the tokens of people and robots, and ends the connections of all other
+    tokens.
+    """
     admit: Callable[[Admit], None] = lambda admit: None
     """Lets the gateway connect a client with its driver."""
     grants: Grants | None = None

@@ -168,8 +168,8 @@ class UsageLedger:
         self._count += 1
 
     def _forget_least(self) -> None:
-        """Forget a tenth of the users at once, so that this happens seldom. Users with running work
-        or with set shares are kept. The other users with the least usage are forgotten.
+        """Forget a tenth of MAX_BOOKS users, so that this happens seldom. Users with running work
+        or with set shares are kept. Those with the least usage among the other users are forgotten.
         """
         now = self._wall()
         idle = [
